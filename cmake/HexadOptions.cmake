@@ -1,0 +1,31 @@
+# Compiler settings as INTERFACE targets, so that nothing leaks to users of the installed package.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(HEXAD_CCACHE ccache)
+if(HEXAD_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HEXAD_CCACHE})
+endif()
+
+add_library(hexad_warnings INTERFACE)
+target_compile_options(hexad_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+                       $<$<BOOL:${HEXAD_WERROR}>:-Werror>)
+
+# Debug keeps -O1: the tests are numerical, and at -O0 they would take hours.
+set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
+# Contraction is left to the kernels that ask for it: results then do not depend on the instruction set chosen.
+add_compile_options(-ffp-contract=off)
+
+if(HEXAD_SANITIZE)
+  add_compile_options(-fsanitize=${HEXAD_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${HEXAD_SANITIZE})
+endif()
+
+if(HEXAD_NATIVE)
+  set(HEXAD_ARCH native)
+else()
+  set(HEXAD_ARCH x86-64-v3)
+endif()
+add_compile_options(-march=${HEXAD_ARCH})

@@ -1,0 +1,31 @@
+# hexad_library(framework/base SOURCES a.cpp DEPENDS device PRIVATE fmt::fmt)
+#   One folder, one target: hexad_<last folder name>, alias hexad::<name>. DEPENDS names other hexad libraries.
+function(hexad_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
+  add_library(hexad_${name} STATIC ${A_SOURCES})
+  add_library(hexad::${name} ALIAS hexad_${name})
+  set_target_properties(hexad_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(hexad_${name} PUBLIC cxx_std_20)
+  target_include_directories(hexad_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hexad>)
+  list(TRANSFORM A_DEPENDS PREPEND hexad::)
+  target_link_libraries(hexad_${name} PUBLIC ${A_DEPENDS} ${A_PUBLIC} PRIVATE ${A_PRIVATE} $<BUILD_INTERFACE:hexad_warnings>)
+  set_property(GLOBAL APPEND PROPERTY HEXAD_LIBRARIES hexad_${name})
+endfunction()
+
+# hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) -> test 'autograd.tape', one executable a file.
+function(hexad_test source)
+  cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;LABELS;PRIVATE" ${ARGN})
+  string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
+  set(target test_${A_FOLDER}_${name})
+  add_executable(${target} ${source})
+  list(TRANSFORM A_DEPENDS PREPEND hexad::)
+  target_link_libraries(${target} PRIVATE ${A_DEPENDS} ${A_PRIVATE} GTest::gtest_main hexad_warnings)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${A_FOLDER}.${name} COMMAND ${target})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 300)
+  endif()
+  set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT}
+                       ENVIRONMENT "OMP_NUM_THREADS=2")
+endfunction()

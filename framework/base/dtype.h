@@ -1,0 +1,67 @@
+// Element types, and dispatch from a run-time Dtype to a C++ type without macros.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <iosfwd>
+#include <string_view>
+
+#include "framework/base/error.h"
+
+namespace hexad::base {
+
+enum class Dtype : uint8_t { f32, bf16, f64, i32, i64, u8 };
+
+/// bfloat16: the upper half of an IEEE binary32, rounded to nearest even. Conversion only; sums are done in float.
+struct bf16 {
+  uint16_t bits = 0;
+
+  bf16() = default;
+  explicit bf16(float value) : bits(round(value)) {}
+  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  explicit operator double() const { return static_cast<float>(*this); }
+  bool operator==(const bf16&) const = default;
+
+  static uint16_t round(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
+    const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    // A NaN whose payload sits in the low half would round to infinity.
+    return static_cast<uint16_t>(value == value ? rounded : ((u >> 16) | 0x40u));
+  }
+};
+
+/// Bytes of one element.
+int64_t size_of(Dtype dtype);
+/// "f32", "bf16", ...: the names of recipes and messages.
+std::string_view name_of(Dtype dtype);
+/// Inverse of name_of; throws Error(usage) naming the legal values.
+Dtype dtype_from_name(std::string_view name);
+std::ostream& operator<<(std::ostream& out, Dtype dtype);
+inline bool is_floating(Dtype d) { return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f64; }
+
+template <class T>
+struct DtypeOf;
+template <> struct DtypeOf<float> { static constexpr Dtype value = Dtype::f32; };
+template <> struct DtypeOf<bf16> { static constexpr Dtype value = Dtype::bf16; };
+template <> struct DtypeOf<double> { static constexpr Dtype value = Dtype::f64; };
+template <> struct DtypeOf<int32_t> { static constexpr Dtype value = Dtype::i32; };
+template <> struct DtypeOf<int64_t> { static constexpr Dtype value = Dtype::i64; };
+template <> struct DtypeOf<uint8_t> { static constexpr Dtype value = Dtype::u8; };
+template <class T> inline constexpr Dtype dtype_of = DtypeOf<T>::value;
+
+/// The type in which sums over T are kept: f64 for f64, otherwise f32.
+template <class T> struct AccumulatorOf { using type = float; };
+template <> struct AccumulatorOf<double> { using type = double; };
+template <class T> using accumulator_t = typename AccumulatorOf<T>::type;
+/// Dtype of accumulator_t: of main gradients, router logits, losses and reductions.
+inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+
+/// Calls f.template operator()<T>() with the one of Ts... that `dtype` names; throws naming `op` otherwise.
+template <class... Ts, class F>
+void with_dtype(std::string_view op, Dtype dtype, F&& f) {
+  const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);
+  require(found, "[", op, "] does not support ", name_of(dtype));
+}
+
+}  // namespace hexad::base

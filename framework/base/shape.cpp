@@ -1,0 +1,50 @@
+#include "framework/base/shape.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "framework/base/error.h"
+
+namespace hexad::base {
+
+Shape::Shape(std::span<const int64_t> sizes) : rank_(static_cast<int>(sizes.size())) {
+  require(sizes.size() <= max_rank, "[shape] rank ", sizes.size(), " exceeds ", max_rank);
+  std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+}
+
+size_t Shape::index(int dim) const {
+  const int i = dim < 0 ? dim + rank_ : dim;
+  require(i >= 0 && i < rank_, "[shape] dimension ", dim, " of ", to_string());
+  return static_cast<size_t>(i);
+}
+
+int64_t Shape::numel() const {
+  int64_t n = 1;
+  for (int64_t s : *this) {
+    require(s >= 0, "[shape] negative size in ", to_string());
+    require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 elements in ", to_string());
+  }
+  return n;
+}
+
+Shape Shape::row_major_strides() const {
+  Shape strides = *this;
+  int64_t step = 1;
+  for (int d = rank_ - 1; d >= 0; --d) {
+    strides[d] = step;
+    step *= std::max<int64_t>(1, (*this)[d]);
+  }
+  return strides;
+}
+
+bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+std::string Shape::to_string() const {
+  std::string text = "[";
+  for (int d = 0; d < rank_; ++d) text += (d ? ", " : "") + std::to_string(sizes_[static_cast<size_t>(d)]);
+  return text + "]";
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
+
+}  // namespace hexad::base

@@ -1,0 +1,45 @@
+// Sizes of a tensor's dimensions, kept inline (no allocation).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+
+namespace hexad::base {
+
+/// Up to max_rank sizes in elements. Also used for strides (in elements).
+class Shape {
+ public:
+  static constexpr int max_rank = 6;
+
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> sizes) : Shape(std::span<const int64_t>(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const int64_t> sizes);
+
+  int rank() const { return rank_; }
+  /// Size of dimension `dim`; negative counts from the end. Throws when out of range.
+  int64_t operator[](int dim) const { return sizes_[index(dim)]; }
+  int64_t& operator[](int dim) { return sizes_[index(dim)]; }
+  /// Product of the sizes; 1 for rank 0. Throws on overflow of int64.
+  int64_t numel() const;
+  /// Row-major strides in elements.
+  Shape row_major_strides() const;
+  bool operator==(const Shape& other) const;
+  std::string to_string() const;  // "[2, 3]"
+
+  const int64_t* begin() const { return sizes_.data(); }
+  const int64_t* end() const { return sizes_.data() + rank_; }
+
+ private:
+  size_t index(int dim) const;
+
+  std::array<int64_t, max_rank> sizes_{};
+  int rank_ = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+}  // namespace hexad::base
