@@ -1,0 +1,75 @@
+// What a recipe's keys may hold. A struct's fields() passes these after the doc text:
+//   v("top_k", top_k, "experts a token visits", at_least(1), at_most(64));
+// Limits apply to a number, to every element of a list, and to an optional only when it is set.
+// NaN and infinities are always refused and need no constraint.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "framework/base/error.h"
+
+namespace hexad::config {
+
+/// A limit on one key: plain data. long double holds every int64, uint64 and double exactly.
+struct Constraint {
+  enum class Kind : uint8_t {
+    at_least,
+    at_most,
+    between,
+    greater_than,
+    less_than,
+    divisible_by,
+    power_of_two,
+    probability,
+    size_at_least,  // of a string (bytes) or a list (elements), as is size_exactly
+    size_exactly,
+  };
+
+  Kind kind;
+  long double a = 0;
+  long double b = 0;
+
+  /// True when the limit is on the size of a string or list rather than on numbers.
+  bool on_size() const { return kind == Kind::size_at_least || kind == Kind::size_exactly; }
+  /// Whether a number (or a size, if on_size()) is legal.
+  bool holds(long double value) const;
+  /// What follows "must" in messages: "be at least 1", "be divisible by 8", "not be empty".
+  std::string must() const;
+  /// What the reference lists under legal values: ">= 1", "multiple of 8", "not empty".
+  std::string legal() const;
+  /// The nearest legal numbers ("56, 64"), or empty where naming them adds nothing to must().
+  std::string nearest(long double value) const;
+};
+
+constexpr Constraint at_least(long double low) { return {Constraint::Kind::at_least, low}; }
+constexpr Constraint at_most(long double high) { return {Constraint::Kind::at_most, high}; }
+/// Both ends are legal.
+constexpr Constraint between(long double low, long double high) { return {Constraint::Kind::between, low, high}; }
+constexpr Constraint greater_than(long double low) { return {Constraint::Kind::greater_than, low}; }
+constexpr Constraint less_than(long double high) { return {Constraint::Kind::less_than, high}; }
+constexpr Constraint positive() { return greater_than(0); }
+/// For integers; `divisor` must be at least 1.
+constexpr Constraint divisible_by(int64_t divisor) {
+  return {Constraint::Kind::divisible_by, static_cast<long double>(divisor)};
+}
+/// 1, 2, 4, ...
+constexpr Constraint power_of_two() { return {Constraint::Kind::power_of_two}; }
+/// 0 to 1, both legal.
+constexpr Constraint probability() { return {Constraint::Kind::probability, 0, 1}; }
+/// For strings and lists.
+constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; }
+/// For lists (elements) and strings (bytes).
+constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
+
+/// Marks an optional whose unset state means that the program chooses: it is read and written as `auto`.
+/// An optional without the mark is read and written as `none`. `null` and `~` are read as unset in both.
+struct Automatic {};
+inline constexpr Automatic automatic;
+
+/// The multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64". Multiples start
+/// at `of` itself, so nearest_multiples(3, 8) is "8"; a legal value gives itself. `of` must be at least 1.
+std::string nearest_multiples(int64_t value, int64_t of);
+
+}  // namespace hexad::config
