@@ -64,7 +64,8 @@ double Philox::normal(uint64_t index) const {
 uint64_t Philox::below(uint64_t index, uint64_t bound) const {
   const auto b = block(index);
   const uint64_t x = (uint64_t{b[1]} << 32) | b[0];
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(x) * bound) >> 64);
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>((static_cast<Wide>(x) * bound) >> 64);
 }
 
 }  // namespace hexad::base

@@ -1,0 +1,79 @@
+#include "framework/device/event.h"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+namespace hexad::device {
+
+class Event::State {
+ public:
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr error;
+  std::function<void()> wait_hook;
+  std::vector<std::shared_ptr<const void>> owned;
+  std::vector<std::function<void()>> continuations;
+};
+
+std::shared_ptr<Event::State> Event::make_state() { return std::make_shared<State>(); }
+
+bool Event::done() const {
+  if (!state_) return true;
+  std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+void Event::wait() const {
+  if (!state_) return;
+  std::unique_lock lock(state_->mutex);
+  if (!state_->done && state_->wait_hook) {
+    const auto hook = std::exchange(state_->wait_hook, nullptr);
+    lock.unlock();
+    hook();
+    lock.lock();
+  }
+  state_->changed.wait(lock, [&] { return state_->done; });
+  if (state_->error) std::rethrow_exception(state_->error);
+}
+
+void Event::keep(std::shared_ptr<const void> owner) const {
+  if (!state_) return;
+  std::lock_guard lock(state_->mutex);
+  if (!state_->done) state_->owned.push_back(std::move(owner));
+}
+
+void Event::then(std::function<void()> f) const {
+  if (state_) {
+    std::lock_guard lock(state_->mutex);
+    if (!state_->done) {
+      state_->continuations.push_back(std::move(f));
+      return;
+    }
+  }
+  f();
+}
+
+void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error) {
+  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock: may free tensors
+  std::vector<std::function<void()>> continuations;
+  {
+    std::lock_guard lock(state->mutex);
+    state->done = true;
+    state->error = std::move(error);
+    owned.swap(state->owned);
+    continuations.swap(state->continuations);
+    state->wait_hook = nullptr;
+  }
+  state->changed.notify_all();
+  for (auto& f : continuations) f();
+}
+
+void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook) {
+  std::lock_guard lock(state->mutex);
+  if (!state->done) state->wait_hook = std::move(hook);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,71 @@
+#include "framework/device/offload_arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "framework/base/error.h"
+
+namespace hexad::device {
+namespace {
+
+constexpr int64_t page = 4096;
+int64_t whole_pages(int64_t bytes) { return (bytes + page - 1) / page * page; }
+
+}  // namespace
+
+OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
+  std::string name = folder + "/hexad-offload-XXXXXX";
+  file_ = mkstemp(name.data());
+  if (file_ < 0)
+    base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno));
+  unlink(name.c_str());  // the file disappears with this process, however it ends
+}
+
+OffloadArena::~OffloadArena() {
+  for (auto& [block, range] : live_) munmap(block, static_cast<size_t>(range.size));
+  close(file_);
+}
+
+void* OffloadArena::allocate(int64_t bytes, Category category) {
+  if (bytes == 0) return nullptr;
+  const int64_t size = whole_pages(bytes);
+  void* block = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    int64_t offset = end_;
+    if (auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
+      offset = it->second.back();
+      it->second.pop_back();
+    } else {
+      // posix_fallocate, not ftruncate: a full disk must fail here and not as SIGBUS at the first write.
+      if (const int error = posix_fallocate(file_, end_, size))
+        base::fail(base::ExitCode::resource, "offload file in '", folder_, "' cannot grow by ", size,
+                   " bytes: ", std::strerror(error));
+      end_ += size;
+    }
+    block = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
+    if (block == MAP_FAILED)
+      base::fail(base::ExitCode::resource, "cannot map ", size, " bytes of the offload file: ", std::strerror(errno));
+    live_.emplace(block, Block{offset, size});
+  }
+  count(bytes, category);
+  return block;
+}
+
+void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
+  if (!block) return;
+  count(-bytes, category);
+  std::lock_guard lock(mutex_);
+  const auto it = live_.find(block);
+  base::require(it != live_.end(), "[offload] freed a block that is not of this arena");
+  munmap(block, static_cast<size_t>(it->second.size));
+  free_[it->second.size].push_back(it->second.offset);
+  live_.erase(it);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,85 @@
+#include "framework/device/stream.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace hexad::device {
+namespace {
+
+class WorkerStream final : public Stream {
+ public:
+  explicit WorkerStream(const std::string& name) : thread_([this] { loop(); }) {
+    pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+  }
+
+  ~WorkerStream() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+  void run(std::function<void()> work) override {
+    push([this, work = std::move(work)] {
+      if (!error_) work();  // after a failure the rest of the queue is skipped, and every event carries the error
+    });
+  }
+
+  void wait(const Event& event) override {
+    push([event] { event.wait(); });
+  }
+
+  Event record() override {
+    auto state = Event::make_state();
+    push([this, state] { complete(state, error_); });
+    return Event(state);
+  }
+
+ private:
+  void push(std::function<void()> work) {
+    {
+      std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(work));
+    }
+    changed_.notify_one();
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      auto work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      try {
+        work();
+      } catch (...) {
+        if (!error_) error_ = std::current_exception();
+      }
+      work = nullptr;  // frees what the closure owns outside the lock
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool stopping_ = false;
+  std::exception_ptr error_;  // touched by the worker alone
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> make_worker_stream(const std::string& thread_name) {
+  return std::make_unique<WorkerStream>(thread_name);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,40 @@
+// In-order queues of work.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/device/event.h"
+
+namespace hexad::device {
+
+/// Work of one stream runs in the order it was given. On the CPU a stream either runs its work at once on the calling
+/// thread (inline: the compute stream) or hands it to a thread of its own (the other lanes, on request).
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// Appends `work`. An exception it throws reaches the next wait for one of this stream's events, or is thrown at once
+  /// by an inline stream.
+  virtual void run(std::function<void()> work) = 0;
+  /// Work appended after this call starts only once `event` is done.
+  virtual void wait(const Event& event) = 0;
+  /// Done when everything appended so far is.
+  virtual Event record() = 0;
+  /// Blocks the caller until the stream is empty.
+  void synchronize() { record().wait(); }
+};
+
+/// Runs work at once; `wait` blocks the caller.
+class InlineStream final : public Stream {
+ public:
+  void run(std::function<void()> work) override { work(); }
+  void wait(const Event& event) override { event.wait(); }
+  Event record() override { return {}; }
+};
+
+/// One thread that runs the work in order. Blocked while there is none, so that it costs other threads nothing.
+std::unique_ptr<Stream> make_worker_stream(const std::string& thread_name);
+
+}  // namespace hexad::device

@@ -1,0 +1,24 @@
+// Runs task graphs.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/schedule/task_graph.h"
+
+namespace hexad::schedule {
+
+/// When each task ran, in seconds of a monotonic clock; for the tracer.
+struct TaskTime {
+  double begin = 0, end = 0;
+};
+
+/// Issues the tasks in insertion order on the lanes of `context`; a task waits for what it comes after. Returns when
+/// every task is done, also the asynchronous parts. `times` (may be null) receives one entry a task.
+void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr);
+
+/// A random order that dependencies and lanes allow, chosen by `seed`: a forgotten edge becomes a failing test.
+std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);
+/// Runs the tasks one by one in a shuffled order. Only for graphs whose tasks do not block on other ranks' order.
+void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed);
+
+}  // namespace hexad::schedule

@@ -1,0 +1,91 @@
+#include "framework/tensor/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hexad::tensor {
+
+Storage::Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category)
+    : allocator_(std::move(allocator)), bytes_(bytes), category_(category), block_(allocator_->allocate(bytes, category)) {}
+
+Storage::~Storage() { allocator_->deallocate(block_, bytes_, category_); }
+
+void Storage::set_category(Category category) {
+  if (category == category_ || !block_) return;
+  allocator_->recategorise(bytes_, category_, category);
+  category_ = category;
+}
+
+Tensor Tensor::empty(Shape shape, Dtype dtype, Device device, Category category) {
+  Tensor t;
+  t.shape_ = shape;
+  t.strides_ = shape.row_major_strides();
+  t.dtype_ = dtype;
+  t.device_ = device;
+  t.storage_ = std::make_shared<Storage>(device.context().allocator(), shape.numel() * size_of(dtype), category);
+  return t;
+}
+
+Tensor Tensor::zeros(Shape shape, Dtype dtype, Device device, Category category) {
+  Tensor t = empty(shape, dtype, device, category);
+  if (t.bytes() > 0) std::memset(t.raw(), 0, static_cast<size_t>(t.bytes()));
+  return t;
+}
+
+Tensor Tensor::like(const Tensor& other, Category category) {
+  return empty(other.shape_, other.dtype_, other.device_, category);
+}
+
+Tensor Tensor::offloaded(Shape shape, Dtype dtype, Device device) {
+  Tensor t;
+  t.shape_ = shape;
+  t.strides_ = shape.row_major_strides();
+  t.dtype_ = dtype;
+  t.device_ = device;
+  t.storage_ = std::make_shared<Storage>(device.context().offload_allocator(), shape.numel() * size_of(dtype),
+                                         Category::offload);
+  return t;
+}
+
+bool Tensor::contiguous() const {
+  int64_t step = 1;
+  for (int d = rank() - 1; d >= 0; --d) {
+    if (shape_[d] != 1 && strides_[d] != step) return false;
+    step *= std::max<int64_t>(1, shape_[d]);
+  }
+  return true;
+}
+
+Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
+  require(0 <= begin && begin <= end && end <= shape_[dim], "[tensor] slice [", begin, ", ", end, ") of dimension ", dim,
+          " of ", shape_);
+  Tensor t = *this;
+  t.offset_ += begin * strides_[dim];
+  t.shape_[dim] = end - begin;
+  return t;
+}
+
+Tensor Tensor::reshape(Shape shape) const {
+  int64_t known = 1;
+  int unknown = -1;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] >= 0) {
+      known *= shape[d];
+    } else {
+      require(unknown < 0, "[tensor] reshape with two unknown sizes: ", shape);
+      unknown = d;
+    }
+  }
+  if (unknown >= 0) {
+    require(known > 0 && numel() % known == 0, "[tensor] ", shape_, " cannot become ", shape);
+    shape[unknown] = numel() / known;
+  }
+  require(shape.numel() == numel(), "[tensor] ", shape_, " cannot become ", shape);
+  require(contiguous(), "[tensor] reshape of a strided ", shape_);
+  Tensor t = *this;
+  t.shape_ = shape;
+  t.strides_ = shape.row_major_strides();
+  return t;
+}
+
+}  // namespace hexad::tensor

@@ -1,0 +1,121 @@
+// Tensor: a cheap value handle on shared storage. No maths and no autograd in it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "framework/base/dtype.h"
+#include "framework/base/shape.h"
+#include "framework/device/context.h"
+#include "framework/tensor/view.h"
+
+namespace hexad::tensor {
+
+using namespace base;
+using device::Category;
+using device::Device;
+using device::Stream;
+
+/// One block of memory with its account. Shared by all tensors that look at it.
+class Storage {
+ public:
+  Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(block_); }
+  int64_t bytes() const { return bytes_; }
+  Category category() const { return category_; }
+  void set_category(Category category);
+
+ private:
+  std::shared_ptr<device::Allocator> allocator_;
+  int64_t bytes_;
+  Category category_;
+  void* block_;
+};
+
+class Tensor {
+ public:
+  /// No storage; defined() is false.
+  Tensor() = default;
+  /// Uninitialised, row-major.
+  static Tensor empty(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
+  static Tensor zeros(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
+  /// Uninitialised, with the shape, dtype and device of `other`.
+  static Tensor like(const Tensor& other, Category category = Category::temporary);
+  /// In file-backed offload memory of `device`.
+  static Tensor offloaded(Shape shape, Dtype dtype, Device device);
+  /// A copy of host values; sizes must agree.
+  template <class T>
+  static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  const Shape& strides() const { return strides_; }  // in elements
+  int rank() const { return shape_.rank(); }
+  int64_t dim(int d) const { return shape_[d]; }
+  int64_t numel() const { return shape_.numel(); }
+  int64_t bytes() const { return numel() * size_of(dtype_); }
+  Dtype dtype() const { return dtype_; }
+  Device device() const { return device_; }
+  bool contiguous() const;
+  /// True when nobody else looks at the storage, so that it may be overwritten in place.
+  bool sole_owner() const { return storage_.use_count() == 1; }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+
+  /// Rows [begin, end) of dimension `dim`; shares storage, so chunking is free.
+  Tensor slice(int dim, int64_t begin, int64_t end) const;
+  /// Another shape of the same elements; needs contiguous(). One size may be -1.
+  Tensor reshape(Shape shape) const;
+
+  /// First element; checks the dtype.
+  template <class T>
+  T* data() const {
+    require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
+    return reinterpret_cast<T*>(raw());
+  }
+  void* raw() const { return storage_->data() + offset_ * size_of(dtype_); }
+  /// Checks dtype and rank.
+  template <class T, int Rank>
+  View<T, Rank> view() const;
+  /// Host copy of the elements in row-major order, for tests and small results. CPU tensors only.
+  template <class T>
+  std::vector<T> to_vector() const;
+
+ private:
+  std::shared_ptr<Storage> storage_;
+  Shape shape_, strides_;
+  int64_t offset_ = 0;  // elements
+  Dtype dtype_ = Dtype::f32;
+  Device device_;
+};
+
+template <class T, int Rank>
+View<T, Rank> Tensor::view() const {
+  require(rank() == Rank, "[tensor] ", shape_, " viewed with rank ", Rank);
+  View<T, Rank> v{data<T>(), {}, {}};
+  for (int d = 0; d < Rank; ++d) {
+    v.size[static_cast<size_t>(d)] = shape_[d];
+    v.stride[static_cast<size_t>(d)] = strides_[d];
+  }
+  return v;
+}
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Category category) {
+  require(static_cast<int64_t>(values.size()) == shape.numel(), "[tensor] ", values.size(), " values for ", shape);
+  Tensor t = empty(shape, dtype_of<T>, device, category);
+  std::copy(values.begin(), values.end(), t.data<T>());
+  return t;
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  require(contiguous(), "[tensor] to_vector of a strided ", shape_);
+  return std::vector<T>(data<T>(), data<T>() + numel());
+}
+
+}  // namespace hexad::tensor

@@ -1,0 +1,25 @@
+// A typed, non-owning look at a tensor: what kernels take.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace hexad::tensor {
+
+/// Element (i, j, ...) lies at data[i * stride[0] + j * stride[1] + ...]. No bounds checks: kernels loop over size.
+template <class T, int Rank>
+struct View {
+  T* data = nullptr;
+  std::array<int64_t, Rank> size{}, stride{};
+
+  template <class... Index>
+  T& operator()(Index... index) const {
+    static_assert(sizeof...(Index) == Rank);
+    int64_t offset = 0;
+    int d = 0;
+    ((offset += static_cast<int64_t>(index) * stride[static_cast<size_t>(d++)]), ...);
+    return data[offset];
+  }
+};
+
+}  // namespace hexad::tensor
