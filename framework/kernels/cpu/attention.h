@@ -1,0 +1,14 @@
+// Blockwise attention on the CPU (Dao et al. 2022). Shapes and errors are those of AttentionKernels.
+#pragma once
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cpu {
+
+void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
+                       const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);
+void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
+                        const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& first, const Tensor& last, const AttentionShape& shape);
+
+}  // namespace hexad::kernels::cpu

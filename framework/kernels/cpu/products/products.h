@@ -1,0 +1,28 @@
+// Matrix products on the CPU: oneDNN (JIT code for AVX2, AVX-512 or AMX, chosen at run time) for f32 and bf16, Eigen
+// for f64 and for everything when oneDNN is absent. Shapes and errors are those of MatmulKernels and
+// GroupedMatmulKernels.
+#pragma once
+
+#include <string>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cpu {
+
+void matmul_forward(Stream&, const Tensor& out, const Tensor& x, const Weight& w);
+void matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w);
+void matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write);
+
+void grouped_matmul_forward(Stream&, const Tensor& out, const Tensor& x, const Weight& w,
+                            std::span<const int64_t> offsets);
+void grouped_matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
+                                   std::span<const int64_t> offsets);
+void grouped_matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
+                                    std::span<const int64_t> offsets, Write write);
+
+/// False when bf16 products are computed by converting blocks to f32 (no oneDNN): the program then warns once at start.
+bool bf16_products_are_native();
+/// One line for `hexad env`: the library, its version and the instruction set that it uses here.
+std::string products_description();
+
+}  // namespace hexad::kernels::cpu
