@@ -1,0 +1,128 @@
+#include <limits>
+
+#include "framework/kernels/reference/array.h"
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels::reference {
+namespace {
+
+// Probabilities of one query row over the keys, and its log-sum-exp; zeros and -inf when it sees no key.
+struct Attended {
+  std::vector<double> p;
+  double log_sum_exp;
+};
+
+struct Problem {
+  AttentionShape shape;
+  int64_t heads, key_heads, size;  // of a head
+  Array Q, K, V, first, last;      // first, last: empty when undefined
+
+  Problem(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& first_, const Tensor& last_,
+          const AttentionShape& s)
+      : shape(s),
+        heads(q.dim(1)),
+        key_heads(k.dim(1)),
+        size(q.dim(2)),
+        Q(load(q)),
+        K(load(k)),
+        V(load(v)),
+        first(first_.defined() ? load(first_) : Array{}),
+        last(last_.defined() ? load(last_) : Array{}) {}
+
+  int64_t query_row(int64_t b, int64_t i, int64_t h) const { return (b * shape.queries + i) * heads + h; }
+  int64_t key_row(int64_t b, int64_t j, int64_t h) const {
+    return (b * shape.keys + j) * key_heads + h * key_heads / heads;
+  }
+  bool sees(int64_t b, int64_t i, int64_t j) const {
+    if (shape.causal && j > i + shape.query_offset) return false;
+    const int64_t row = b * shape.queries + i;
+    return (first.values.empty() || j >= index_at(first, row)) && (last.values.empty() || j < index_at(last, row));
+  }
+
+  Attended attend(int64_t b, int64_t i, int64_t h) const {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    Attended a{std::vector<double>(static_cast<size_t>(shape.keys), -inf), -inf};
+    double largest = -inf, sum = 0;
+    for (int64_t j = 0; j < shape.keys; ++j) {
+      if (!sees(b, i, j)) continue;
+      double dot = 0;
+      for (int64_t c = 0; c < size; ++c) dot += Q(query_row(b, i, h), c) * K(key_row(b, j, h), c);
+      a.p[static_cast<size_t>(j)] = shape.scale * dot;
+      largest = std::max(largest, shape.scale * dot);
+    }
+    if (largest > -inf) {
+      for (double s : a.p) sum += std::exp(s - largest);
+      a.log_sum_exp = largest + std::log(sum);
+    }
+    for (double& s : a.p) s = s > -inf ? std::exp(s - a.log_sum_exp) : 0;
+    return a;
+  }
+
+  template <class F>
+  void for_each_query(F f) const {
+    for (int64_t b = 0; b < shape.sequences; ++b)
+      for (int64_t i = 0; i < shape.queries; ++i)
+        for (int64_t h = 0; h < heads; ++h) f(b, i, h);
+  }
+};
+
+void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
+             const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+  stream.run([=] {
+    const Problem problem(q, k, v, first, last, shape);
+    Array O = zeros(out), L = zeros(log_sum_exp);
+    problem.for_each_query([&](int64_t b, int64_t i, int64_t h) {
+      const Attended a = problem.attend(b, i, h);
+      const int64_t row = problem.query_row(b, i, h);
+      L[row] = a.log_sum_exp;
+      for (int64_t j = 0; j < shape.keys; ++j)
+        for (int64_t c = 0; c < problem.size; ++c)
+          if (problem.sees(b, i, j)) O(row, c) += a.p[static_cast<size_t>(j)] * problem.V(problem.key_row(b, j, h), c);
+    });
+    store(out, O);
+    store(log_sum_exp, L);
+  });
+}
+
+// dV = P^T dO; dS = P (dP - <P, dP>) with dP = dO V^T; dQ = scale dS K; dK = scale dS^T Q.
+void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
+              const Tensor& /*out*/, const Tensor& /*log_sum_exp*/, const Tensor& q, const Tensor& k, const Tensor& v,
+              const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+  stream.run([=] {
+    const Problem problem(q, k, v, first, last, shape);
+    const Array DO = load(dout);
+    Array DQ = zeros(dq), DK = zeros(dk), DV = zeros(dv);
+    problem.for_each_query([&](int64_t b, int64_t i, int64_t h) {
+      const Attended a = problem.attend(b, i, h);
+      const int64_t row = problem.query_row(b, i, h);
+      std::vector<double> dp(a.p.size());
+      double mean = 0;
+      for (int64_t j = 0; j < shape.keys; ++j) {
+        if (!problem.sees(b, i, j)) continue;
+        const size_t at = static_cast<size_t>(j);
+        for (int64_t c = 0; c < problem.size; ++c) {
+          dp[at] += DO(row, c) * problem.V(problem.key_row(b, j, h), c);
+          DV(problem.key_row(b, j, h), c) += a.p[at] * DO(row, c);
+        }
+        mean += a.p[at] * dp[at];
+      }
+      for (int64_t j = 0; j < shape.keys; ++j) {
+        if (!problem.sees(b, i, j)) continue;
+        const double ds = shape.scale * a.p[static_cast<size_t>(j)] * (dp[static_cast<size_t>(j)] - mean);
+        for (int64_t c = 0; c < problem.size; ++c) {
+          DQ(row, c) += ds * problem.K(problem.key_row(b, j, h), c);
+          DK(problem.key_row(b, j, h), c) += ds * problem.Q(row, c);
+        }
+      }
+    });
+    store(dq, DQ);
+    store(dk, DK);
+    store(dv, DV);
+  });
+}
+
+}  // namespace
+
+const AttentionKernels attention{.forward = forward, .backward = backward};
+
+}  // namespace hexad::kernels::reference

@@ -1,0 +1,24 @@
+// The reference families, one file each. Every entry is the definition of its op in plain loops over doubles.
+#pragma once
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::reference {
+
+extern const MatmulKernels matmul;
+extern const GroupedMatmulKernels grouped_matmul;
+extern const BiasKernels bias;
+extern const RmsNormKernels rms_norm;
+extern const LayerNormKernels layer_norm;
+extern const RotaryKernels rotary;
+extern const AttentionKernels attention;
+extern const SwigluKernels swiglu;
+extern const GeluKernels gelu;
+extern const RouterKernels router;
+extern const PermuteKernels permute;
+extern const EmbeddingKernels embedding;
+extern const CrossEntropyKernels cross_entropy;
+extern const PointwiseKernels pointwise;
+extern const OptimizerKernels optimizer;
+
+}  // namespace hexad::kernels::reference

@@ -1,0 +1,55 @@
+#include "framework/kernels/reference/array.h"
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels::reference {
+namespace {
+
+void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens) {
+  stream.run([=] {
+    const Array X = load(x), Token = load(tokens);
+    Array Y = zeros(out);
+    for (int64_t r = 0; r < Y.rows; ++r)
+      for (int64_t d = 0; d < Y.columns; ++d) Y(r, d) = X(index_at(Token, r), d);
+    store(out, Y);
+  });
+}
+
+void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights) {
+  stream.run([=] {
+    const Array Y = load(y), Row = load(rows), W = weights.defined() ? load(weights) : Array{};
+    Array Out = zeros(out);
+    for (int64_t t = 0; t < Row.rows; ++t)
+      for (int64_t k = 0; k < Row.columns; ++k) {
+        const int64_t r = index_at(Row, t * Row.columns + k);
+        if (r < 0) continue;
+        const double w = weights.defined() ? W(t, k) : 1;
+        for (int64_t d = 0; d < Out.columns; ++d) Out(t, d) += w * Y(r, d);
+      }
+    store(out, Out);
+  });
+}
+
+void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
+                      const Tensor& rows, const Tensor& weights) {
+  stream.run([=] {
+    const Array DOut = load(dout), Y = load(y), Row = load(rows), W = load(weights);
+    Array DY = zeros(dy), DW = zeros(dweights);
+    for (int64_t t = 0; t < Row.rows; ++t)
+      for (int64_t k = 0; k < Row.columns; ++k) {
+        const int64_t r = index_at(Row, t * Row.columns + k);
+        if (r < 0) continue;
+        for (int64_t d = 0; d < DY.columns; ++d) {
+          DY(r, d) = W(t, k) * DOut(t, d);
+          DW(t, k) += DOut(t, d) * Y(r, d);
+        }
+      }
+    store(dy, DY);
+    store(dweights, DW);
+  });
+}
+
+}  // namespace
+
+const PermuteKernels permute{.gather = gather, .combine = combine, .combine_backward = combine_backward};
+
+}  // namespace hexad::kernels::reference

@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include "framework/kernels/reference/array.h"
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels::reference {
+namespace {
+
+void fill(Stream& stream, const Tensor& out, double value) {
+  stream.run([=] {
+    Array Y = zeros(out);
+    std::fill(Y.values.begin(), Y.values.end(), value);
+    store(out, Y);
+  });
+}
+
+void copy(Stream& stream, const Tensor& out, const Tensor& x) {
+  stream.run([=] { store(out, load(x)); });
+}
+
+void add(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+  stream.run([=] {
+    const Array A = load(a);
+    Array Y = load(b);
+    for (int64_t i = 0; i < Y.size(); ++i) Y[i] += A[i];
+    store(out, Y);
+  });
+}
+
+void axpy(Stream& stream, const Tensor& out, double alpha, const Tensor& x) {
+  stream.run([=] {
+    const Array X = load(x);
+    Array Y = load(out);
+    for (int64_t i = 0; i < Y.size(); ++i) Y[i] += alpha * X[i];
+    store(out, Y);
+  });
+}
+
+void scale(Stream& stream, const Tensor& out, double alpha) {
+  stream.run([=] {
+    Array Y = load(out);
+    for (double& y : Y.values) y *= alpha;
+    store(out, Y);
+  });
+}
+
+void clamp(Stream& stream, const Tensor& out, const Tensor& x, double limit) {
+  stream.run([=] {
+    Array Y = load(x);
+    for (double& y : Y.values) y = std::min(std::max(y, -limit), limit);
+    store(out, Y);
+  });
+}
+
+void clamp_backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor& x, double limit) {
+  stream.run([=] {
+    const Array X = load(x);
+    Array D = load(dout);
+    for (int64_t i = 0; i < D.size(); ++i) D[i] = std::abs(X[i]) <= limit ? D[i] : 0;
+    store(dx, D);
+  });
+}
+
+}  // namespace
+
+const PointwiseKernels pointwise{.fill = fill,
+                                 .copy = copy,
+                                 .add = add,
+                                 .axpy = axpy,
+                                 .scale = scale,
+                                 .clamp = clamp,
+                                 .clamp_backward = clamp_backward};
+
+}  // namespace hexad::kernels::reference

@@ -1,0 +1,23 @@
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels {
+
+const KernelTable reference_table{
+    .matmul = reference::matmul,
+    .grouped_matmul = reference::grouped_matmul,
+    .bias = reference::bias,
+    .rms_norm = reference::rms_norm,
+    .layer_norm = reference::layer_norm,
+    .rotary = reference::rotary,
+    .attention = reference::attention,
+    .swiglu = reference::swiglu,
+    .gelu = reference::gelu,
+    .router = reference::router,
+    .permute = reference::permute,
+    .embedding = reference::embedding,
+    .cross_entropy = reference::cross_entropy,
+    .pointwise = reference::pointwise,
+    .optimizer = reference::optimizer,
+};
+
+}  // namespace hexad::kernels

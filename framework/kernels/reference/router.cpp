@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "framework/kernels/reference/array.h"
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels::reference {
+namespace {
+
+constexpr double tiny = 1e-20;  // keeps 0/0 away when every chosen score has underflowed (as DeepSeek-V3 does)
+
+void check(const RouterRule& rule, int64_t experts) {
+  require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
+              rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
+          "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
+          rule.groups, " groups");
+}
+
+void score(double* row, int64_t experts, RouterScore kind) {
+  if (kind == RouterScore::sigmoid) {
+    for (int64_t e = 0; e < experts; ++e) row[e] = 1 / (1 + std::exp(-row[e]));
+    return;
+  }
+  const double largest = *std::max_element(row, row + experts);
+  double sum = 0;
+  for (int64_t e = 0; e < experts; ++e) sum += row[e] = std::exp(row[e] - largest);
+  for (int64_t e = 0; e < experts; ++e) row[e] /= sum;
+}
+
+// Indices by falling value; ties by rising index, NaN last.
+std::vector<int64_t> ranking(const std::vector<double>& values) {
+  std::vector<int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto at = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return at(a) > at(b) || (std::isnan(at(b)) && !std::isnan(at(a))); });
+  return order;
+}
+
+// The chosen experts of one token, by falling selection score.
+std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRule& rule) {
+  const int64_t size = static_cast<int64_t>(selection.size()) / rule.groups;
+  std::vector<double> group_scores;
+  for (int64_t g = 0; g < rule.groups; ++g) {
+    std::vector<double> members(selection.begin() + g * size, selection.begin() + (g + 1) * size);
+    for (double& s : members)
+      if (std::isnan(s)) s = -std::numeric_limits<double>::infinity();
+    std::sort(members.rbegin(), members.rend());
+    group_scores.push_back(size > 1 ? members[0] + members[1] : members[0]);
+  }
+  std::vector<bool> open(static_cast<size_t>(rule.groups));
+  const auto best = ranking(group_scores);
+  for (int64_t i = 0; i < rule.top_groups; ++i) open[static_cast<size_t>(best[static_cast<size_t>(i)])] = true;
+  std::vector<int64_t> chosen;
+  for (int64_t e : ranking(selection))
+    if (open[static_cast<size_t>(e / size)] && static_cast<int64_t>(chosen.size()) < rule.top_k) chosen.push_back(e);
+  return chosen;
+}
+
+// weights[k] = scale * score[id k], divided by the sum of the chosen scores when normalising.
+void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& rule) {
+  for (int64_t t = 0; t < W.rows; ++t) {
+    double sum = 0;
+    for (int64_t k = 0; k < W.columns; ++k) sum += W(t, k) = S(t, index_at(Ids, t * W.columns + k));
+    for (int64_t k = 0; k < W.columns; ++k) W(t, k) *= rule.scale / (rule.normalize ? sum + tiny : 1);
+  }
+}
+
+void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
+             const Tensor& bias, const RouterRule& rule) {
+  check(rule, logits.dim(1));
+  stream.run([=] {
+    Array S = load(logits), Ids = zeros(ids), W = zeros(weights);
+    const Array B =
+        bias.defined() ? load(bias) : Array{1, S.columns, std::vector<double>(static_cast<size_t>(S.columns))};
+    for (int64_t t = 0; t < S.rows; ++t) {
+      score(&S(t, 0), S.columns, rule.score);
+      std::vector<double> selection;
+      for (int64_t e = 0; e < S.columns; ++e) selection.push_back(S(t, e) + B[e]);
+      const auto chosen = choose(selection, rule);
+      for (int64_t k = 0; k < rule.top_k; ++k) Ids(t, k) = static_cast<double>(chosen[static_cast<size_t>(k)]);
+    }
+    weigh_rows(W, Ids, S, rule);
+    store(scores, S);
+    store(ids, Ids);
+    store(weights, W);
+  });
+}
+
+void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule) {
+  stream.run([=] {
+    Array W = zeros(weights);
+    weigh_rows(W, load(ids), load(scores), rule);
+    store(weights, W);
+  });
+}
+
+void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, const Tensor& dscores,
+              const Tensor& scores, const Tensor& ids, const RouterRule& rule) {
+  stream.run([=] {
+    const Array S = load(scores), Ids = load(ids), DW = load(dweights);
+    Array DS = dscores.defined() ? load(dscores) : zeros(scores), DX = zeros(dlogits);
+    for (int64_t t = 0; t < S.rows; ++t) {
+      auto id = [&](int64_t k) { return index_at(Ids, t * DW.columns + k); };
+      double sum = 0, mean = 0;  // of the chosen scores; of dweights, weighted by them
+      for (int64_t k = 0; k < DW.columns; ++k) sum += S(t, id(k));
+      if (!rule.normalize) sum = 1;
+      for (int64_t k = 0; rule.normalize && k < DW.columns; ++k) mean += DW(t, k) * S(t, id(k)) / (sum + tiny);
+      for (int64_t k = 0; k < DW.columns; ++k) DS(t, id(k)) += rule.scale * (DW(t, k) - mean) / (sum + tiny);
+      double inner = 0;
+      for (int64_t e = 0; e < S.columns; ++e) inner += S(t, e) * DS(t, e);
+      for (int64_t e = 0; e < S.columns; ++e)
+        DX(t, e) = S(t, e) * (rule.score == RouterScore::softmax ? DS(t, e) - inner : (1 - S(t, e)) * DS(t, e));
+    }
+    store(dlogits, DX);
+  });
+}
+
+}  // namespace
+
+const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
+
+}  // namespace hexad::kernels::reference
