@@ -1,0 +1,40 @@
+# Kernels for more than one instruction set in one program.
+#
+# hexad_simd_sources(TARGET a.cpp b.cpp) compiles each file twice into TARGET: with -march=x86-64-v3 (AVX2) and
+# -DHEXAD_ISA=v3, and with -march=x86-64-v4 (AVX-512) and -DHEXAD_ISA=v4. The file puts what it exports into
+# `namespace hexad::...::HEXAD_ISA`; the caller, an ordinary file, picks at run time (framework/kernels/cpu/simd/isa.h).
+#
+# Such a file must instantiate no inline function with external linkage, from std:: or elsewhere: the linker keeps one
+# copy of those, maybe the AVX-512 one, and the program then dies on an older processor. Helpers go into an anonymous
+# namespace. The test simd.TARGET looks at the objects' symbols.
+#
+# Contraction to fused multiply-add is on here: both instruction sets have it, so results do not depend on the choice.
+set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
+
+function(hexad_simd_sources target)
+  foreach(isa v3 v4)
+    set(objects ${target}_${isa})
+    add_library(${objects} OBJECT ${ARGN})
+    target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
+    target_compile_options(${objects} PRIVATE -march=x86-64-${isa} -mtune=skylake-avx512 -mprefer-vector-width=512
+                                              -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+    target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${objects} PRIVATE hexad_warnings $<$<BOOL:${HEXAD_OPENMP}>:OpenMP::OpenMP_CXX>)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+    set_property(GLOBAL APPEND PROPERTY HEXAD_SIMD_TARGETS ${objects})
+  endforeach()
+endfunction()
+
+# hexad_simd_tests(): one test for each object library made above. Sanitizers add symbols of their own: not there.
+function(hexad_simd_tests)
+  if(HEXAD_SANITIZE)
+    return()
+  endif()
+  get_property(targets GLOBAL PROPERTY HEXAD_SIMD_TARGETS)
+  foreach(objects ${targets})
+    string(REGEX MATCH "v[34]$" isa ${objects})
+    add_test(NAME simd.${objects} COMMAND sh ${HEXAD_SIMD_CHECK} ${isa} $<TARGET_OBJECTS:${objects}>
+             COMMAND_EXPAND_LISTS)
+    set_tests_properties(simd.${objects} PROPERTIES LABELS unit)
+  endforeach()
+endfunction()
