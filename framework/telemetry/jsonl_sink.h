@@ -1,0 +1,27 @@
+// metrics.jsonl, the record of a run that everything else (the report, other programs) is made from.
+#pragma once
+
+#include <filesystem>
+
+#include "framework/telemetry/append_file.h"
+#include "framework/telemetry/metrics.h"
+
+namespace hexad::telemetry {
+
+/// Appends one line a record, each with one write and nothing kept back, so a killed run loses no finished line.
+/// on_start cuts the file where the run resumes: the first record of a step after `first_step`, and everything behind
+/// it, belongs to a future that is about to be computed again. A new run (first_step 0) thus starts an empty file. A
+/// torn last line goes too.
+class JsonlSink : public MetricsSink {
+ public:
+  explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}
+  void on_start(const RunInfo& run) override;
+  void on_step(const StepMetrics& step) override;
+  void on_eval(const EvalMetrics& eval) override;
+
+ private:
+  std::filesystem::path path_;
+  AppendFile file_;
+};
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,81 @@
+#include "framework/telemetry/logger.h"
+
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "framework/base/error.h"
+#include "framework/telemetry/append_file.h"
+#include "framework/telemetry/text_output.h"
+
+namespace hexad::telemetry {
+
+namespace {
+
+/// spdlog's own file sink keeps a stdio buffer, which loses lines when a rank is killed and repeats them on a full
+/// disk.
+class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LogFileSink(const std::filesystem::path& path) : file_(path) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    try {
+      file_.append({line.data(), line.size()});
+    } catch (const base::Error& e) {
+      if (!warned_) TextOutput(STDERR_FILENO).write(base::cat(e.what(), "; this log may miss lines\n"));
+      warned_ = true;
+    }
+  }
+  void flush_() override {}
+
+ private:
+  AppendFile file_;
+  bool warned_ = false;
+};
+
+class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    // Wipes the progress line that may stand there; the next step draws it again below.
+    if (output_.is_terminal()) output_.write("\r\x1b[K");
+    output_.write({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+ private:
+  TextOutput output_{STDERR_FILENO};
+};
+
+}  // namespace
+
+std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
+                                            spdlog::level::level_enum level) {
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<LogFileSink>(path)};
+  sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S.%e %n %l: %v");
+  if (rank == 0) {
+    sinks.push_back(std::make_shared<StandardErrorSink>());
+    sinks.back()->set_pattern("%l: %v");
+  }
+  auto logger = std::make_shared<spdlog::logger>(fmt::format("rank {}", rank), sinks.begin(), sinks.end());
+  logger->set_level(level);
+  return logger;
+}
+
+spdlog::level::level_enum log_level_from_name(std::string_view name) {
+  // from_str answers "off" to anything it does not know.
+  const auto level = spdlog::level::from_str(std::string(name));
+  if (level == spdlog::level::off && name != "off")
+    base::fail(base::ExitCode::usage, "unknown log level '", name,
+               "'; expected trace, debug, info, warning, error, critical or off");
+  return level;
+}
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,64 @@
+#include "framework/telemetry/metrics.h"
+
+#include "framework/base/error.h"
+
+namespace hexad::telemetry {
+
+void MetricsHub::on_start(const RunInfo& run) {
+  for (auto& sink : sinks_) sink->on_start(run);
+}
+
+void MetricsHub::on_step(const StepMetrics& step) {
+  for (auto& sink : sinks_) sink->on_step(step);
+}
+
+void MetricsHub::on_eval(const EvalMetrics& eval) {
+  for (auto& sink : sinks_) sink->on_eval(eval);
+}
+
+void MetricsHub::on_end() {
+  for (auto& sink : sinks_) sink->on_end();
+}
+
+namespace {
+
+class TolerantSink : public MetricsSink {
+ public:
+  TolerantSink(std::unique_ptr<MetricsSink> sink, std::function<void(const std::string&)> warn)
+      : sink_(std::move(sink)), warn_(std::move(warn)) {}
+
+  void on_start(const RunInfo& run) override { sink_->on_start(run); }
+  void on_step(const StepMetrics& step) override {
+    attempt([&] { sink_->on_step(step); });
+  }
+  void on_eval(const EvalMetrics& eval) override {
+    attempt([&] { sink_->on_eval(eval); });
+  }
+  void on_end() override {
+    attempt([&] { sink_->on_end(); });
+  }
+
+ private:
+  template <class F>
+  void attempt(F&& f) {
+    try {
+      f();
+    } catch (const base::Error& e) {  // a std::logic_error is a bug of ours and is not hidden
+      if (!warned_) warn_(base::cat(e.what(), "; training goes on, records may be missing"));
+      warned_ = true;
+    }
+  }
+
+  std::unique_ptr<MetricsSink> sink_;
+  std::function<void(const std::string&)> warn_;
+  bool warned_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,
+                                               std::function<void(const std::string&)> warn) {
+  return std::make_unique<TolerantSink>(std::move(sink), std::move(warn));
+}
+
+}  // namespace hexad::telemetry

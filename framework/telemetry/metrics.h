@@ -1,0 +1,93 @@
+// What a training run reports, and the interface of those who listen. Sums over ranks are made by the caller: rank 0
+// alone feeds the sinks, and every value speaks of the whole job.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hexad::telemetry {
+
+/// Traffic of one class ("ep", "tp", ...) in one step; seconds are the mean over ranks.
+struct CommMetrics {
+  int64_t bytes = 0;           // sent, summed over ranks
+  double seconds = 0;          // in flight
+  double exposed_seconds = 0;  // the part in which computation waited
+};
+
+/// One optimizer step. Step numbers count finished optimizer steps: the first is 1.
+struct StepMetrics {
+  int64_t step = 0;
+  int64_t tokens = 0;  // cumulative since step 0, all ranks
+  double loss = 0;     // nats per valid token
+  double lr = 0;
+  double grad_norm = 0;  // global, before clipping
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  double model_flops_per_second = 0;  // all ranks; counts the model's products once, recomputation not at all
+  double mfu = 0;                     // share of the machine's peak, 0..1
+  std::map<std::string, int64_t> memory_peak_bytes;  // by allocation category, the largest rank
+  double aux_loss = 0;
+  double z_loss = 0;
+  double router_max_load = 0;               // max over mean, the worst layer
+  double dropped_fraction = 0;              // of token-expert pairs, 0..1
+  std::map<std::string, CommMetrics> comm;  // by traffic class
+  int64_t skipped_steps = 0;                // cumulative: steps whose gradient was not finite
+  /// [layer][expert]: share of the layer's token-expert pairs, each row sums to 1. A dense layer's row is empty; all of
+  /// it may be empty in steps where it was not collected.
+  std::vector<std::vector<double>> expert_load;
+};
+
+/// Held-out evaluation after `step`.
+struct EvalMetrics {
+  int64_t step = 0;
+  int64_t tokens = 0;        // evaluated
+  double loss = 0;           // nats per token
+  double bits_per_byte = 0;  // of the original text
+};
+
+/// What is known before the first step.
+struct RunInfo {
+  std::string name;
+  int64_t first_step = 0;  // steps already done: N when resuming from the checkpoint of step N, 0 for a new run
+  int64_t total_steps = 0;
+  int64_t parameters = 0;
+  int64_t active_parameters = 0;  // used by one token
+  int ranks = 1;
+};
+
+/// Listens to one run: on_start, then any number of on_step and on_eval in order, then on_end. Throws base::Error when
+/// it cannot do its work.
+class MetricsSink {
+ public:
+  virtual ~MetricsSink() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual void on_step(const StepMetrics&) {}
+  virtual void on_eval(const EvalMetrics&) {}
+  virtual void on_end() {}
+};
+
+/// Passes everything to its sinks, in the order they were added.
+class MetricsHub : public MetricsSink {
+ public:
+  void add(std::unique_ptr<MetricsSink> sink) { sinks_.push_back(std::move(sink)); }
+  void on_start(const RunInfo& run) override;
+  void on_step(const StepMetrics& step) override;
+  void on_eval(const EvalMetrics& eval) override;
+  void on_end() override;
+
+ private:
+  std::vector<std::unique_ptr<MetricsSink>> sinks_;
+};
+
+/// For sinks that only keep a log: once the run has started, their base::Errors (a full disk) become one call of `warn`
+/// and training goes on. Each record is still offered, so the log continues when there is room again. Errors of
+/// on_start pass through: a run directory that cannot be written to must fail before step 0.
+std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,
+                                               std::function<void(const std::string&)> warn);
+
+}  // namespace hexad::telemetry

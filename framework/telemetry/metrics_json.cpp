@@ -1,0 +1,172 @@
+#include "framework/telemetry/metrics_json.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "framework/base/error.h"
+
+namespace hexad::telemetry {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+}
+
+/// Six decimals: a share needs no more, and 60 layers of 256 experts fill a line.
+double share(double value) { return std::round(value * 1e6) / 1e6; }
+
+void read(const Json& json, double& out) {
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    const double infinity = std::numeric_limits<double>::infinity();
+    if (text == "NaN") return void(out = std::numeric_limits<double>::quiet_NaN());
+    if (text == "Infinity") return void(out = infinity);
+    if (text == "-Infinity") return void(out = -infinity);
+  }
+  json.get_to(out);  // throws unless it is a number
+}
+
+void read(const Json& json, int64_t& out) { json.get_to(out); }
+
+template <class T>
+void read(const Json& json, std::vector<T>& out) {
+  out.resize(json.size());
+  for (size_t i = 0; i < out.size(); ++i) read(json.at(i), out[i]);
+}
+
+template <class T>
+void read(const Json& json, std::map<std::string, T>& out) {
+  for (const auto& [key, value] : json.items()) read(value, out[key]);
+}
+
+template <class T>
+void read(const Json& object, const char* key, T& out) {
+  if (auto it = object.find(key); it != object.end()) read(*it, out);
+}
+
+void read_comm(const Json& object, std::map<std::string, CommMetrics>& comm) {
+  std::map<std::string, int64_t> bytes;
+  std::map<std::string, double> seconds, exposed;
+  read(object, "comm_bytes", bytes);
+  read(object, "comm_seconds", seconds);
+  read(object, "comm_exposed_seconds", exposed);
+  for (const auto& [name, value] : bytes) comm[name].bytes = value;
+  for (const auto& [name, value] : seconds) comm[name].seconds = value;
+  for (const auto& [name, value] : exposed) comm[name].exposed_seconds = value;
+}
+
+void read(const Json& object, StepMetrics& s) {
+  object.at("step").get_to(s.step);
+  read(object, "tokens", s.tokens);
+  read(object, "loss", s.loss);
+  read(object, "lr", s.lr);
+  read(object, "grad_norm", s.grad_norm);
+  read(object, "step_seconds", s.step_seconds);
+  read(object, "tokens_per_second", s.tokens_per_second);
+  read(object, "model_flops_per_second", s.model_flops_per_second);
+  read(object, "mfu", s.mfu);
+  read(object, "memory_peak_bytes", s.memory_peak_bytes);
+  read(object, "aux_loss", s.aux_loss);
+  read(object, "z_loss", s.z_loss);
+  read(object, "router_max_load", s.router_max_load);
+  read(object, "dropped_fraction", s.dropped_fraction);
+  read_comm(object, s.comm);
+  read(object, "skipped_steps", s.skipped_steps);
+  read(object, "expert_load", s.expert_load);
+}
+
+void read(const Json& object, EvalMetrics& e) {
+  object.at("step").get_to(e.step);
+  read(object, "eval_tokens", e.tokens);
+  read(object, "eval_loss", e.loss);
+  read(object, "eval_bits_per_byte", e.bits_per_byte);
+}
+
+}  // namespace
+
+std::string to_json_line(const StepMetrics& s) {
+  Json comm_bytes = Json::object(), comm_seconds = Json::object(), comm_exposed = Json::object();
+  for (const auto& [name, c] : s.comm) {
+    comm_bytes[name] = c.bytes;
+    comm_seconds[name] = number(c.seconds);
+    comm_exposed[name] = number(c.exposed_seconds);
+  }
+  Json json{{"step", s.step},
+            {"tokens", s.tokens},
+            {"loss", number(s.loss)},
+            {"lr", number(s.lr)},
+            {"grad_norm", number(s.grad_norm)},
+            {"step_seconds", number(s.step_seconds)},
+            {"tokens_per_second", number(s.tokens_per_second)},
+            {"model_flops_per_second", number(s.model_flops_per_second)},
+            {"mfu", number(s.mfu)},
+            {"memory_peak_bytes", s.memory_peak_bytes},
+            {"aux_loss", number(s.aux_loss)},
+            {"z_loss", number(s.z_loss)},
+            {"router_max_load", number(s.router_max_load)},
+            {"dropped_fraction", number(s.dropped_fraction)},
+            {"comm_bytes", comm_bytes},
+            {"comm_seconds", comm_seconds},
+            {"comm_exposed_seconds", comm_exposed},
+            {"skipped_steps", s.skipped_steps}};
+  if (!s.expert_load.empty()) {
+    Json& layers = json["expert_load"] = Json::array();
+    for (const auto& layer : s.expert_load) {
+      Json& row = layers.emplace_back(Json::array());
+      for (double value : layer) row.push_back(number(share(value)));
+    }
+  }
+  return json.dump();
+}
+
+std::string to_json_line(const EvalMetrics& e) {
+  return Json{{"step", e.step},
+              {"eval_tokens", e.tokens},
+              {"eval_loss", number(e.loss)},
+              {"eval_bits_per_byte", number(e.bits_per_byte)}}
+      .dump();
+}
+
+RecordKind parse_json_line(std::string_view line, StepMetrics& step, EvalMetrics& eval) try {
+  const Json json = Json::parse(line);
+  if (json.contains("eval_loss")) {
+    read(json, eval = {});
+    return RecordKind::eval;
+  }
+  if (!json.contains("loss")) return RecordKind::unreadable;
+  read(json, step = {});
+  return RecordKind::step;
+} catch (const nlohmann::json::exception&) {
+  return RecordKind::unreadable;
+}
+
+MetricsHistory read_metrics(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  if (!file) base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
+  MetricsHistory history;
+  StepMetrics step;
+  EvalMetrics eval;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    switch (parse_json_line(line, step, eval)) {
+      case RecordKind::step:
+        history.steps.push_back(step);
+        break;
+      case RecordKind::eval:
+        history.evals.push_back(eval);
+        break;
+      case RecordKind::unreadable:
+        history.unreadable_lines.push_back(number);
+        break;
+    }
+  }
+  return history;
+}
+
+}  // namespace hexad::telemetry

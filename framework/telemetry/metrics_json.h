@@ -1,0 +1,35 @@
+// metrics.jsonl: one JSON object a line. A line with "loss" is a step, a line with "eval_loss" a held-out evaluation,
+// so that a reader who asks for "loss" sees the steps only. JSON has no NaN or infinity: they are written as the
+// strings "NaN", "Infinity", "-Infinity", which Python's float() and JavaScript's Number() read back.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/telemetry/metrics.h"
+
+namespace hexad::telemetry {
+
+/// One line without the newline.
+std::string to_json_line(const StepMetrics& step);
+std::string to_json_line(const EvalMetrics& eval);
+
+/// A whole metrics.jsonl.
+struct MetricsHistory {
+  std::vector<StepMetrics> steps;  // in file order
+  std::vector<EvalMetrics> evals;
+  std::vector<int64_t> unreadable_lines;  // numbers from 1; a torn last line is among them
+};
+
+/// Reads a file that a crash may have torn; keys this program does not know are passed over, missing ones keep their
+/// default. Throws base::Error(data) when the file cannot be opened.
+MetricsHistory read_metrics(const std::filesystem::path& path);
+
+/// What one line says it is.
+enum class RecordKind { step, eval, unreadable };
+/// Parses a line into the one of `step` and `eval` that it is.
+RecordKind parse_json_line(std::string_view line, StepMetrics& step, EvalMetrics& eval);
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,111 @@
+#include "framework/telemetry/progress_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+#include "framework/telemetry/units.h"
+
+namespace hexad::telemetry {
+
+namespace {
+
+constexpr std::string_view clear_line = "\r\x1b[K";
+
+std::string join(const std::vector<std::string>& fields, size_t count) {
+  return fmt::format("{}", fmt::join(fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(count), "  "));
+}
+
+/// Most important first.
+std::vector<std::string> short_fields(const RunInfo& run, const StepMetrics& s, double seconds_left) {
+  // The count keeps its width from step to step, or the line would jitter.
+  const std::string total = grouped(run.total_steps);
+  std::vector<std::string> fields{fmt::format("step {:>{}}/{}", grouped(s.step), total.size(), total),
+                                  fmt::format("loss {:.4f}", s.loss),
+                                  fmt::format("{} tokens/s", human_count(s.tokens_per_second))};
+  if (s.mfu > 0) fields.push_back("MFU " + human_percent(s.mfu));
+  fields.push_back(human_duration(seconds_left) + " left");
+  if (s.skipped_steps > 0) fields.push_back(fmt::format("{} skipped", s.skipped_steps));
+  return fields;
+}
+
+std::string bar(double share, size_t columns) {
+  const size_t inside = columns - 2;
+  const auto full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(inside));
+  return fmt::format("[{:=<{}}{: <{}}]", "", full, "", inside - full);
+}
+
+}  // namespace
+
+std::string progress_line(const RunInfo& run, const StepMetrics& s, double seconds_left, int width) {
+  const auto columns = static_cast<size_t>(std::max(width, 1));
+  const std::vector<std::string> fields = short_fields(run, s, seconds_left);
+  size_t count = fields.size();
+  while (count > 1 && join(fields, count).size() > columns) --count;
+  std::string line = join(fields, count);
+  line.resize(std::min(line.size(), columns));
+  const size_t room = std::min<size_t>(columns - line.size(), 32);
+  if (count == fields.size() && room >= 12 && run.total_steps > 0)
+    line += fmt::format("  {}", bar(static_cast<double>(s.step) / static_cast<double>(run.total_steps), room - 2));
+  return line;
+}
+
+ProgressSink::ProgressSink(TextOutput output, int64_t every) : output_(output), every_(every) {
+  base::require(every > 0, "[progress] a line every ", every, " steps");
+}
+
+void ProgressSink::on_start(const RunInfo& run) {
+  run_ = run;
+  std::string line = fmt::format("{}: {} parameters", run.name.empty() ? "run" : run.name,
+                                 human_count(static_cast<double>(run.parameters)));
+  if (run.active_parameters != run.parameters)
+    line += fmt::format(" ({} active)", human_count(static_cast<double>(run.active_parameters)));
+  line += fmt::format(", {} rank{}, {} steps", run.ranks, run.ranks == 1 ? "" : "s", grouped(run.total_steps));
+  if (run.first_step > 0) line += fmt::format(", resumed after step {}", grouped(run.first_step));
+  lasting_line(line);
+}
+
+void ProgressSink::on_step(const StepMetrics& s) {
+  const double weight = seconds_per_step_ == 0 ? 1 : 0.1;
+  seconds_per_step_ += weight * (s.step_seconds - seconds_per_step_);
+  trained_seconds_ += s.step_seconds;
+  last_ = s;
+  if (output_.is_terminal()) {
+    // One column short of the edge: a full line would wrap on some terminals. The cursor rests at the left, so that
+    // whatever is printed next does not begin in mid-line.
+    const std::string line = progress_line(run_, s, seconds_left(s), output_.width() - 1);
+    output_.write(fmt::format("{}{}\r", clear_line, line));
+  } else if (s.step == run_.first_step + 1 || s.step % every_ == 0 || s.step == run_.total_steps) {
+    std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3g}  {} tokens/s", s.step,
+                                   run_.total_steps, s.loss, s.lr, s.grad_norm, human_count(s.tokens_per_second));
+    if (s.mfu > 0) line += "  MFU " + human_percent(s.mfu);
+    line += fmt::format("  {} a step  {} left", human_duration(s.step_seconds), human_duration(seconds_left(s)));
+    if (s.skipped_steps > 0) line += fmt::format("  {} skipped", s.skipped_steps);
+    lasting_line(line);
+  }
+}
+
+void ProgressSink::on_eval(const EvalMetrics& e) {
+  lasting_line(fmt::format("step {}: held-out loss {:.4f} nats per token, {:.4f} bits per byte ({} tokens)",
+                           grouped(e.step), e.loss, e.bits_per_byte, human_count(static_cast<double>(e.tokens))));
+}
+
+void ProgressSink::on_end() {
+  if (last_.step == 0) return lasting_line("no step was run");
+  const auto trained = static_cast<double>(last_.step - run_.first_step);
+  lasting_line(fmt::format("step {}: loss {:.4f} after {} tokens; {} steps in {}, {} a step on average",
+                           grouped(last_.step), last_.loss, human_count(static_cast<double>(last_.tokens)),
+                           grouped(last_.step - run_.first_step), human_duration(trained_seconds_),
+                           human_duration(trained_seconds_ / trained)));
+}
+
+void ProgressSink::lasting_line(const std::string& text) {
+  output_.write(output_.is_terminal() ? fmt::format("{}{}\n", clear_line, text) : text + "\n");
+}
+
+double ProgressSink::seconds_left(const StepMetrics& s) const {
+  return static_cast<double>(std::max<int64_t>(run_.total_steps - s.step, 0)) * seconds_per_step_;
+}
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,83 @@
+#include "framework/telemetry/trace.h"
+
+#include <zlib.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "framework/base/error.h"
+
+namespace hexad::telemetry {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class GzipFile {
+ public:
+  explicit GzipFile(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "wb6")) {
+    if (!file_) fail();
+  }
+  ~GzipFile() {
+    if (file_) gzclose(file_);
+  }
+  GzipFile(const GzipFile&) = delete;
+  GzipFile& operator=(const GzipFile&) = delete;
+
+  void write(const std::string& text) {
+    if (gzwrite(file_, text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail();
+  }
+  /// The last block is written here, so a full disk may first show here.
+  void close() {
+    if (gzclose(std::exchange(file_, nullptr)) != Z_OK) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const { base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string()); }
+
+  std::filesystem::path path_;
+  gzFile file_;
+};
+
+Json metadata(const char* what, int rank, int lane, Json args) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", std::move(args)}};
+}
+
+Json slice(const TraceEvent& e, int lane) {
+  Json json{{"name", e.name}, {"cat", e.lane},    {"ph", "X"},           {"pid", e.rank},
+            {"tid", lane},    {"ts", e.start_us}, {"dur", e.duration_us}};
+  for (const auto& [key, value] : e.args) std::visit([&](const auto& v) { json["args"][key] = v; }, value);
+  return json;
+}
+
+}  // namespace
+
+void write_trace(const std::filesystem::path& path, std::span<const TraceEvent> events) {
+  std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
+  std::string separator = "\n";
+  GzipFile file(path);
+  auto put = [&](const Json& json) {
+    // Names come from code and recipes; a byte that is no UTF-8 is replaced rather than the trace lost.
+    file.write(separator + json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    separator = ",\n";
+  };
+  file.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  for (const TraceEvent& e : events) {
+    auto& rows = lanes[e.rank];
+    if (rows.empty()) {
+      put(metadata("process_name", e.rank, 0, {{"name", base::cat("rank ", e.rank)}}));
+      put(metadata("process_sort_index", e.rank, 0, {{"sort_index", e.rank}}));
+    }
+    const auto [row, is_new] = rows.try_emplace(e.lane, static_cast<int>(rows.size()));
+    if (is_new) {
+      put(metadata("thread_name", e.rank, row->second, {{"name", e.lane}}));
+      put(metadata("thread_sort_index", e.rank, row->second, {{"sort_index", row->second}}));
+    }
+    put(slice(e, row->second));
+  }
+  file.write("\n]}\n");
+  file.close();
+}
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,101 @@
+#include "framework/telemetry/append_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "framework/base/error.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::telemetry {
+namespace {
+
+/// While it lives no file may grow past `bytes`, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(AppendFile, AHalfWrittenRecordIsTakenBack) {
+  const TemporaryFolder folder;
+  AppendFile file(folder / "log");
+  file.append("first\n");
+  {
+    const FileSizeLimit full(10);
+    try {
+      file.append("second record\n");
+      FAIL();
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.what(), "cannot write to " + (folder / "log").string() + ": File too large");
+    }
+  }
+  EXPECT_EQ(contents(folder / "log"), "first\n");
+  file.append("third\n");
+  EXPECT_EQ(contents(folder / "log"), "first\nthird\n");
+}
+
+TEST(WriteAll, AClosedPipeIsAnErrorNotADeath) {
+  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the deadly default";
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  EXPECT_EQ(write_all(ends[1], "anyone?"), EPIPE);
+  close(ends[1]);
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0) << "nothing may strike later";
+}
+
+TEST(WriteAll, AFullNonBlockingPipeIsWaitedFor) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+  const std::string big(1 << 20, 'x');  // sixteen times what a pipe holds
+  const pid_t reader = fork();
+  if (reader == 0) {
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, 0);
+    size_t total = 0;
+    char buffer[4096];
+    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) total += static_cast<size_t>(n);
+    _exit(total == (1 << 20) ? 0 : 1);
+  }
+  close(ends[0]);
+  size_t written = 0;
+  EXPECT_EQ(write_all(ends[1], big, &written), 0);
+  EXPECT_EQ(written, big.size());
+  close(ends[1]);
+  int status = -1;
+  waitpid(reader, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ReplaceFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
+  const TemporaryFolder folder;
+  const auto path = folder / "report.html";
+  replace_file(path, "old");
+  {
+    const FileSizeLimit full(4);
+    EXPECT_THROW(replace_file(path, "new and larger"), base::Error);
+  }
+  EXPECT_EQ(contents(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(path.string() + ".tmp"));
+  replace_file(path, "new and larger");
+  EXPECT_EQ(contents(path), "new and larger");
+}
+
+}  // namespace
+}  // namespace hexad::telemetry

@@ -1,0 +1,72 @@
+#include "framework/telemetry/logger.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "framework/base/error.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::telemetry {
+namespace {
+
+TEST(Logger, EachRankHasItsFileAndRankZeroAlsoSpeaksToStandardError) {
+  const TemporaryFolder folder;
+  testing::internal::CaptureStderr();
+  auto zero = make_logger(folder / "log/rank-0000.log", 0, spdlog::level::info);
+  auto one = make_logger(folder / "log/rank-0001.log", 1, spdlog::level::info);
+  zero->info("loaded {} tensors", 12);
+  zero->debug("too fine");
+  one->warn("slow link");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "info: loaded 12 tensors\n");
+  const std::string first = contents(folder / "log/rank-0000.log"), second = contents(folder / "log/rank-0001.log");
+  EXPECT_NE(first.find("rank 0 info: loaded 12 tensors\n"), std::string::npos) << first;
+  EXPECT_EQ(first.find("too fine"), std::string::npos);
+  EXPECT_NE(second.find("rank 1 warning: slow link\n"), std::string::npos) << second;
+}
+
+TEST(Logger, AFullDiskIsReportedOnceAndNeverThrows) {
+  testing::internal::CaptureStderr();
+  auto logger = make_logger("/dev/full", 1, spdlog::level::info);
+  for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(logger->error("line {}", i));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "cannot write to /dev/full: No space left on device; this log may miss lines\n");
+}
+
+TEST(Logger, AFileThatCannotBeOpenedFailsAtOnce) {
+  const TemporaryFolder folder;
+  write_text(folder / "log", "");
+  EXPECT_THROW(make_logger(folder / "log/rank-0000.log", 1, spdlog::level::info), base::Error);
+}
+
+TEST(Logger, LinesOfThreadsDoNotMix) {
+  const TemporaryFolder folder;
+  auto logger = make_logger(folder / "x.log", 1, spdlog::level::info);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) logger->info("abcdefghij");
+    });
+  }
+  for (auto& t : threads) t.join();
+  std::istringstream lines(contents(folder / "x.log"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_EQ(line.substr(line.find("rank 1")), "rank 1 info: abcdefghij");
+  EXPECT_EQ(count, 200);
+}
+
+TEST(Logger, LevelsAreReadByName) {
+  EXPECT_EQ(log_level_from_name("warning"), spdlog::level::warn);
+  EXPECT_EQ(log_level_from_name("off"), spdlog::level::off);
+  try {
+    log_level_from_name("loud");
+    FAIL();
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    EXPECT_STREQ(e.what(), "unknown log level 'loud'; expected trace, debug, info, warning, error, critical or off");
+  }
+}
+
+}  // namespace
+}  // namespace hexad::telemetry

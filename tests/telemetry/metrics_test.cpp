@@ -1,0 +1,225 @@
+#include "framework/telemetry/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "framework/base/error.h"
+#include "framework/telemetry/jsonl_sink.h"
+#include "framework/telemetry/metrics_json.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::telemetry {
+namespace {
+
+StepMetrics full_step(int64_t step) {
+  StepMetrics s;
+  s.step = step;
+  s.tokens = step * 1024;
+  s.loss = 3.25;
+  s.lr = 1e-3;
+  s.grad_norm = 0.1 + 0.2;  // not representable in few digits: the round trip must be exact
+  s.step_seconds = 0.5;
+  s.tokens_per_second = 2048;
+  s.model_flops_per_second = 1e11;
+  s.mfu = 0.4;
+  s.memory_peak_bytes = {{"activation", int64_t{1} << 40}, {"parameter", 7}};
+  s.aux_loss = 0.01;
+  s.z_loss = 0.001;
+  s.router_max_load = 1.5;
+  s.dropped_fraction = 0.125;
+  s.comm = {{"ep", {.bytes = 100, .seconds = 0.2, .exposed_seconds = 0.05}}, {"dp", {.bytes = 7}}};
+  s.skipped_steps = 2;
+  s.expert_load = {{}, {0.25, 0.75}};  // layer 0 is dense
+  return s;
+}
+
+TEST(MetricsJson, ALineHoldsEveryFixedName) {
+  const auto json = nlohmann::json::parse(to_json_line(full_step(5)));
+  for (const char* name :
+       {"step", "tokens", "loss", "lr", "grad_norm", "step_seconds", "tokens_per_second", "model_flops_per_second",
+        "mfu", "memory_peak_bytes", "aux_loss", "z_loss", "router_max_load", "dropped_fraction", "comm_bytes",
+        "comm_seconds", "comm_exposed_seconds", "skipped_steps", "expert_load"})
+    EXPECT_TRUE(json.contains(name)) << name;
+  EXPECT_EQ(json["memory_peak_bytes"]["activation"], int64_t{1} << 40);
+  EXPECT_EQ(json["comm_exposed_seconds"]["ep"], 0.05);
+}
+
+TEST(MetricsJson, StepsReadBackExactly) {
+  const StepMetrics before = full_step(5);
+  StepMetrics after;
+  EvalMetrics eval;
+  ASSERT_EQ(parse_json_line(to_json_line(before), after, eval), RecordKind::step);
+  EXPECT_EQ(after.step, 5);
+  EXPECT_EQ(after.tokens, 5120);
+  EXPECT_EQ(after.loss, before.loss);
+  EXPECT_EQ(after.grad_norm, before.grad_norm);
+  EXPECT_EQ(after.memory_peak_bytes, before.memory_peak_bytes);
+  EXPECT_EQ(after.comm.at("ep").bytes, 100);
+  EXPECT_EQ(after.comm.at("ep").seconds, 0.2);
+  EXPECT_EQ(after.comm.at("dp").exposed_seconds, 0);
+  EXPECT_EQ(after.skipped_steps, 2);
+  EXPECT_EQ(after.expert_load, before.expert_load);
+  EXPECT_EQ(to_json_line(after), to_json_line(before));
+}
+
+TEST(MetricsJson, EvaluationsHaveNamesOfTheirOwn) {
+  const EvalMetrics before{.step = 9, .tokens = 4096, .loss = 1.75, .bits_per_byte = 0.9};
+  const std::string line = to_json_line(before);
+  EXPECT_FALSE(nlohmann::json::parse(line).contains("loss")) << "readers of \"loss\" must see training steps only";
+  StepMetrics step;
+  EvalMetrics after;
+  ASSERT_EQ(parse_json_line(line, step, after), RecordKind::eval);
+  EXPECT_EQ(after.tokens, 4096);
+  EXPECT_EQ(after.loss, 1.75);
+  EXPECT_EQ(after.bits_per_byte, 0.9);
+}
+
+TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
+  StepMetrics s = full_step(1);
+  s.loss = std::numeric_limits<double>::quiet_NaN();
+  s.grad_norm = std::numeric_limits<double>::infinity();
+  s.aux_loss = -std::numeric_limits<double>::infinity();
+  const auto json = nlohmann::json::parse(to_json_line(s));
+  EXPECT_EQ(json["loss"], "NaN");
+  EXPECT_EQ(json["grad_norm"], "Infinity");
+  EXPECT_EQ(json["aux_loss"], "-Infinity");
+  StepMetrics after;
+  EvalMetrics eval;
+  ASSERT_EQ(parse_json_line(json.dump(), after, eval), RecordKind::step);
+  EXPECT_TRUE(std::isnan(after.loss));
+  EXPECT_EQ(after.grad_norm, s.grad_norm);
+  EXPECT_EQ(after.aux_loss, s.aux_loss);
+}
+
+TEST(MetricsJson, DamagedLinesAreCountedNotTrusted) {
+  const TemporaryFolder folder;
+  write_text(folder / "m.jsonl", to_json_line(full_step(1)) + "\n[1,2]\n{\"loss\":\"high\",\"step\":2}\n" +
+                                     to_json_line(full_step(3)) + "\n{\"step\":4,\"lo");
+  const MetricsHistory history = read_metrics(folder / "m.jsonl");
+  ASSERT_EQ(history.steps.size(), 2u);
+  EXPECT_EQ(history.steps[1].step, 3);
+  EXPECT_EQ(history.unreadable_lines, (std::vector<int64_t>{2, 3, 5}));
+}
+
+TEST(MetricsJson, AMissingFileIsNamed) {
+  try {
+    read_metrics("/nowhere/metrics.jsonl");
+    FAIL();
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::data);
+    EXPECT_STREQ(e.what(), "cannot open /nowhere/metrics.jsonl: no metrics were written there");
+  }
+}
+
+std::vector<int64_t> steps_after_resuming(const std::filesystem::path& path, int64_t first_step) {
+  JsonlSink sink(path);
+  sink.on_start({.first_step = first_step});
+  std::vector<int64_t> steps;
+  for (const auto& s : read_metrics(path).steps) steps.push_back(s.step);
+  return steps;
+}
+
+TEST(JsonlSink, ResumingCutsTheRecordsOfStepsToBeRepeated) {
+  const TemporaryFolder folder;
+  const auto path = folder / "run/metrics.jsonl";
+  {
+    JsonlSink sink(path);
+    sink.on_start({});
+    for (int64_t step = 1; step <= 6; ++step) {
+      sink.on_step(full_step(step));
+      if (step % 2 == 0) sink.on_eval({.step = step, .loss = 1});
+    }
+  }
+  EXPECT_EQ(steps_after_resuming(path, 4), (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(read_metrics(path).evals.size(), 2u) << "the evaluation of step 4 stays, that of step 6 goes";
+  EXPECT_EQ(steps_after_resuming(path, 9), (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
+}
+
+TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const std::string whole = to_json_line(full_step(1)) + "\nnot ours\n";
+  write_text(path, whole + R"({"step":2,"loss":1})");  // complete JSON, but its newline was lost with the process
+  JsonlSink sink(path);
+  sink.on_start({.first_step = 5});
+  EXPECT_EQ(contents(path), whole);
+  sink.on_step(full_step(6));
+  EXPECT_EQ(contents(path), whole + to_json_line(full_step(6)) + "\n");
+}
+
+TEST(JsonlSink, AnUnwritableRunDirectoryFailsAtTheStart) {
+  const TemporaryFolder folder;
+  write_text(folder / "file", "");
+  const auto path = folder / "file/metrics.jsonl";  // a file where a folder should be; also unwritable for root
+  auto sink = tolerate_failures(std::make_unique<JsonlSink>(path), [](const std::string&) { FAIL(); });
+  try {
+    sink->on_start({});
+    FAIL();
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::resource);
+    EXPECT_EQ(e.what(), "cannot open " + path.string() + " for writing: Not a directory");
+  }
+}
+
+TEST(TolerantSink, AFullDiskIsOneWarningAndTrainingGoesOn) {
+  std::vector<std::string> warnings;
+  auto sink = tolerate_failures(std::make_unique<JsonlSink>("/dev/full"),
+                                [&](const std::string& warning) { warnings.push_back(warning); });
+  sink->on_start({});
+  for (int64_t step = 1; step <= 3; ++step) sink->on_step(full_step(step));
+  sink->on_eval({.step = 3});
+  sink->on_end();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0],
+            "cannot write to /dev/full: No space left on device; training goes on, records may be missing");
+}
+
+/// Fails like a full disk on the steps it is told to.
+struct FlakySink : MetricsSink {
+  explicit FlakySink(std::vector<int64_t>& log) : seen(log) {}
+  void on_step(const StepMetrics& s) override {
+    if (s.step == 2) base::fail(base::ExitCode::resource, "full");
+    if (s.step == 4) base::require(false, "a bug");
+    seen.push_back(s.step);
+  }
+  std::vector<int64_t>& seen;
+};
+
+TEST(TolerantSink, RecordsAreWrittenAgainOnceThereIsRoom) {
+  std::vector<int64_t> seen;
+  auto sink = tolerate_failures(std::make_unique<FlakySink>(seen), [](const std::string&) {});
+  for (int64_t step = 1; step <= 3; ++step) sink->on_step(full_step(step));
+  EXPECT_EQ(seen, (std::vector<int64_t>{1, 3}));
+}
+
+TEST(TolerantSink, BugsAreNotHidden) {
+  std::vector<int64_t> seen;
+  auto sink = tolerate_failures(std::make_unique<FlakySink>(seen), [](const std::string&) {});
+  EXPECT_THROW(sink->on_step(full_step(4)), std::logic_error);
+}
+
+struct Recorder : MetricsSink {
+  explicit Recorder(std::string& log, std::string prefix) : calls(log), name(std::move(prefix)) {}
+  void on_start(const RunInfo&) override { calls += name + "start "; }
+  void on_step(const StepMetrics&) override { calls += name + "step "; }
+  void on_eval(const EvalMetrics&) override { calls += name + "eval "; }
+  void on_end() override { calls += name + "end "; }
+  std::string& calls;
+  std::string name;
+};
+
+TEST(MetricsHub, PassesEverythingToEachSinkInOrder) {
+  std::string calls;
+  MetricsHub hub;
+  hub.add(std::make_unique<Recorder>(calls, "a:"));
+  hub.add(std::make_unique<Recorder>(calls, "b:"));
+  hub.on_start({}), hub.on_step({}), hub.on_eval({}), hub.on_end();
+  EXPECT_EQ(calls, "a:start b:start a:step b:step a:eval b:eval a:end b:end ");
+}
+
+}  // namespace
+}  // namespace hexad::telemetry

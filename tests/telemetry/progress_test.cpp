@@ -1,0 +1,132 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "framework/telemetry/progress_sink.h"
+
+namespace hexad::telemetry {
+namespace {
+
+const RunInfo run{.name = "quickstart", .total_steps = 1000, .parameters = 1'230'000, .active_parameters = 450'000};
+
+StepMetrics step_metrics(int64_t step) {
+  StepMetrics s;
+  s.step = step;
+  s.tokens = step * 1000;
+  s.loss = 3.4567;
+  s.lr = 3e-4;
+  s.grad_norm = 1.234;
+  s.step_seconds = 0.5;
+  s.tokens_per_second = 2000;
+  s.mfu = 0.432;
+  return s;
+}
+
+/// What the sink writes into a pipe.
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(pipe2(ends_, O_NONBLOCK), 0); }
+  ~Pipe() { close(ends_[0]), close(ends_[1]); }
+  int in() const { return ends_[1]; }
+  std::string text() const {
+    std::string all(65536, '\0');
+    const ssize_t n = read(ends_[0], all.data(), all.size());
+    all.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    return all;
+  }
+
+ private:
+  int ends_[2];
+};
+
+TEST(ProgressLine, FitsAnyWidthByLeavingOutWholeFields) {
+  const StepMetrics s = step_metrics(120);
+  EXPECT_EQ(
+      progress_line(run, s, 192, 200),
+      "step   120/1,000  loss 3.4567  2.00 k tokens/s  MFU 43.2%  3 min 12 s left  [===                         ]");
+  EXPECT_EQ(progress_line(run, s, 192, 79),
+            "step   120/1,000  loss 3.4567  2.00 k tokens/s  MFU 43.2%  3 min 12 s left");
+  EXPECT_EQ(progress_line(run, s, 192, 50), "step   120/1,000  loss 3.4567  2.00 k tokens/s");
+  EXPECT_EQ(progress_line(run, s, 192, 20), "step   120/1,000");
+  EXPECT_EQ(progress_line(run, s, 192, 6), "step  ");
+  for (int width = 1; width < 150; ++width)
+    EXPECT_LE(progress_line(run, s, 192, width).size(), static_cast<size_t>(width));
+}
+
+TEST(ProgressSink, APipeGetsPlainLinesWithoutControlCodes) {
+  const Pipe pipe;
+  ProgressSink sink(TextOutput(pipe.in()), 10);
+  sink.on_start(run);
+  for (int64_t step = 1; step <= 20; ++step) sink.on_step(step_metrics(step));
+  sink.on_eval({.step = 20, .tokens = 5000, .loss = 2.5, .bits_per_byte = 1.25});
+  sink.on_end();
+  EXPECT_EQ(pipe.text(),
+            "quickstart: 1.23 M parameters (450 k active), 1 rank, 1,000 steps\n"
+            "step 1/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "8 min 20 s left\n"
+            "step 10/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "8 min 15 s left\n"
+            "step 20/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "8 min 10 s left\n"
+            "step 20: held-out loss 2.5000 nats per token, 1.2500 bits per byte (5.00 k tokens)\n"
+            "step 20: loss 3.4567 after 20.0 k tokens; 20 steps in 10.0 s, 500 ms a step on average\n");
+}
+
+TEST(ProgressSink, AResumedRunSaysSoAndShowsItsFirstStep) {
+  const Pipe pipe;
+  ProgressSink sink(TextOutput(pipe.in()), 10);
+  RunInfo resumed = run;
+  resumed.first_step = 42;
+  sink.on_start(resumed);
+  sink.on_step(step_metrics(43));
+  const std::string text = pipe.text();
+  EXPECT_NE(text.find("resumed after step 42\nstep 43/1000"), std::string::npos) << text;
+}
+
+TEST(ProgressSink, SkippedStepsAreShown) {
+  StepMetrics s = step_metrics(1);
+  s.skipped_steps = 3;
+  EXPECT_NE(progress_line(run, s, 1, 200).find("3 skipped"), std::string::npos);
+}
+
+TEST(ProgressSink, ATerminalGetsOneLineRenewedInPlace) {
+  int controller = -1, terminal = -1;
+  winsize size{.ws_row = 24, .ws_col = 30, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(openpty(&controller, &terminal, nullptr, nullptr, &size), 0);
+  setenv("TERM", "xterm", 1);
+  ProgressSink sink(TextOutput(terminal), 10);
+  sink.on_step(step_metrics(1));
+  sink.on_step(step_metrics(2));
+  std::string text(4096, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(read(controller, text.data(), text.size()), 0)));
+  EXPECT_EQ(text, "\r\x1b[Kstep 1/0  loss 3.4567\r\r\x1b[Kstep 2/0  loss 3.4567\r");
+  setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(TextOutput(terminal).is_terminal()) << "a dumb terminal understands no control codes";
+  close(terminal), close(controller);
+}
+
+TEST(ProgressSink, SurvivesItsReaderLeaving) {
+  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the deadly default";
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  ProgressSink sink(TextOutput(ends[1]), 1);
+  sink.on_start(run);
+  for (int64_t step = 1; step <= 3; ++step) sink.on_step(step_metrics(step));
+  sink.on_end();
+  close(ends[1]);
+}
+
+TEST(ProgressSink, AFullDeviceDropsTheTextAndNothingElse) {
+  const int full = open("/dev/full", O_WRONLY);
+  ProgressSink sink(TextOutput(full), 1);
+  EXPECT_NO_THROW(sink.on_step(step_metrics(1)));
+  close(full);
+}
+
+}  // namespace
+}  // namespace hexad::telemetry

@@ -1,0 +1,74 @@
+#include "framework/telemetry/trace.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/base/error.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::telemetry {
+namespace {
+
+nlohmann::json read_trace(const std::filesystem::path& path) {
+  EXPECT_EQ(contents(path).substr(0, 2), "\x1f\x8b") << "a gzip file";
+  gzFile file = gzopen(path.c_str(), "rb");
+  std::string text(1 << 20, '\0');
+  text.resize(static_cast<size_t>(std::max(gzread(file, text.data(), static_cast<unsigned>(text.size())), 0)));
+  gzclose(file);
+  return nlohmann::json::parse(text);
+}
+
+TEST(Trace, RanksAreProcessesAndLanesAreThreads) {
+  const TemporaryFolder folder;
+  const std::vector<TraceEvent> events{
+      {.name = "E0", .lane = "compute", .rank = 0, .start_us = 10, .duration_us = 5.5},
+      {.name = "D1",
+       .lane = "inter",
+       .rank = 0,
+       .start_us = 11,
+       .duration_us = 3,
+       .args = {{"bytes", int64_t{1} << 33}, {"kind", "a2a"}, {"share", 0.5}}},
+      {.name = "E0", .lane = "inter", .rank = 1, .start_us = 10.25, .duration_us = 5},
+  };
+  write_trace(folder / "trace.json.gz", events);
+  const auto trace = read_trace(folder / "trace.json.gz")["traceEvents"];
+  std::vector<nlohmann::json> slices;
+  std::map<std::string, int> metadata;
+  for (const auto& e : trace) {
+    if (e["ph"] == "X") slices.push_back(e);
+    if (e["ph"] == "M") metadata[e["name"].get<std::string>() + "/" + e["args"].dump()]++;
+  }
+  ASSERT_EQ(slices.size(), 3u);
+  EXPECT_EQ(slices[0]["pid"], 0);
+  EXPECT_EQ(slices[0]["ts"], 10);
+  EXPECT_EQ(slices[0]["dur"], 5.5);
+  EXPECT_NE(slices[0]["tid"], slices[1]["tid"]) << "lanes of one rank are rows of their own";
+  EXPECT_EQ(slices[1]["args"]["bytes"], int64_t{1} << 33);
+  EXPECT_EQ(slices[1]["args"]["kind"], "a2a");
+  EXPECT_EQ(slices[2]["pid"], 1);
+  EXPECT_EQ(metadata[R"(process_name/{"name":"rank 1"})"], 1);
+  EXPECT_EQ(metadata[R"(thread_name/{"name":"inter"})"], 2);
+}
+
+TEST(Trace, AnEmptyTraceIsValid) {
+  const TemporaryFolder folder;
+  write_trace(folder / "t.json.gz", {});
+  EXPECT_TRUE(read_trace(folder / "t.json.gz")["traceEvents"].empty());
+}
+
+TEST(Trace, AnUnwritablePathAndAFullDiskAreNamed) {
+  const std::vector<TraceEvent> events{{.name = "x", .lane = "compute"}};
+  for (const char* path : {"/nowhere/trace.json.gz", "/dev/full"}) {
+    try {
+      write_trace(path, events);
+      FAIL() << path;
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.what(), std::string("cannot write the trace ") + path);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hexad::telemetry
