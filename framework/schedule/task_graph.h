@@ -1,5 +1,5 @@
-// A schedule as data: tasks with a lane, a cost and dependencies. Built by pure functions; run by the executor, priced by
-// the simulator, drawn by the tracer, tested by the shuffled executor.
+// A schedule as data: tasks with a lane, a cost and dependencies. Built by pure functions; run by the executor, priced
+// by the simulator, drawn by the tracer, tested by the shuffled executor.
 #pragma once
 
 #include <functional>
@@ -46,7 +46,7 @@ class TaskGraph {
   /// Throws when `after` names a task that is not yet in the graph: the order of insertion is an order of execution.
   TaskId add(TaskSpec spec, std::vector<TaskId> after, TaskWork work);
   std::span<const Task> tasks() const { return tasks_; }
-  /// "inter: D0 D1 C0 | compute: E0(D0) E1(D1)": a line a lane, dependencies on other lanes in brackets.
+  /// "inter: D0 D1 C0(E0) | compute: E0(D0)": lanes in the order of the enum, what a task comes after in brackets.
   std::string to_string() const;
 
  private:

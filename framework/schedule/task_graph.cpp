@@ -1,0 +1,34 @@
+#include "framework/schedule/task_graph.h"
+
+#include "framework/base/error.h"
+
+namespace hexad::schedule {
+
+TaskId TaskGraph::add(TaskSpec spec, std::vector<TaskId> after, TaskWork work) {
+  const TaskId id = static_cast<TaskId>(tasks_.size());
+  for (TaskId before : after)
+    base::require(0 <= before && before < id, "[schedule] task '", spec.name, "' (", id, ") comes after task ", before,
+                  ", which is not yet in the graph");
+  base::require(work != nullptr, "[schedule] task '", spec.name, "' has no work");
+  tasks_.push_back({std::move(spec), std::move(after), std::move(work)});
+  return id;
+}
+
+std::string TaskGraph::to_string() const {
+  std::string text;
+  for (int l = 0; l < device::lane_count; ++l) {
+    const Lane lane = static_cast<Lane>(l);
+    std::string line;
+    for (const Task& task : tasks_) {
+      if (task.spec.lane != lane) continue;
+      line += ' ' + task.spec.name;
+      for (size_t i = 0; i < task.after.size(); ++i)
+        line += (i ? "," : "(") + tasks_[static_cast<size_t>(task.after[i])].spec.name;
+      if (!task.after.empty()) line += ')';
+    }
+    if (!line.empty()) text += base::cat(text.empty() ? "" : " | ", name_of(lane), ":", line);
+  }
+  return text;
+}
+
+}  // namespace hexad::schedule

@@ -1,0 +1,173 @@
+#include "framework/schedule/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "framework/base/error.h"
+
+namespace hexad::schedule {
+namespace {
+
+using device::complete;
+using device::DeviceContext;
+
+class Executor : public testing::TestWithParam<bool> {  // worker lanes
+ protected:
+  DeviceContext context{{.worker_lanes = GetParam()}};
+};
+INSTANTIATE_TEST_SUITE_P(Lanes, Executor, testing::Bool(),
+                         [](const auto& i) { return i.param ? "Workers" : "Inline"; });
+
+// x -> x + 1 by lane inter, -> 2 x by compute: any other order gives another number. `edge`: whether it is drawn.
+struct Chain {
+  TaskGraph graph;
+  std::atomic<int> x = 1;
+  explicit Chain(bool edge) {
+    const TaskId add = graph.add({Lane::inter, "add"}, {}, [this](Stream& s) {
+      s.run([this] { x = x + 1; });
+      return Event{};
+    });
+    graph.add({Lane::compute, "double"}, edge ? std::vector{add} : std::vector<TaskId>{}, [this](Stream& s) {
+      s.run([this] { x = x * 2; });
+      return Event{};
+    });
+  }
+};
+
+TEST_P(Executor, DependenciesHoldAcrossLanes) {
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    Chain chain(true);
+    execute(chain.graph, context);
+    EXPECT_EQ(chain.x, 4);
+  }
+}
+
+TEST_P(Executor, ATaskWaitsForTheAsynchronousPartOfWhatItComesAfter) {
+  auto state = Event::make_state();
+  std::atomic<bool> arrived = false;
+  std::thread peer;
+  TaskGraph g;
+  const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) {
+    peer = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      arrived = true;
+      complete(state);
+    });
+    return Event(state);
+  });
+  for (Lane lane : {Lane::inter, Lane::compute})  // on the same lane, too
+    g.add({lane, "use"}, {receive}, [&](Stream& s) {
+      s.run([&] { EXPECT_TRUE(arrived); });
+      return Event{};
+    });
+  execute(g, context);
+  peer.join();
+}
+
+TEST_P(Executor, ReturnsOnlyWhenAsynchronousPartsAreDone) {
+  auto state = Event::make_state();
+  std::thread peer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    complete(state);
+  });
+  TaskGraph g;
+  g.add({Lane::inter, "send"}, {}, [&](Stream&) { return Event(state); });
+  execute(g, context);
+  EXPECT_TRUE(Event(state).done());
+  peer.join();
+}
+
+TEST_P(Executor, AnErrorOfATaskReachesTheCaller) {
+  for (Lane lane : {Lane::compute, Lane::inter}) {
+    DeviceContext fresh{{.worker_lanes = GetParam()}};
+    TaskGraph g;
+    g.add({lane, "fails"}, {}, [](Stream& s) {
+      s.run([] { base::fail(base::ExitCode::numeric, "loss is NaN"); });
+      return Event{};
+    });
+    try {
+      execute(g, fresh);
+      FAIL() << "no error on lane " << name_of(lane);
+    } catch (const base::Error& e) {
+      EXPECT_STREQ(e.what(), "loss is NaN");
+      EXPECT_EQ(e.code(), base::ExitCode::numeric);
+    }
+  }
+}
+
+TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
+  TaskGraph g;
+  g.add({Lane::inter, "lost"}, {}, [](Stream&) {
+    auto state = Event::make_state();
+    complete(state, std::make_exception_ptr(base::Error(base::ExitCode::peer_lost, "rank 3 is gone")));
+    return Event(state);
+  });
+  EXPECT_THROW(execute(g, context), base::Error);
+}
+
+TEST_P(Executor, NothingIsInFlightWhenAnErrorLeaves) {
+  auto state = Event::make_state();
+  std::thread peer;
+  TaskGraph g;
+  g.add({Lane::inter, "slow"}, {}, [&](Stream&) {
+    peer = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      complete(state);
+    });
+    return Event(state);
+  });
+  g.add({Lane::compute, "fails"}, {}, [](Stream&) -> Event { throw std::runtime_error("no"); });
+  EXPECT_THROW(execute(g, context), std::runtime_error);
+  EXPECT_TRUE(Event(state).done());
+  peer.join();
+}
+
+TEST_P(Executor, TimesFollowDependencies) {
+  Chain chain(true);
+  std::vector<TaskTime> times;
+  execute(chain.graph, context, &times);
+  ASSERT_EQ(times.size(), 2u);
+  for (const TaskTime& t : times) EXPECT_LE(t.begin, t.end);
+  EXPECT_LE(times[0].end, times[1].end);
+  EXPECT_GT(times[0].begin, 0);
+}
+
+TEST(ShuffledOrder, KeepsDependenciesAndLanes) {
+  TaskGraph g;
+  const auto nothing = [](Stream&) { return Event{}; };
+  const TaskId d0 = g.add({Lane::inter, "D0"}, {}, nothing), d1 = g.add({Lane::inter, "D1"}, {}, nothing);
+  const TaskId e1 = g.add({Lane::compute, "E1"}, {d1}, nothing), copy = g.add({Lane::copy, "S"}, {}, nothing);
+  const TaskId c1 = g.add({Lane::inter, "C1"}, {e1, copy}, nothing);
+  std::vector<std::vector<TaskId>> seen;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto order = shuffled_order(g, seed);
+    ASSERT_EQ(order.size(), 5u);
+    const auto at = [&](TaskId id) { return std::find(order.begin(), order.end(), id) - order.begin(); };
+    EXPECT_LT(at(d0), at(d1));
+    EXPECT_LT(at(d1), at(e1));
+    EXPECT_EQ(at(c1), 4);
+    if (std::find(seen.begin(), seen.end(), order) == seen.end()) seen.push_back(order);
+  }
+  EXPECT_EQ(seen.size(), 4u);  // S before, between or after the others: all of them turn up
+  EXPECT_EQ(shuffled_order(g, 7), shuffled_order(g, 7));
+}
+
+TEST(ExecuteShuffled, FindsAForgottenEdge) {
+  const auto wrong_under_some_seed = [](bool edge) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      DeviceContext context;
+      Chain chain(edge);
+      execute_shuffled(chain.graph, context, seed);
+      if (chain.x != 4) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(wrong_under_some_seed(true));
+  EXPECT_TRUE(wrong_under_some_seed(false));
+}
+
+}  // namespace
+}  // namespace hexad::schedule
