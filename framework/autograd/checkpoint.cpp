@@ -1,0 +1,49 @@
+#include "framework/autograd/checkpoint.h"
+
+namespace hexad::autograd {
+
+std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const Value> inputs,
+                              const Segment& segment) {
+  if (!tape.recording()) return segment(tape, inputs);
+
+  Tape first(tape.stream, tape.policy(), Tape::Mode::forget);
+  std::vector<Value> constants;
+  std::vector<Tensor> saved;
+  std::vector<char> wants;  // whether the gradient of an input is wanted, for the second run
+  for (const Value& v : inputs) {
+    constants.push_back({v.data, -1});
+    saved.push_back(v.data);
+    wants.push_back(v.wants_gradient());
+  }
+  std::vector<Tensor> outs;
+  for (const Value& v : segment(first, constants)) outs.push_back(v.data);
+
+  SavePolicy* policy = &tape.policy();
+  const bool recompute_norms = tape.recompute_norms();
+  auto pullback = [segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
+                                                                                 const Saved& s) {
+    // Shared with delayed weight tasks, which hold the second tape's tensors until they have run.
+    auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
+    const auto tensors = s.all();
+    std::vector<Value> leaves;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      leaves.push_back(wants[i] ? second->leaf(tensors[i]) : Value{tensors[i], -1});
+    const std::vector<Value> results = segment(*second, leaves);
+    std::vector<Replay::Root> roots;
+    for (size_t o = 0; o < count; ++o)
+      if (b.output_gradient(o).defined()) roots.push_back({results[o], b.output_gradient(o)});
+    auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
+    while (replay->step()) {
+    }
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (wants[i])
+        if (Tensor g = replay->gradient(leaves[i]); g.defined()) b.accumulate(i, g);
+    const size_t pending = replay->pending_weights();
+    for (size_t i = 0; i < pending; ++i) b.defer("recomputed", [second, replay] { replay->step_weights(); });
+  };
+  // No work of its own: the deferred tasks run before the entry that reports these parameters as finished.
+  WeightPullback weights{first.used_parameters(), {}};
+  return tape.record_many(name, outs, inputs, saved, std::move(pullback), std::move(weights));
+}
+
+}  // namespace hexad::autograd

@@ -1,0 +1,26 @@
+#include "framework/autograd/ops/ops.h"
+
+namespace hexad::autograd {
+
+Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
+                const AttentionShape& shape) {
+  require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2),
+          "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape());
+  require(q.data.dim(0) == shape.sequences * shape.queries && k.data.dim(0) == shape.sequences * shape.keys &&
+              q.data.dim(1) % k.data.dim(1) == 0,
+          "[attention] ", shape.sequences, " sequences of ", shape.queries, " queries and ", shape.keys,
+          " keys do not fit q ", q.shape(), " and k ", k.shape());
+  const auto& kernel = kernels::kernels(q.device()).attention;
+  Tensor out = Tensor::like(q.data);
+  Tensor lse = Tensor::empty({q.data.dim(0), q.data.dim(1)}, accumulator_dtype(q.data.dtype()), q.device());
+  kernel.forward(tape.stream, out, lse, q.data, k.data, v.data, first, last, shape);
+  return tape.record("attention", out, {q, k, v}, save(q.data, k.data, v.data, out, lse),
+                     [&kernel, first, last, shape](Backward& b, const Tensor& dout, const Saved& s) {
+                       auto [q_, k_, v_, out_, lse_] = s.get<5>();
+                       Tensor dq = Tensor::like(q_), dk = Tensor::like(k_), dv = Tensor::like(v_);
+                       kernel.backward(b.stream, dq, dk, dv, dout, out_, lse_, q_, k_, v_, first, last, shape);
+                       b.accumulate(0, dq), b.accumulate(1, dk), b.accumulate(2, dv);
+                     });
+}
+
+}  // namespace hexad::autograd

@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "framework/autograd/ops/ops.h"
+
+namespace hexad::autograd {
+
+Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
+                           const CrossEntropyOptions& options, Tensor* row_losses) {
+  const int64_t rows = x.data.dim(0), vocab = w.local().dim(0);
+  require(x.data.dim(1) == w.local().dim(1) && targets.dim(0) == rows, "[cross_entropy] x is ", x.shape(), ", ",
+          w.name(), " ", w.local().shape(), ", targets ", targets.shape());
+  const KernelTable& k = kernels::kernels(x.device());
+  const Dtype acc = accumulator_dtype(x.data.dtype());
+  const bool train = tape.recording();
+  const int64_t chunk = std::min(options.chunk_rows, std::max<int64_t>(rows, 1));
+  const Weight weight = w.use(tape.stream);
+
+  Tensor losses = Tensor::empty({rows}, acc, x.device());
+  Tensor dx = train ? Tensor::like(x.data) : Tensor{};
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t end = std::min(rows, begin + chunk);
+    const Tensor in = x.data.slice(0, begin, end);
+    Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
+    k.matmul.forward(tape.stream, logits, in, weight);
+    k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), logits, targets.slice(0, begin, end),
+                            train ? options.gradient_scale : 0.0);
+    if (!train) continue;
+    // Products want both operands in the model's dtype.
+    Tensor dlogits = logits;
+    if (acc != x.data.dtype()) {
+      dlogits = Tensor::empty(logits.shape(), x.data.dtype(), x.device());
+      k.pointwise.copy(tape.stream, dlogits, logits);
+    }
+    k.matmul.input_gradient(tape.stream, dx.slice(0, begin, end), dlogits, weight);
+    k.matmul.weight_gradient(tape.stream, w.gradient(), dlogits, in, w.next_write());
+  }
+
+  Tensor total = Tensor::zeros({1}, acc, x.device());
+  with_dtype<float, double>("cross_entropy", acc, [&]<class T>() {
+    double sum = 0;  // CPU: a device backend needs a reduction kernel here
+    const T* values = losses.data<T>();
+    for (int64_t i = 0; i < rows; ++i) sum += static_cast<double>(values[i]);
+    *total.data<T>() = static_cast<T>(sum);
+  });
+  if (row_losses) *row_losses = losses;
+
+  return tape.record("linear_cross_entropy", total, {x}, save(dx),
+                     [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
+                       const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
+                       require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
+                               "[cross_entropy] was told the gradient ", scale, " but got ", given);
+                       auto [saved_dx] = s.get<1>();
+                       b.accumulate(0, saved_dx);
+                     },
+                     {{&w}, {}});
+}
+
+}  // namespace hexad::autograd

@@ -1,0 +1,32 @@
+#include "framework/autograd/ops/ops.h"
+
+namespace hexad::autograd {
+
+Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
+  const Shape& ws = w.local().shape();
+  require(ws.rank() == 2 && x.data.rank() == 2 && x.data.dim(1) == ws[1], "[linear] x is ", x.shape(), " but ",
+          w.name(), " is ", ws);
+  const KernelTable& k = kernels::kernels(x.device());
+  Tensor out = Tensor::empty({x.data.dim(0), ws[0]}, x.data.dtype(), x.device());
+  k.matmul.forward(tape.stream, out, x.data, w.use(tape.stream));
+  std::vector<Parameter*> parameters{&w};
+  if (bias) {
+    k.bias.forward(tape.stream, out, bias->use(tape.stream).data);
+    parameters.push_back(bias);
+  }
+  return tape.record("linear", out, {x}, save(x.data),
+                     [&k, &w, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
+                       if (!b.wants(0)) return;
+                       Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
+                       k.matmul.input_gradient(b.stream, dx, dout, w.use(b.stream));
+                       b.accumulate(0, dx);
+                     },
+                     {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
+                        auto [in] = s.get<1>();
+                        const Tensor& dw = w.gradient();
+                        k.matmul.weight_gradient(b.stream, dw, dout, in, w.next_write());
+                        if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
+                      }});
+}
+
+}  // namespace hexad::autograd

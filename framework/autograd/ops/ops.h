@@ -1,0 +1,86 @@
+// Every differentiable op; each is implemented in the file of its name. Shapes follow the legend of kernel_table.h.
+#pragma once
+
+#include "framework/autograd/tape.h"
+
+namespace hexad::autograd {
+
+// --- products (linear.cpp, grouped_linear.cpp)
+
+/// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task.
+Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr);
+/// Row r of y = x[r] w[e]^T + bias[e] for the expert e whose rows [offsets[e], offsets[e + 1]) hold r. w is [E, N, D],
+/// bias [E, N] or null; `offsets` is on the host.
+Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets);
+
+// --- norms (rms_norm.cpp, layer_norm.cpp)
+
+Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
+/// `bias` may be null.
+Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
+
+// --- attention (rotary.cpp, attention.cpp)
+
+/// x[T, H, C] rotated; see RotaryKernels.
+Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
+/// q[T, H, C], k and v[T, G, C]; `first` and `last` may be undefined.
+Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
+                const AttentionShape& shape);
+
+// --- activations (swiglu.cpp, gelu.cpp)
+
+Value swiglu(Tape& tape, const Value& gate, const Value& up);
+Value gelu(Tape& tape, const Value& x, GeluKind kind);
+
+// --- pointwise (pointwise.cpp)
+
+Value add(Tape& tape, const Value& a, const Value& b);
+/// alpha x.
+Value scale(Tape& tape, const Value& x, double alpha);
+Value cast(Tape& tape, const Value& x, Dtype dtype);
+Value clamp(Tape& tape, const Value& x, double limit);
+/// The same elements in another shape.
+Value reshape(Tape& tape, const Value& x, const Shape& shape);
+
+// --- tables and losses (embedding.cpp, cross_entropy.cpp)
+
+/// Rows of table[V, D] for ids[T] (i32, in range).
+Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
+
+struct CrossEntropyOptions {
+  /// The gradient that the loss will be given in backward, known beforehand (1 / global count of valid tokens).
+  double gradient_scale = 1;
+  /// Rows of logits that exist at a time: logits of a micro-batch are never kept whole.
+  int64_t chunk_rows = 256;
+};
+/// Sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in acc. x[T, D], w[V, D], targets[T] i32, -1 is
+/// ignored. The head's product, softmax and both gradients are computed chunk by chunk in the forward pass (as in Liger
+/// Kernel, Hsu et al. 2024), which is why the gradient must be known; backward throws when given another.
+/// `row_losses` (may be null) receives the losses [T].
+Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
+                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
+
+// --- mixture of experts (router.cpp, permute.cpp, router_losses.cpp)
+
+struct RouterChoice {
+  Value scores;   // [T, E] acc
+  Value weights;  // [T, K] acc
+  Tensor ids;     // [T, K] i32
+};
+/// Chooses experts from logits[T, E] (acc). `bias` [E] (acc, may be undefined) takes part in the selection only.
+/// `forced_ids` (may be undefined) replaces the choice; weights and their gradients then belong to the forced experts.
+RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
+                            const Tensor& forced_ids);
+/// out[r] = x[tokens[r]]; `rows` [T, K] is the inverse map (see PermuteKernels).
+Value gather(Tape& tape, const Value& x, const Tensor& tokens, const Tensor& rows);
+/// out[t] = sum_k weights[t, k] y[rows[t, k]].
+Value combine(Tape& tape, const Value& y, const Value& weights, const Tensor& rows);
+/// Load-balancing loss of one scope (Shazeer 2017; Fedus 2021, eq. 4): E sum_e f_e P_e, with f_e the given fraction of
+/// assignments (constant) and P_e the mean over valid tokens of the scores, normalised to sum to one per token.
+/// segment[T] (i32) assigns tokens to scopes, -1: excluded; fractions[S, E] in acc. Result: mean over scopes, [1] in
+/// acc.
+Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions);
+/// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc.
+Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment);
+
+}  // namespace hexad::autograd

@@ -1,0 +1,60 @@
+#include "framework/autograd/ops/ops.h"
+
+namespace hexad::autograd {
+
+Value add(Tape& tape, const Value& a, const Value& b) {
+  require(a.shape() == b.shape() && a.data.dtype() == b.data.dtype(), "[add] ", a.shape(), " ", a.data.dtype(), " and ",
+          b.shape(), " ", b.data.dtype());
+  Tensor out = Tensor::like(a.data);
+  kernels::kernels(a.device()).pointwise.add(tape.stream, out, a.data, b.data);
+  return tape.record("add", out, {a, b}, {}, [](Backward& back, const Tensor& dout, const Saved&) {
+    back.accumulate(0, dout), back.accumulate(1, dout);
+  });
+}
+
+Value scale(Tape& tape, const Value& x, double alpha) {
+  const auto& k = kernels::kernels(x.device()).pointwise;
+  const auto scaled = [&k, alpha](Stream& stream, const Tensor& in) {
+    Tensor out = Tensor::like(in);
+    k.copy(stream, out, in);
+    k.scale(stream, out, alpha);
+    return out;
+  };
+  return tape.record(
+      "scale", scaled(tape.stream, x.data), {x}, {},
+      [scaled](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, scaled(b.stream, dout)); });
+}
+
+Value cast(Tape& tape, const Value& x, Dtype dtype) {
+  if (x.data.dtype() == dtype) return x;
+  const auto& k = kernels::kernels(x.device()).pointwise;
+  const auto converted = [&k](Stream& stream, const Tensor& in, Dtype to) {
+    Tensor out = Tensor::empty(in.shape(), to, in.device());
+    k.copy(stream, out, in);
+    return out;
+  };
+  return tape.record("cast", converted(tape.stream, x.data, dtype), {x}, {},
+                     [converted, from = x.data.dtype()](Backward& b, const Tensor& dout, const Saved&) {
+                       b.accumulate(0, converted(b.stream, dout, from));
+                     });
+}
+
+Value clamp(Tape& tape, const Value& x, double limit) {
+  const auto& k = kernels::kernels(x.device()).pointwise;
+  Tensor out = Tensor::like(x.data);
+  k.clamp(tape.stream, out, x.data, limit);
+  return tape.record("clamp", out, {x}, save(x.data), [&k, limit](Backward& b, const Tensor& dout, const Saved& s) {
+    auto [in] = s.get<1>();
+    Tensor dx = Tensor::like(in);
+    k.clamp_backward(b.stream, dx, dout, in, limit);
+    b.accumulate(0, dx);
+  });
+}
+
+Value reshape(Tape& tape, const Value& x, const Shape& shape) {
+  return tape.record(
+      "reshape", x.data.reshape(shape), {x}, {},
+      [from = x.shape()](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, dout.reshape(from)); });
+}
+
+}  // namespace hexad::autograd

@@ -1,0 +1,79 @@
+#include "framework/autograd/saved.h"
+
+#include <unordered_map>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::autograd {
+namespace {
+
+class KeptTensor final : public SavedTensor {
+ public:
+  explicit KeptTensor(Tensor t) : tensor_(std::move(t)) {}
+  Tensor get(Stream&) override { return tensor_; }
+
+ private:
+  Tensor tensor_;
+};
+
+// A parameter or gradient that an op happens to save keeps its own account.
+void account_as_activation(const Tensor& t) {
+  if (t.storage()->category() == Category::temporary) t.storage()->set_category(Category::activation);
+}
+
+class KeepPolicy final : public SavePolicy {
+ public:
+  std::shared_ptr<SavedTensor> save(const Tensor& t, Stream&) override {
+    account_as_activation(t);
+    return std::make_shared<KeptTensor>(t);
+  }
+};
+
+class OffloadedTensor final : public SavedTensor {
+ public:
+  OffloadedTensor(const Tensor& t, Stream& stream) : away_(Tensor::offloaded(t.shape(), t.dtype(), t.device())) {
+    kernels::kernels(t.device()).pointwise.copy(stream, away_, t);
+  }
+  Tensor get(Stream& stream) override {
+    Tensor back = Tensor::like(away_, Category::temporary);
+    kernels::kernels(away_.device()).pointwise.copy(stream, back, away_);
+    return back;
+  }
+
+ private:
+  Tensor away_;
+};
+
+class OffloadPolicy final : public SavePolicy {
+ public:
+  explicit OffloadPolicy(int64_t min_bytes) : min_bytes_(min_bytes) {}
+
+  std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) override {
+    if (t.bytes() < min_bytes_ || t.storage()->category() != Category::temporary) {
+      account_as_activation(t);
+      return std::make_shared<KeptTensor>(t);
+    }
+    Known& known = known_[t.raw()];
+    if (auto saved = known.saved.lock(); saved && known.storage.lock() == t.storage() && known.shape == t.shape())
+      return saved;
+    auto saved = std::make_shared<OffloadedTensor>(t, stream);
+    known = {t.storage(), saved, t.shape()};
+    return saved;
+  }
+
+ private:
+  struct Known {
+    std::weak_ptr<Storage> storage;  // the address may be reused after the tensor is gone
+    std::weak_ptr<SavedTensor> saved;
+    Shape shape;
+  };
+  int64_t min_bytes_;
+  std::unordered_map<void*, Known> known_;
+};
+
+}  // namespace
+
+std::unique_ptr<SavePolicy> keep_policy() { return std::make_unique<KeepPolicy>(); }
+std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes) { return std::make_unique<OffloadPolicy>(min_bytes); }
+
+}  // namespace hexad::autograd

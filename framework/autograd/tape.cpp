@@ -1,0 +1,168 @@
+#include "framework/autograd/tape.h"
+
+namespace hexad::autograd {
+
+Value Tape::leaf(const Tensor& data) { return {data, recording() ? values_++ : -1}; }
+
+Value Tape::record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
+                   const std::vector<Tensor>& saved, Pullback pullback, WeightPullback weight_pullback) {
+  return record_many(name, {out}, {inputs.begin(), inputs.size()}, saved, std::move(pullback),
+                     std::move(weight_pullback))[0];
+}
+
+std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Tensor>& outs,
+                                     std::span<const Value> inputs, const std::vector<Tensor>& saved, Pullback pullback,
+                                     WeightPullback weight_pullback) {
+  used_.insert(used_.end(), weight_pullback.parameters.begin(), weight_pullback.parameters.end());
+  std::vector<Value> values;
+  for (const Tensor& out : outs) values.push_back({out, -1});
+
+  bool wanted = !weight_pullback.parameters.empty();
+  for (const Value& v : inputs) wanted |= v.wants_gradient();
+  if (!recording() || !wanted) return values;
+
+  Node node;
+  node.name = name;
+  for (const Value& v : inputs) node.inputs.push_back(v.id);
+  node.first_output = values_;
+  node.outputs = static_cast<int32_t>(outs.size());
+  for (const Tensor& t : saved) {
+    if (!t.defined()) {
+      node.saved.push_back(nullptr);
+      continue;
+    }
+    const auto it = recomputable_.find(t.raw());
+    if (it != recomputable_.end() && it->second.storage.lock() == t.storage())
+      node.saved.push_back(it->second.tensor);
+    else
+      node.saved.push_back(policy_.save(t, stream));
+  }
+  node.pullback = std::move(pullback);
+  node.weight_pullback = std::move(weight_pullback);
+  nodes_.push_back(std::move(node));
+  for (Value& v : values) v.id = values_++;
+  return values;
+}
+
+void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again) {
+  if (!recompute_norms_ || !out.wants_gradient()) return;
+  Node& node = nodes_.back();
+  require(node.first_output == out.id, "[tape] only the last op's output can be declared recomputable, not ",
+          node.name);
+  node.recomputed = std::make_shared<RecomputedTensor>(
+      [again = std::move(again), slots = node.saved](Stream& s) { return again(s, Saved(slots, s)); });
+  recomputable_[out.data.raw()] = {out.data.storage(), node.recomputed};
+}
+
+void Backward::accumulate(size_t index, Tensor gradient) {
+  require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size());
+  if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
+}
+
+bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }
+
+const Tensor& Backward::output_gradient(size_t index) const { return output_gradients_[index]; }
+
+void Backward::defer(std::string_view name, std::function<void()> work) {
+  if (replay_.weights_ == Replay::Weights::delayed)
+    replay_.weight_tasks_.push_back({name, {}, std::move(work)});
+  else
+    work();
+}
+
+Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)
+    : tape_(tape),
+      weights_(weights),
+      gradient_ready_(std::move(gradient_ready)),
+      gradients_(static_cast<size_t>(tape.values_)),
+      next_(tape.nodes_.size()) {
+  for (const auto& node : tape.nodes_)
+    for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
+  for (const Root& root : roots) {
+    require(root.value.wants_gradient(), "[tape] backward from a value that nothing trainable led to");
+    require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
+            "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
+            root.gradient.shape(), " ", root.gradient.dtype());
+    accumulate(root.value.id, root.gradient);
+  }
+}
+
+void Replay::accumulate(int32_t id, Tensor gradient) {
+  Tensor& sum = gradients_[static_cast<size_t>(id)];
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+    return;
+  }
+  require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
+          sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value");
+  // A tensor that somebody else still looks at (an op may pass dout on to two inputs) must not be changed.
+  const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
+  kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
+  sum = target;
+}
+
+void Replay::finish(std::span<Parameter* const> parameters) {
+  for (Parameter* p : parameters)
+    if (--remaining_[p] == 0 && gradient_ready_) gradient_ready_(*p);
+}
+
+bool Replay::step() {
+  if (next_ == 0) return false;
+  run_node(--next_);
+  return true;
+}
+
+void Replay::run_node(size_t index) {
+  // Moved out: what the node holds is freed when this returns, or when its delayed weight task has run.
+  Tape::Node node = std::move(tape_.nodes_[index]);
+  tape_.nodes_.pop_back();
+  std::vector<Tensor> douts(static_cast<size_t>(node.outputs));
+  bool any = false;
+  for (size_t o = 0; o < douts.size(); ++o) {
+    douts[o] = std::move(gradients_[static_cast<size_t>(node.first_output) + o]);
+    any |= douts[o].defined();
+  }
+  if (!any) {  // nothing depended on this op: it contributes zero
+    finish(node.weight_pullback.parameters);
+    return;
+  }
+  require(node.pullback || node.weight_pullback.run, "[tape] ", node.name, " has no pullback");
+  Backward b(tape_.stream, *this, node.inputs, douts);
+  const Saved saved(node.saved, tape_.stream);
+  if (node.pullback) node.pullback(b, douts[0], saved);
+  if (node.recomputed) node.recomputed->release();
+  if (node.weight_pullback.parameters.empty()) return;
+  if (weights_ == Weights::at_once) {
+    if (node.weight_pullback.run) node.weight_pullback.run(b, douts[0], saved);
+    finish(node.weight_pullback.parameters);
+    return;
+  }
+  weight_tasks_.push_back({node.name, node.weight_pullback.parameters,
+                           [this, inputs = node.inputs, douts, saved, run = std::move(node.weight_pullback.run)] {
+                             Backward later(tape_.stream, *this, inputs, douts);
+                             if (run) run(later, douts[0], saved);
+                           }});
+}
+
+bool Replay::step_weights() {
+  if (weight_tasks_.empty()) return false;
+  WeightTask task = std::move(weight_tasks_.front());
+  weight_tasks_.pop_front();
+  task.work();
+  finish(task.parameters);
+  return true;
+}
+
+void Replay::run() {
+  while (step()) {
+  }
+  while (step_weights()) {
+  }
+}
+
+void backward(Tape& tape, const Value& root, const Tensor& gradient) {
+  const Replay::Root roots[] = {{root, gradient}};
+  Replay(tape, roots).run();
+}
+
+}  // namespace hexad::autograd

@@ -1,0 +1,176 @@
+// The eager tape: what was computed, what each op keeps, and how gradients flow back. An object owned by one
+// micro-batch of one pipeline stage; there is no global state.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "framework/autograd/saved.h"
+
+namespace hexad::autograd {
+
+/// A tensor with its place on a tape. id < 0: no gradient flows into it.
+struct Value {
+  Tensor data;
+  int32_t id = -1;
+
+  bool wants_gradient() const { return id >= 0; }
+  const Shape& shape() const { return data.shape(); }
+  Device device() const { return data.device(); }
+};
+
+class Replay;
+
+/// What a pullback works with.
+class Backward {
+ public:
+  Stream& stream;
+
+  /// Adds `gradient` to that of the op's input `index`; dropped when the input wants none.
+  void accumulate(size_t index, Tensor gradient);
+  /// False when nobody needs the gradient of input `index`: the pullback may skip its computation.
+  bool wants(size_t index) const;
+  /// Gradient of output `index` of an op with several; undefined when nothing depended on it.
+  const Tensor& output_gradient(size_t index) const;
+  /// Queues weight-gradient work of a composite op behind what is queued already.
+  void defer(std::string_view name, std::function<void()> work);
+
+ private:
+  friend class Replay;
+  Backward(Stream& s, Replay& replay, std::span<const int32_t> inputs, std::span<const Tensor> output_gradients)
+      : stream(s), replay_(replay), inputs_(inputs), output_gradients_(output_gradients) {}
+  Replay& replay_;
+  std::span<const int32_t> inputs_;
+  std::span<const Tensor> output_gradients_;
+};
+
+/// Computes input gradients from `dout`, the gradient of the first output.
+using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
+
+/// The part of a backward that only weights need: may run any time after the pullback. It adds to the gradients of the
+/// parameters it names.
+struct WeightPullback {
+  std::vector<Parameter*> parameters;
+  Pullback run;
+};
+
+class Tape {
+ public:
+  enum class Mode : uint8_t {
+    record,     // training
+    recompute,  // training, for the second time: nothing may be counted again
+    forget,     // evaluation, or a forward that will be recomputed
+  };
+
+  Tape(Stream& on, SavePolicy& policy, Mode mode = Mode::record, bool recompute_norms = false)
+      : stream(on), policy_(policy), mode_(mode), recompute_norms_(recompute_norms) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Stream& stream;
+
+  Mode mode() const { return mode_; }
+  bool recording() const { return mode_ != Mode::forget; }
+  bool recompute_norms() const { return recompute_norms_; }
+  SavePolicy& policy() const { return policy_; }
+
+  /// An input whose gradient is wanted.
+  Value leaf(const Tensor& data);
+
+  /// Appends an op. Saved tensors are kept by the tape's policy until the op's pullbacks have run. An op without a
+  /// pullback has no gradient, and reaching it in backward is an error.
+  Value record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
+               const std::vector<Tensor>& saved, Pullback pullback, WeightPullback weight_pullback = {});
+  /// The same for several outputs and inputs known at run time.
+  std::vector<Value> record_many(std::string_view name, const std::vector<Tensor>& outs, std::span<const Value> inputs,
+                                 const std::vector<Tensor>& saved, Pullback pullback,
+                                 WeightPullback weight_pullback = {});
+
+  /// From now on ops that save `out`'s tensor keep a reference to `again` instead: `again` gets the tensors saved by
+  /// the op that made `out` (the last recorded) and returns the same bits. Only when recompute_norms().
+  void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
+
+  /// Parameters of the ops recorded or forgotten so far, one entry a use.
+  const std::vector<Parameter*>& used_parameters() const { return used_; }
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  friend class Replay;
+  friend class Backward;
+  struct Node {
+    std::string_view name;  // a literal of the op
+    std::vector<int32_t> inputs;
+    int32_t first_output = 0, outputs = 1;
+    std::vector<std::shared_ptr<SavedTensor>> saved;
+    Pullback pullback;
+    WeightPullback weight_pullback;
+    std::shared_ptr<RecomputedTensor> recomputed;  // of this node's output
+  };
+  struct Recomputable {
+    std::weak_ptr<Storage> storage;
+    std::shared_ptr<RecomputedTensor> tensor;
+  };
+
+  SavePolicy& policy_;
+  Mode mode_;
+  bool recompute_norms_;
+  std::vector<Node> nodes_;
+  int32_t values_ = 0;
+  std::vector<Parameter*> used_;
+  std::unordered_map<void*, Recomputable> recomputable_;
+};
+
+/// A backward pass over a tape: runs node by node and can pause between nodes. Consumes the tape: saved tensors are
+/// freed as it goes.
+class Replay {
+ public:
+  struct Root {
+    Value value;
+    Tensor gradient;
+  };
+  enum class Weights : uint8_t { at_once, delayed };
+
+  /// `gradient_ready` (may be empty) is called once for each parameter after its last contribution from this tape.
+  Replay(Tape& tape, std::span<const Root> roots, Weights weights = Weights::at_once,
+         std::function<void(Parameter&)> gradient_ready = {});
+
+  /// Runs the next node's pullback; false when there is none left.
+  bool step();
+  /// Runs the oldest delayed weight task; false when there is none.
+  bool step_weights();
+  size_t pending_weights() const { return weight_tasks_.size(); }
+  /// Everything that is left.
+  void run();
+  /// Gradient of a leaf; undefined when nothing depended on it.
+  Tensor gradient(const Value& leaf) const { return gradients_[static_cast<size_t>(leaf.id)]; }
+
+ private:
+  friend class Backward;
+  struct WeightTask {
+    std::string_view name;
+    std::vector<Parameter*> parameters;
+    std::function<void()> work;
+  };
+  void accumulate(int32_t id, Tensor gradient);
+  void finish(std::span<Parameter* const> parameters);
+  void run_node(size_t index);
+
+  Tape& tape_;
+  Weights weights_;
+  std::function<void(Parameter&)> gradient_ready_;
+  std::vector<Tensor> gradients_;
+  size_t next_;  // nodes [0, next_) are still to run
+  std::deque<WeightTask> weight_tasks_;
+  std::unordered_map<Parameter*, int> remaining_;  // uses that have not contributed yet
+};
+
+/// Backward from one scalar or tensor with gradient `gradient`, all at once.
+void backward(Tape& tape, const Value& root, const Tensor& gradient);
+
+}  // namespace hexad::autograd
