@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <utility>
+
+#include "framework/base/error.h"
+#include "framework/config/recipe.h"
+#include "framework/config/words.h"
+#include "framework/config/writer.h"
+
+namespace hexad::config {
+namespace {
+
+using Entry = std::pair<std::string, std::string>;  // path, value
+
+/// Every leaf of a struct, in its order; lists of structs leaf by leaf, other lists as one value.
+class Flattener final : public Visitor {
+ public:
+  static std::vector<Entry> entries(void* value, const Type& type) {
+    std::vector<Entry> out;
+    Flattener("", out).add_section(value, type);
+    return out;
+  }
+
+ private:
+  Flattener(std::string path, std::vector<Entry>& out) : path_(std::move(path)), out_(out) {}
+
+  void add_section(void* value, const Type& type) { type.fields(value, *this); }
+
+  void visit(const Field& field, void* value, const Type& type) override {
+    add(child_path(path_, field.key), field, value, type);
+  }
+
+  void add(const std::string& path, const Field& field, void* value, const Type& type) {
+    if (type.kind == Kind::section) {
+      Flattener(path, out_).add_section(value, type);
+    } else if (type.kind == Kind::list && type.element->kind == Kind::section) {
+      for (size_t i = 0; i < type.size(value); ++i)
+        add(child_path(path, std::to_string(i)), field, type.at(value, i), *type.element);
+    } else if (type.kind == Kind::optional && type.size(value) == 1) {
+      add(path, field, type.at(value, 0), *type.element);
+    } else {
+      out_.emplace_back(path, flow_text(value, type, field.unset_word));
+    }
+  }
+
+  std::string path_;
+  std::vector<Entry>& out_;
+};
+
+const std::string* value_of(const std::vector<Entry>& entries, const std::string& path) {
+  const auto found = std::ranges::find(entries, path, &Entry::first);
+  return found == entries.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+std::vector<std::string> differences(void* before, void* after, const Type& type) {
+  const std::vector<Entry> old_entries = Flattener::entries(before, type),
+                           new_entries = Flattener::entries(after, type);
+  std::vector<std::string> out;
+  for (const auto& [path, text] : old_entries) {
+    const std::string* now = value_of(new_entries, path);
+    if (!now || *now != text) out.push_back(path + ": " + text + " -> " + (now ? *now : "absent"));
+  }
+  for (const auto& [path, text] : new_entries)
+    if (!value_of(old_entries, path)) out.push_back(path + ": absent -> " + text);
+  return out;
+}
+
+}  // namespace hexad::config

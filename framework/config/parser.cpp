@@ -1,0 +1,209 @@
+#include "framework/config/parser.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "framework/base/error.h"
+#include "framework/config/words.h"
+
+namespace hexad::config {
+namespace {
+
+using base::ExitCode;
+using base::fail;
+
+constexpr size_t deepest = 32;
+
+/// Bytes of the UTF-8 sequence at the start of `s`; 0 when it is none (overlong, surrogate, cut short, past U+10FFFF).
+size_t utf8_length(std::string_view s) {
+  const auto byte = [&](size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
+  const auto continues = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return continues(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    const unsigned low = lead == 0xe0 ? 0xa0 : 0x80, high = lead == 0xed ? 0x9f : 0xbf;
+    return continues(1, low, high) && continues(2) ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const unsigned low = lead == 0xf0 ? 0x90 : 0x80, high = lead == 0xf4 ? 0x8f : 0xbf;
+    return continues(1, low, high) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+class Source {
+ public:
+  Source(std::shared_ptr<const std::string> name, SourceKind kind) : name_(std::move(name)), kind_(kind) {}
+
+  Position at(const YAML::Mark& mark) const {
+    if (kind_ == SourceKind::command_line || mark.is_null()) return {name_, 0, 0};
+    return {name_, mark.line + 1, mark.column + 1};
+  }
+  Position line(int line) const { return {name_, kind_ == SourceKind::file ? line : 0, 0}; }
+
+ private:
+  std::shared_ptr<const std::string> name_;
+  SourceKind kind_;
+};
+
+/// yaml-cpp takes bad UTF-8 as it comes, guesses UTF-16 from zero bytes and ends a file at 0x04: it gets none of these.
+void check_text(std::string_view text, const Source& source) {
+  int line = 1;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const size_t length = utf8_length(text.substr(i));
+    if (length == 0) fail(ExitCode::usage, source.line(line).text(), fmt::format(": not UTF-8: byte 0x{:02x}", c));
+    const bool lone_return = c == '\r' && (i + 1 == text.size() || text[i + 1] != '\n');
+    if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f || lone_return)
+      fail(ExitCode::usage, source.line(line).text(),
+           fmt::format(": control character 0x{:02x}; a recipe is plain text", c));
+    if (c == '\n') ++line;
+    i += length;
+  }
+}
+
+/// Builds the tree from events, so that nothing is ever expanded or walked recursively.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(const Source& source, Budget& budget) : source_(source), budget_(budget) {}
+
+  Node take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    refuse_anchor(mark, anchor);
+    if (expects_key()) refuse(mark, "a key is missing before ':'");
+    insert({.kind = Node::Kind::null, .at = source_.at(mark)}, mark);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    refuse(mark, "aliases (*name) are not allowed in recipes");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    refuse_anchor(mark, anchor);
+    refuse_tag(mark, tag);
+    const bool quoted = tag == "!";
+    if (expects_key())
+      open_key(mark, value);
+    else
+      insert({.kind = Node::Kind::scalar, .at = source_.at(mark), .text = value, .quoted = quoted}, mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, Node::Kind::list);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, Node::Kind::map);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Key {
+    std::string text;
+    Position at;
+  };
+  struct Frame {
+    Node node;
+    std::set<std::string> keys{};  // of a map, to find duplicates
+    std::optional<Key> key{};      // of a map, while its value is awaited
+  };
+
+  [[noreturn]] void refuse(const YAML::Mark& mark, std::string_view what) const {
+    fail(ExitCode::usage, source_.at(mark).text(), ": ", what);
+  }
+  void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
+    if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not allowed in recipes");
+  }
+  void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
+    // yaml-cpp marks plain nodes with "?" or nothing and quoted scalars with "!".
+    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!type) are not allowed in recipes");
+  }
+
+  bool expects_key() const {
+    return !frames_.empty() && frames_.back().node.kind == Node::Kind::map && !frames_.back().key;
+  }
+
+  void open_key(const YAML::Mark& mark, const std::string& key) {
+    if (key.empty()) refuse(mark, "an empty key");
+    if (key == "<<")
+      refuse(mark, "merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
+    if (!frames_.back().keys.insert(key).second)
+      refuse(mark, fmt::format("`{}` is written twice in one section", shown(key)));
+    frames_.back().key = Key{key, source_.at(mark)};
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
+    refuse_anchor(mark, anchor);
+    refuse_tag(mark, tag);
+    if (expects_key()) refuse(mark, "a key must be a word, not a list or map");
+    if (frames_.size() == deepest) refuse(mark, fmt::format("nested deeper than {} levels", deepest));
+    frames_.push_back({{.kind = kind, .at = source_.at(mark)}});
+  }
+
+  void close() {
+    Node node = std::move(frames_.back().node);
+    frames_.pop_back();
+    insert(std::move(node), YAML::Mark::null_mark());
+  }
+
+  void insert(Node node, const YAML::Mark& mark) {
+    if (budget_.nodes == 0) refuse(mark, "too many values for a recipe");
+    --budget_.nodes;
+    if (frames_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Frame& parent = frames_.back();
+    if (parent.key) {
+      node.key = std::move(parent.key->text);
+      node.at = std::move(parent.key->at);
+      parent.key.reset();
+    }
+    parent.node.children.push_back(std::move(node));
+  }
+
+  const Source& source_;
+  Budget& budget_;
+  Node root_;
+  std::vector<Frame> frames_;
+};
+
+}  // namespace
+
+Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& name, SourceKind kind,
+                Budget& budget) {
+  const Source source(name, kind);
+  if (text.size() > budget.bytes)
+    fail(ExitCode::usage, *name, ": too large for a recipe (more than 1 MiB with what it includes)");
+  budget.bytes -= text.size();
+  check_text(text, source);
+  TreeBuilder builder(source, budget);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) return {.at = source.line(1)};
+    Node root = builder.take();
+    TreeBuilder second(source, budget);
+    if (parser.HandleNextDocument(second))
+      fail(ExitCode::usage, *name, ": holds more than one YAML document (---); a recipe is one");
+    return root;
+  } catch (const YAML::Exception& e) {
+    fail(ExitCode::usage, source.at(e.mark).text(), ": not valid YAML: ", e.msg);
+  }
+}
+
+}  // namespace hexad::config

@@ -1,0 +1,59 @@
+#include "framework/config/problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+#include "framework/config/words.h"
+
+namespace hexad::config {
+namespace {
+
+/// More than anybody reads; also bounds the output for hostile files.
+constexpr size_t most_listed = 50;
+
+/// Whether `path` is `above` or lies under it; nothing lies under the empty path.
+bool covers(std::string_view above, std::string_view path) {
+  return !above.empty() && path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '.');
+}
+
+}  // namespace
+
+void Problems::add(std::string_view path, std::string_view what) {
+  const auto found = known_.find(path);
+  base::require(found != known_.end(), "[Problems] no key ", path, " was read");
+  if (std::ranges::any_of(list_, [&](const Problem& p) { return covers(p.path, path); })) return;
+  const Known& known = found->second;
+  std::string value;
+  if (!known.value.empty()) value = fmt::format(" ({}{})", shown(known.value), known.written ? "" : " by default");
+  list_.push_back({known.at, {}, fmt::format("{}{} {}", path, value, what)});
+}
+
+bool Problems::good(std::initializer_list<std::string_view> paths) const {
+  return std::ranges::none_of(list_, [&](const Problem& problem) {
+    return std::ranges::any_of(
+        paths, [&](std::string_view path) { return covers(problem.path, path) || covers(path, problem.path); });
+  });
+}
+
+void Problems::report(const Position& at, std::string path, std::string line) {
+  list_.push_back({at, std::move(path), std::move(line)});
+}
+
+std::string Problems::text() const {
+  std::vector<const Problem*> sorted;
+  for (const Problem& problem : list_) sorted.push_back(&problem);
+  std::ranges::stable_sort(sorted, [](const Problem* a, const Problem* b) { return a->at < b->at; });
+  std::string out;
+  for (size_t i = 0; i < std::min(sorted.size(), most_listed); ++i)
+    out += fmt::format("{}{}: {}", i == 0 ? "" : "\n", sorted[i]->at.text(), sorted[i]->line);
+  if (sorted.size() > most_listed) out += fmt::format("\n... and {} more", sorted.size() - most_listed);
+  return out;
+}
+
+void Problems::throw_if_any() const {
+  if (any()) throw base::Error(base::ExitCode::usage, text());
+}
+
+}  // namespace hexad::config

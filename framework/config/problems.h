@@ -1,0 +1,53 @@
+// What is wrong with a recipe, collected so that a user sees everything at once.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/config/document.h"
+
+namespace hexad::config {
+
+class Problems {
+ public:
+  /// A rule between keys is broken. `path` is a key that was read, such as "model.moe.experts"; its position and value
+  /// are added: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`.
+  /// Ignored when the key could not be read: its value would not be the user's, and its own problem is listed already.
+  void add(std::string_view path, std::string_view what);
+
+  /// Whether all these keys or sections could be read; a check between keys is pointless otherwise.
+  bool good(std::initializer_list<std::string_view> paths) const;
+
+  bool any() const { return !list_.empty(); }
+  /// One line each, sorted by position; a long list ends in "... and n more".
+  std::string text() const;
+  /// Throws Error(usage) with text().
+  void throw_if_any() const;
+
+  // The rest is for the reader.
+
+  struct Known {
+    Position at;        // of the key, or of the section it is missing from
+    std::string value;  // as YAML; empty for a section
+    bool written;       // false: the default
+  };
+  void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
+  const std::map<std::string, Known, std::less<>>& known() const { return known_; }
+  /// `line` is the whole message without the position; `path` is the key that could not be read, if it is a known one.
+  void report(const Position& at, std::string path, std::string line);
+
+ private:
+  struct Problem {
+    Position at;
+    std::string path;
+    std::string line;
+  };
+  std::vector<Problem> list_;
+  std::map<std::string, Known, std::less<>> known_;
+};
+
+}  // namespace hexad::config

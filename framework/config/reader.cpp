@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+#include "framework/config/recipe.h"
+#include "framework/config/scalar.h"
+#include "framework/config/words.h"
+#include "framework/config/writer.h"
+
+namespace hexad::config {
+namespace {
+
+/// A key that no struct declares. Reported at the end, when all keys of the recipe are known and can be suggested.
+struct Unknown {
+  const Node* node;
+  std::string section;
+  std::vector<std::string> legal;
+};
+
+struct Context {
+  Problems& problems;
+  std::vector<Unknown> unknown{};
+};
+
+/// A value's place: its node (nullptr when it is not written), its path, and where to point when it is not written.
+struct Place {
+  const Node* node;
+  std::string path;
+  Position section;
+
+  const Position& at() const { return node ? node->at : section; }
+};
+
+void read_value(Context& context, const Place& place, const Field& field, void* value, const Type& type);
+
+class SectionReader final : public Visitor {
+ public:
+  SectionReader(Context& context, const Place& place) : context_(context), place_(place) {}
+
+  void read(void* value, const Type& type) {
+    type.fields(value, *this);
+    if (!place_.node) return;
+    for (const Node& child : place_.node->children)
+      if (std::ranges::find(keys_, child.key) == keys_.end()) context_.unknown.push_back({&child, place_.path, keys_});
+  }
+
+ private:
+  void visit(const Field& field, void* value, const Type& type) override {
+    base::require(std::ranges::find(keys_, field.key) == keys_.end(), "[config] ", place_.path, " declares ", field.key,
+                  " twice");
+    keys_.emplace_back(field.key);
+    const Node* node = place_.node ? place_.node->find(field.key) : nullptr;
+    read_value(context_, {node, child_path(place_.path, field.key), place_.at()}, field, value, type);
+  }
+
+  Context& context_;
+  const Place& place_;
+  std::vector<std::string> keys_;
+};
+
+void report(Context& context, const Place& place, std::string_view what) {
+  context.problems.report(place.at(), place.path,
+                          fmt::format("{} ({}) {}", place.path, written_text(*place.node), what));
+}
+
+void check(Context& context, const Place& place, const Constraint& limit, long double measured,
+           const std::string& text) {
+  if (limit.holds(measured)) return;
+  const std::string nearest = limit.nearest(measured);
+  std::string line = place.node ? fmt::format("{} ({}) must {}", place.path, shown(text), limit.must())
+                                : fmt::format("{} is not set; it must {}", place.path, limit.must());
+  if (place.node && !nearest.empty()) line += "; nearest: " + nearest;
+  context.problems.report(place.at(), place.path, std::move(line));
+}
+
+void read_section(Context& context, const Place& place, void* value, const Type& type) {
+  Place inside = place;
+  if (place.node && place.node->kind != Node::Kind::map) {
+    if (place.node->kind != Node::Kind::null)
+      report(context, place, "must be a section, with its keys on lines of their own");
+    inside.section = place.node->at;
+    inside.node = nullptr;
+  }
+  context.problems.know(place.path, {place.at(), "", place.node != nullptr});
+  SectionReader(context, inside).read(value, type);
+}
+
+/// For elements of a list, limits on the list's own size are dropped.
+Field element_field(const Field& field) {
+  Field out = field;
+  std::erase_if(out.constraints, [](const Constraint& c) { return c.on_size(); });
+  return out;
+}
+
+void read_list(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
+  if (place.node && place.node->kind != Node::Kind::list) {
+    const bool single = place.node->kind == Node::Kind::scalar && type.element->kind != Kind::section;
+    report(context, place,
+           single ? fmt::format("must be a list; write [{}]", shown(place.node->text)) : "must be a list");
+  } else {
+    const Field inner = element_field(field);
+    if (place.node) {
+      type.resize(value, 0);  // a written list replaces the default as a whole
+      type.resize(value, place.node->children.size());
+    }
+    for (size_t i = 0; i < type.size(value); ++i) {
+      const Node* node = place.node ? &place.node->children[i] : nullptr;
+      read_value(context, {node, child_path(place.path, std::to_string(i)), place.at()}, inner, type.at(value, i),
+                 *type.element);
+    }
+    for (const Constraint& limit : field.constraints)
+      if (limit.on_size())
+        check(context, place, limit, static_cast<long double>(type.size(value)),
+              flow_text(value, type, field.unset_word));
+  }
+  const std::string text = type.element->kind == Kind::section ? "" : flow_text(value, type, field.unset_word);
+  context.problems.know(place.path, {place.at(), text, place.node != nullptr});
+}
+
+bool names(const Type& type, std::string_view word) {
+  return type.kind == Kind::text || std::ranges::find(type.names, word, &EnumName::name) != type.names.end();
+}
+
+void read_optional(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
+  base::require(type.element->kind == Kind::text || !names(*type.element, field.unset_word), "[config] ", place.path,
+                ": an enum's own name hides the word ", field.unset_word, " for an unset optional");
+  const Node* node = place.node;
+  const bool bare = node && node->kind == Node::Kind::scalar && !node->quoted;
+  if (node && (node->kind == Node::Kind::null || (bare && node->text == field.unset_word)))
+    type.resize(value, 0);
+  else if (bare && (node->text == "none" || node->text == "auto") && !names(*type.element, node->text)) {
+    report(context, place, fmt::format("has no meaning for this key; write a value or {}", field.unset_word));
+  } else if (node || type.size(value) == 1) {
+    type.resize(value, 1);
+    return read_value(context, place, field, type.at(value, 0), *type.element);
+  }
+  context.problems.know(place.path, {place.at(), std::string(field.unset_word), node != nullptr});
+}
+
+void read_single(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
+  const std::string wrong = place.node ? read_scalar(*place.node, value, type) : "";
+  const std::string text = scalar_text(value, type);
+  context.problems.know(place.path, {place.at(), text, place.node != nullptr});
+  if (!wrong.empty()) return report(context, place, wrong);
+  for (const Constraint& limit : field.constraints) {
+    base::require(type.kind == Kind::text ? limit.on_size() : type.kind == Kind::integer || type.kind == Kind::real,
+                  "[config] ", place.path, ": the limit \"", limit.must(), "\" does not suit the key's type");
+    check(context, place, limit, magnitude(value, type), text);
+  }
+}
+
+void read_value(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
+  switch (type.kind) {
+    case Kind::section:
+      return read_section(context, place, value, type);
+    case Kind::list:
+      return read_list(context, place, field, value, type);
+    case Kind::optional:
+      return read_optional(context, place, field, value, type);
+    default:
+      return read_single(context, place, field, value, type);
+  }
+}
+
+/// The key of this section, or the same key of another section, that was most likely meant.
+std::string suggestion(const Unknown& unknown, const Problems& problems) {
+  const std::vector<std::string_view> legal(unknown.legal.begin(), unknown.legal.end());
+  if (const std::string_view near = closest(unknown.node->key, legal); !near.empty())
+    return fmt::format("; did you mean {}?", near);
+  for (const auto& [path, known] : problems.known())
+    if (std::string_view(path).substr(path.rfind('.') + 1) == unknown.node->key)
+      return fmt::format("; did you mean {}?", path);
+  return "";
+}
+
+void report_unknown(const Context& context) {
+  for (const Unknown& unknown : context.unknown) {
+    const std::vector<std::string_view> legal(unknown.legal.begin(), unknown.legal.end());
+    context.problems.report(
+        unknown.node->at, "",
+        fmt::format("{} is not a key{}; keys {}{}: {}", shown(child_path(unknown.section, unknown.node->key)),
+                    suggestion(unknown, context.problems), unknown.section.empty() ? "at the top level" : "of ",
+                    unknown.section, join(legal)));
+  }
+}
+
+}  // namespace
+
+void read(const Document& document, void* value, const Type& type, Problems& problems) {
+  base::require(type.kind == Kind::section, "[config] a recipe is a struct");
+  Context context{problems};
+  const Place root{&document.root, "", document.root.at};
+  SectionReader(context, root).read(value, type);
+  report_unknown(context);
+}
+
+}  // namespace hexad::config

@@ -1,0 +1,77 @@
+// Typed recipes. A recipe is a plain struct that describes itself once, beside its owner:
+//
+//   enum class RouterScore { softmax, sigmoid };
+//   constexpr auto enum_names(RouterScore) {
+//     return std::to_array<std::pair<RouterScore, std::string_view>>(
+//         {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
+//   }
+//
+//   struct MoeConfig {
+//     int64_t experts = 0;
+//     RouterScore score = RouterScore::softmax;
+//     std::optional<double> capacity_factor;
+//
+//     template <class V> void fields(V& v) {
+//       v("experts", experts, "routed experts of a layer", config::at_least(0));
+//       v("score", score, "how the router turns logits into weights");
+//       v("capacity_factor", capacity_factor, "tokens an expert takes, over the mean; none: all", config::positive());
+//     }
+//   };
+//
+// Only constraints.h is needed for that. The program then reads, checks and writes it:
+//
+//   Problems problems;
+//   Recipe recipe = read<Recipe>(load(path, overrides), problems);
+//   if (problems.good({"model.moe.experts", "parallel.ep"}) && recipe.model.moe.experts % recipe.parallel.ep != 0)
+//     problems.add("model.moe.experts", cat("must be divisible by parallel.ep (", ep, "); nearest: ",
+//                                           nearest_multiples(recipe.model.moe.experts, ep)));
+//   problems.throw_if_any();
+//
+// Members are bool, integers, double, std::string, enums, nested structs, and std::optional or std::vector of them.
+// A key that is not written keeps the member's initial value. That value meets the constraints too, so a member whose
+// initial value breaks them is a key that every recipe must write.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/config/document.h"
+#include "framework/config/problems.h"
+#include "framework/config/type.h"
+
+namespace hexad::config {
+
+void read(const Document& document, void* value, const Type& type, Problems& problems);
+std::string write(void* value, const Type& type);
+std::string reference(void* value, const Type& type);
+std::vector<std::string> differences(void* before, void* after, const Type& type);
+
+/// The struct with every key that could be read; the others are in `problems` and keep their initial value.
+template <class T>
+T read(const Document& document, Problems& problems) {
+  T value{};
+  read(document, &value, type_of<T>, problems);
+  return value;
+}
+
+/// The whole struct as YAML, defaults included. Reading the text gives an equal struct, doubles bit for bit.
+template <class T>
+std::string write(T value) {
+  return write(&value, type_of<T>);
+}
+
+/// Markdown: one table a section with key, type, default, legal values and meaning.
+template <class T>
+std::string reference() {
+  T value{};
+  return reference(&value, type_of<T>);
+}
+
+/// "model.hidden: 512 -> 1024" for every key that differs, in the struct's order; a key that one side lacks (an element
+/// of a list of sections) reads "absent" there.
+template <class T>
+std::vector<std::string> differences(T before, T after) {
+  return differences(&before, &after, type_of<T>);
+}
+
+}  // namespace hexad::config

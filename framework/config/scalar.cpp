@@ -1,0 +1,254 @@
+#include "framework/config/scalar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "framework/base/error.h"
+#include "framework/config/words.h"
+
+namespace hexad::config {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view without_sign(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return text;
+}
+
+bool all_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
+
+/// "010": YAML 1.1 readers see octal, people see ten.
+bool has_leading_zero(std::string_view digits) { return digits.size() > 1 && digits[0] == '0' && is_digit(digits[1]); }
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+bool names_nan_or_infinity(std::string_view text) {
+  std::string word = lower_case(without_sign(text));
+  if (word.starts_with('.')) word.erase(0, 1);
+  return word == "nan" || word == "inf" || word == "infinity";
+}
+
+/// The whole of `text` as a number; false when it is none or does not fit.
+template <class T>
+bool parse(std::string_view text, T& value, int base = 10) {
+  if (text.starts_with('+') && without_sign(text).size() == text.size() - 1) text.remove_prefix(1);
+  std::from_chars_result result{};
+  if constexpr (std::is_floating_point_v<T>)
+    result = std::from_chars(text.data(), text.data() + text.size(), value);
+  else
+    result = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return !text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size();
+}
+
+/// "; write 1000" when the author of `text` can only have meant one integer.
+std::string integer_hint(std::string_view text) {
+  std::string plain(text);
+  std::erase_if(plain, [](char c) { return c == '_' || c == ','; });
+  const std::string_view digits = without_sign(plain);
+  uint64_t hex = 0;
+  if (digits.starts_with("0x") && parse(digits.substr(2), hex, 16)) return fmt::format("; write {}", hex);
+  double real = 0;
+  // Above 2^53 the double may not be the integer that was meant.
+  if (parse(std::string_view(plain), real) && real == std::floor(real) && std::fabs(real) < 9007199254740992.0)
+    return fmt::format("; write {}", static_cast<int64_t>(real));
+  return "";
+}
+
+std::string leading_zero(std::string_view text) {
+  std::string_view digits = without_sign(text);
+  while (has_leading_zero(digits)) digits.remove_prefix(1);
+  return fmt::format("must not start with 0, which YAML reads as octal; write {}{}", text.starts_with('-') ? "-" : "",
+                     digits);
+}
+
+std::string read_boolean(const Node& node, void* value, const Type& type) {
+  if (!node.quoted && (node.text == "true" || node.text == "false")) {
+    type.set(value, node.text == "true");
+    return "";
+  }
+  const std::string word = lower_case(node.text);
+  const auto is = [&](auto... words) { return ((word == words) || ...); };
+  std::string_view meant;
+  if (is("true", "yes", "on", "y", "1")) meant = "true";
+  if (is("false", "no", "off", "n", "0")) meant = "false";
+  return meant.empty() ? "must be true or false" : fmt::format("must be true or false; write {}", meant);
+}
+
+std::string read_integer(const Node& node, void* value, const Type& type) {
+  const std::string& text = node.text;
+  const std::string_view digits = without_sign(text);
+  if (node.quoted) return all_digits(digits) ? "must be an integer; remove the quotes" : "must be an integer";
+  if (names_nan_or_infinity(text)) return "must be a finite integer";
+  if (!all_digits(digits)) return "must be an integer" + integer_hint(text);
+  if (has_leading_zero(digits)) return leading_zero(text);
+  uint64_t size = 0;
+  const bool negative = text[0] == '-';
+  const uint64_t most = negative ? uint64_t{0} - static_cast<uint64_t>(type.low) : type.high;
+  if (!parse(digits, size) || size > most) return fmt::format("must be between {} and {}", type.low, type.high);
+  type.set(value, negative ? uint64_t{0} - size : size);
+  return "";
+}
+
+std::string read_real(const Node& node, void* value) {
+  const std::string& text = node.text;
+  if (names_nan_or_infinity(text)) return "must be a finite number";
+  double real = 0;
+  std::string_view unsigned_text = without_sign(text);
+  const bool starts_well = !unsigned_text.empty() && (is_digit(unsigned_text[0]) || unsigned_text[0] == '.');
+  const std::string_view source = text.starts_with('+') ? unsigned_text : std::string_view(text);
+  const auto [end, error] = std::from_chars(source.data(), source.data() + source.size(), real);
+  if (!starts_well || error == std::errc::invalid_argument || end != source.data() + source.size())
+    return "must be a number";
+  if (node.quoted) return "must be a number; remove the quotes";
+  if (has_leading_zero(unsigned_text)) return leading_zero(text);
+  if (error == std::errc::result_out_of_range) return "must fit in a double (about 1e-308 to 1e308)";
+  *static_cast<double*>(value) = real;
+  return "";
+}
+
+std::string read_enumeration(const Node& node, void* value, const Type& type) {
+  std::vector<std::string_view> names;
+  for (const EnumName& entry : type.names) {
+    if (entry.name == node.text) {
+      type.set(value, entry.bits);
+      return "";
+    }
+    names.push_back(entry.name);
+  }
+  const std::string_view meant = closest(node.text, names);
+  return fmt::format("must be one of {}{}", join(names), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+}
+
+std::string expectation(const Type& type) {
+  switch (type.kind) {
+    case Kind::boolean:
+      return "must be true or false";
+    case Kind::integer:
+      return "must be an integer";
+    case Kind::real:
+      return "must be a number";
+    case Kind::text:
+      return "must be a text";
+    case Kind::enumeration:
+      break;
+    default:
+      base::fail_invariant("[config] not a scalar type");
+  }
+  std::vector<std::string_view> names;
+  for (const EnumName& entry : type.names) names.push_back(entry.name);
+  return "must be one of " + join(names);
+}
+
+/// Whether YAML readers, ours included, take the bare text for nothing but this text.
+bool is_plain_text(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
+  if (text.empty() || !letter(text[0])) return false;
+  if (!std::ranges::all_of(text, [&](char c) { return letter(c) || is_digit(c) || c == '.' || c == '-'; }))
+    return false;
+  constexpr std::array<std::string_view, 14> words{"true", "false", "yes",  "no",   "on",  "off",      "y",
+                                                   "n",    "null",  "none", "auto", "nan", "infinity", "inf"};
+  return std::ranges::find(words, lower_case(text)) == words.end();
+}
+
+std::string quoted_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+std::string read_scalar(const Node& node, void* value, const Type& type) {
+  if (node.kind != Node::Kind::scalar)
+    return type.kind == Kind::text && node.kind == Node::Kind::null ? "must be a text; write \"\" for an empty one"
+                                                                    : expectation(type);
+  switch (type.kind) {
+    case Kind::boolean:
+      return read_boolean(node, value, type);
+    case Kind::integer:
+      return read_integer(node, value, type);
+    case Kind::real:
+      return read_real(node, value);
+    case Kind::enumeration:
+      return read_enumeration(node, value, type);
+    case Kind::text:
+      *static_cast<std::string*>(value) = node.text;
+      return "";
+    default:
+      base::fail_invariant("[read_scalar] not a scalar type");
+  }
+}
+
+std::string scalar_text(const void* value, const Type& type) {
+  switch (type.kind) {
+    case Kind::boolean:
+      return type.get(value) != 0 ? "true" : "false";
+    case Kind::integer:
+      return type.is_signed() ? std::to_string(static_cast<int64_t>(type.get(value))) : std::to_string(type.get(value));
+    case Kind::real: {
+      const double real = *static_cast<const double*>(value);
+      base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; no key can hold that");
+      return fmt::format("{}", real);
+    }
+    case Kind::enumeration: {
+      const uint64_t bits = type.get(value);
+      const auto entry = std::ranges::find(type.names, bits, &EnumName::bits);
+      base::require(entry != type.names.end(), "[config] enum value ", bits, " has no name in enum_names()");
+      return std::string(entry->name);
+    }
+    case Kind::text: {
+      const std::string& text = *static_cast<const std::string*>(value);
+      return is_plain_text(text) ? text : quoted_text(text);
+    }
+    default:
+      base::fail_invariant("[scalar_text] not a scalar type");
+  }
+}
+
+long double magnitude(const void* value, const Type& type) {
+  switch (type.kind) {
+    case Kind::integer:
+      return type.is_signed() ? static_cast<long double>(static_cast<int64_t>(type.get(value)))
+                              : static_cast<long double>(type.get(value));
+    case Kind::real:
+      return *static_cast<const double*>(value);
+    case Kind::text:
+      return static_cast<long double>(static_cast<const std::string*>(value)->size());
+    default:
+      return 0;
+  }
+}
+
+std::string written_text(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "nothing";
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a section";
+    case Node::Kind::scalar:
+      break;
+  }
+  return node.quoted ? shown(fmt::format("\"{}\"", node.text)) : shown(node.text);
+}
+
+}  // namespace hexad::config

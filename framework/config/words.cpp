@@ -1,0 +1,74 @@
+#include "framework/config/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace hexad::config {
+namespace {
+
+constexpr size_t longest_compared = 64;
+constexpr size_t longest_shown = 60;
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  // Rows i-2, i-1 and i of the classic table; a swap looks two rows back.
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+std::string_view closest(std::string_view word, std::span<const std::string_view> candidates) {
+  if (word.size() > longest_compared) return {};
+  std::string_view best;
+  size_t fewest = SIZE_MAX;
+  for (const std::string_view candidate : candidates) {
+    const size_t edits = edit_distance(word, candidate);
+    // Half of a word wrong is another word.
+    const size_t allowed = std::max<size_t>(1, std::min(word.size(), candidate.size()) / 3);
+    if (edits <= allowed && edits < fewest) {
+      best = candidate;
+      fewest = edits;
+    }
+  }
+  return best;
+}
+
+std::string join(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, ", ")); }
+
+std::string shown(std::string_view text) {
+  const bool cut = text.size() > longest_shown;
+  size_t end = std::min(text.size(), longest_shown);
+  // Never cut a UTF-8 sequence in two.
+  while (cut && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
+  std::string out;
+  for (const char c : text.substr(0, end)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return cut ? out + "..." : out;
+}
+
+std::string child_path(std::string_view parent, std::string_view key) {
+  return parent.empty() ? std::string(key) : fmt::format("{}.{}", parent, key);
+}
+
+}  // namespace hexad::config

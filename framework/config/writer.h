@@ -1,0 +1,14 @@
+// Values as YAML text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "framework/config/type.h"
+
+namespace hexad::config {
+
+/// Any value on one line: `0.5`, `[1, 2]`, `{path: a, weight: 1}`; an unset optional is `unset_word`.
+std::string flow_text(void* value, const Type& type, std::string_view unset_word);
+
+}  // namespace hexad::config
