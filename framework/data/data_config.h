@@ -1,0 +1,62 @@
+// The recipe's section `data`.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/config/constraints.h"
+#include "framework/config/problems.h"
+#include "framework/data/packed_source.h"
+
+namespace hexad::data {
+
+constexpr auto enum_names(Packing) {
+  return std::to_array<std::pair<Packing, std::string_view>>(
+      {{Packing::isolated, "isolated"}, {Packing::joined, "joined"}});
+}
+
+constexpr auto enum_names(DatasetCheck) {
+  return std::to_array<std::pair<DatasetCheck, std::string_view>>(
+      {{DatasetCheck::everything, "everything"}, {DatasetCheck::structure, "structure"}});
+}
+
+struct MixtureEntry {
+  std::string dataset = {};
+  double weight = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("dataset", dataset, "folder written by `hexad prepare`", config::non_empty());
+    v("weight", weight, "share of the training sequences, relative to the other weights", config::positive());
+  }
+};
+
+struct DataConfig {
+  std::string dataset = {};
+  std::vector<MixtureEntry> mixture = {};
+  bool synthetic = false;
+  Packing packing = Packing::isolated;
+  double mlm_probability = 0;
+  DatasetCheck check = DatasetCheck::everything;
+
+  template <class V>
+  void fields(V& v) {
+    v("dataset", dataset, "folder written by `hexad prepare`");
+    v("mixture", mixture, "several such folders, made with one tokenizer, with weights; instead of `dataset`");
+    v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
+    v("packing", packing,
+      "isolated: documents in a sequence do not see each other; joined: a sequence is one run of text");
+    v("mlm_probability", mlm_probability,
+      "0: predict the next token; otherwise the share of tokens that the masked-LM objective predicts",
+      config::probability());
+    v("check", check, "what is verified when a dataset is opened: everything reads it once; structure skips contents");
+  }
+};
+
+/// Reports unless exactly one of dataset, mixture and synthetic is given.
+void check(const DataConfig& data, config::Problems& problems);
+
+}  // namespace hexad::data

@@ -1,0 +1,40 @@
+// The layout of a token dataset file (.hxd), little-endian throughout:
+//   DatasetHeader | token ids, u16 or u32 each | loss mask, u8 a token, if has_loss_mask | documents + 1 offsets, i64
+// Document d is the tokens [offset[d], offset[d + 1]); the last offset is the number of tokens.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "framework/data/digest.h"
+
+namespace hexad::data {
+
+static_assert(std::endian::native == std::endian::little, "dataset files are read without byte swapping");
+
+inline constexpr std::array<char, 8> dataset_magic{'H', 'E', 'X', 'A', 'D', 'T', 'O', 'K'};
+inline constexpr uint32_t dataset_version = 1;
+
+struct DatasetHeader {
+  std::array<char, 8> magic = dataset_magic;
+  uint32_t version = dataset_version;
+  uint16_t bytes_per_id = 0;  // 2 or 4
+  uint16_t has_loss_mask = 0;
+  int64_t tokens = 0;
+  int64_t documents = 0;
+  int64_t text_bytes = 0;  // of the documents' text, for bits per byte
+  int64_t vocab_size = 0;
+  Digest tokenizer;
+  Digest contents;  // of everything after the header
+  Digest header;    // of the header up to here: identifies the whole file, since it covers `contents`
+};
+static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
+
+/// What header.header must be.
+inline Digest header_digest(const DatasetHeader& header) {
+  return digest_of({reinterpret_cast<const char*>(&header), offsetof(DatasetHeader, header)});
+}
+
+}  // namespace hexad::data

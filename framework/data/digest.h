@@ -1,0 +1,41 @@
+// XXH3-128 digests: identity and damage detection of datasets and tokenizers. Not meant against an adversary.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+struct XXH3_state_s;
+
+namespace hexad::data {
+
+struct Digest {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  bool operator==(const Digest&) const = default;
+  std::string to_string() const;  // 32 lower-case hexadecimal digits
+};
+
+std::ostream& operator<<(std::ostream& out, const Digest& digest);
+
+Digest digest_of(std::string_view bytes);
+
+/// The digest of bytes that arrive in pieces; equals digest_of their concatenation.
+class StreamingDigest {
+ public:
+  StreamingDigest();
+  ~StreamingDigest();
+  StreamingDigest(const StreamingDigest&) = delete;
+  StreamingDigest& operator=(const StreamingDigest&) = delete;
+
+  void add(const void* bytes, size_t count);
+  Digest value() const;
+
+ private:
+  XXH3_state_s* state_;
+};
+
+}  // namespace hexad::data

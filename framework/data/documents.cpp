@@ -1,0 +1,89 @@
+#include "framework/data/documents.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "framework/base/error.h"
+
+namespace hexad::data {
+using namespace base;
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
+
+// Where to end the first piece of a text that is longer than `limit`.
+size_t cut_position(std::string_view text, size_t limit) {
+  const std::string_view head = text.substr(0, limit);
+  for (std::string_view boundary : {"\n\n", "\n", " "}) {
+    const size_t at = head.rfind(boundary);
+    if (at != std::string_view::npos && at + boundary.size() > limit / 2) return at + boundary.size();
+  }
+  size_t at = limit;
+  const auto continues_character = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
+  while (at > 1 && limit - at < 3 && continues_character(at)) --at;
+  return at;
+}
+
+void pass_pieces(std::string_view document, int64_t longest_bytes, const std::function<void(std::string_view)>& f) {
+  if (is_blank(document)) return f({});
+  const auto limit = static_cast<size_t>(longest_bytes);
+  while (limit != 0 && document.size() > limit) {
+    const size_t n = cut_position(document, limit);
+    f(document.substr(0, n));
+    document.remove_prefix(n);
+  }
+  if (!document.empty()) f(document);
+}
+
+}  // namespace
+
+void for_each_document(std::string_view text, const DocumentSplit& split,
+                       const std::function<void(std::string_view)>& f) {
+  if (split.rule == DocumentRule::file) return pass_pieces(text, split.longest_bytes, f);
+  const auto separates = [&](std::string_view line) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return split.rule == DocumentRule::blank_lines ? is_blank(line) : line == split.separator;
+  };
+  size_t begin = 0;  // of the document being read
+  for (size_t at = 0; at < text.size();) {
+    const size_t newline = std::min(text.find('\n', at), text.size());
+    const size_t next = std::min(newline + 1, text.size());
+    if (separates(text.substr(at, newline - at))) {
+      // Blank lines come in runs; two separator lines in a row do enclose an empty document.
+      if (at > begin || split.rule == DocumentRule::separator) {
+        pass_pieces(text.substr(begin, at - begin), split.longest_bytes, f);
+      }
+      begin = next;
+    }
+    at = next;
+  }
+  if (begin < text.size()) pass_pieces(text.substr(begin), split.longest_bytes, f);
+}
+
+std::vector<std::string> list_files(const std::vector<std::string>& inputs) {
+  std::vector<std::string> files;
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (!fs::exists(input, error)) fail(ExitCode::usage, input, ": no such file or folder");
+    if (!fs::is_directory(input)) {
+      files.push_back(input);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (auto entry = fs::recursive_directory_iterator(input); entry != fs::recursive_directory_iterator(); ++entry) {
+      if (entry->path().filename().string().starts_with('.')) {
+        entry.disable_recursion_pending();
+      } else if (entry->is_regular_file()) {
+        inside.push_back(entry->path().string());
+      }
+    }
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  if (files.empty()) fail(ExitCode::data, inputs.empty() ? "no input" : inputs.front(), ": holds no file to prepare");
+  return files;
+}
+
+}  // namespace hexad::data

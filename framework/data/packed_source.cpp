@@ -1,0 +1,140 @@
+#include "framework/data/packed_source.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "framework/base/philox.h"
+
+namespace hexad::data {
+namespace {
+
+// Collects the context + 1 tokens of a sequence piece by piece, then writes the row.
+class RowBuilder {
+ public:
+  RowBuilder(const TokenDataset& dataset, int64_t context, Packing packing)
+      : dataset_(dataset),
+        packing_(packing),
+        ids_(static_cast<size_t>(context) + 1, static_cast<int32_t>(dataset.vocab_size() - 1)),
+        loss_mask_(ids_.size(), 1) {}
+
+  size_t missing() const { return ids_.size() - used_; }
+
+  // Appends tokens of one document, at most missing(); returns how many.
+  int64_t append(int64_t first, int64_t count) {
+    const size_t n = std::min(missing(), static_cast<size_t>(count));
+    dataset_.read_ids(first, std::span(ids_).subspan(used_, n));
+    dataset_.read_loss_mask(first, std::span(loss_mask_).subspan(used_, n));
+    used_ += n;
+    ends_.push_back(used_);
+    return static_cast<int64_t>(n);
+  }
+
+  void write(const Row& row) {
+    const size_t context = row.ids.size();
+    const size_t text_end = used_;
+    if (packing_ == Packing::joined) ends_ = {text_end};
+    if (text_end < ids_.size()) ends_.push_back(ids_.size());  // padding
+    size_t begin = 0;
+    for (size_t end : ends_) {
+      for (size_t t = begin; t < std::min(end, context); ++t) {
+        // Isolated: whatever follows the document's last token is not its continuation.
+        const bool predicts = t + 1 < std::min(end, text_end) && loss_mask_[t + 1] != 0;
+        row.ids[t] = ids_[t];
+        row.targets[t] = predicts ? ids_[t + 1] : ignored;
+        row.first[t] = static_cast<int32_t>(begin);
+        row.last[t] = static_cast<int32_t>(std::min(end, context));
+      }
+      begin = end;
+    }
+  }
+
+ private:
+  const TokenDataset& dataset_;
+  Packing packing_;
+  std::vector<int32_t> ids_;
+  std::vector<uint8_t> loss_mask_;
+  std::vector<size_t> ends_;  // of the documents' pieces
+  size_t used_ = 0;
+};
+
+int64_t document_at(std::span<const int64_t> starts, int64_t token) {
+  // The last one starting at or before `token`: empty documents share their start with the next one and are skipped.
+  return std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
+}
+
+}  // namespace
+
+ShuffledSource::ShuffledSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing,
+                               uint64_t seed)
+    : dataset_(std::move(dataset)), context_(context), packing_(packing), seed_(seed) {
+  require(context >= 1, "[data] context of ", context);
+  if (dataset_->tokens() == 0) {
+    fail(ExitCode::data, dataset_->path(), ": has no token (", dataset_->documents(),
+         " documents), expected at least 1");
+  }
+}
+
+int64_t ShuffledSource::epoch(int64_t index) const { return index * context_ / dataset_->tokens(); }
+
+ShuffledSource::Order ShuffledSource::draw(int64_t epoch) const {
+  const auto offsets = dataset_->offsets();
+  Order order{epoch, {}, {}};
+  order.documents.resize(static_cast<size_t>(dataset_->documents()));
+  std::iota(order.documents.begin(), order.documents.end(), 0);
+  const Philox random(seed_, Purpose::shuffle, "documents", static_cast<uint64_t>(epoch));
+  for (size_t i = order.documents.size(); i > 1; --i) {
+    std::swap(order.documents[i - 1], order.documents[random.below(i, i)]);
+  }
+  int64_t start = 0;
+  for (int64_t d : order.documents) {
+    order.starts.push_back(start);
+    start += offsets[static_cast<size_t>(d) + 1] - offsets[static_cast<size_t>(d)];
+  }
+  return order;
+}
+
+std::shared_ptr<const ShuffledSource::Order> ShuffledSource::order(int64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  auto& kept = orders_[static_cast<size_t>(epoch % 2)];
+  if (!kept || kept->epoch != epoch) kept = std::make_shared<const Order>(draw(epoch));
+  return kept;
+}
+
+void ShuffledSource::fill(int64_t index, const Row& row) const {
+  const auto offsets = dataset_->offsets();
+  RowBuilder builder(*dataset_, context_, packing_);
+  int64_t epoch = index * context_ / dataset_->tokens();
+  int64_t at = index * context_ % dataset_->tokens();  // within the epoch
+  while (builder.missing() > 0) {
+    const auto order = this->order(epoch);
+    for (auto slot = static_cast<size_t>(document_at(order->starts, at));
+         slot < order->documents.size() && builder.missing() > 0; ++slot) {
+      const auto document = static_cast<size_t>(order->documents[slot]);
+      const int64_t skipped = at - order->starts[slot];
+      const int64_t count = offsets[document + 1] - offsets[document] - skipped;
+      if (count > 0) at += builder.append(offsets[document] + skipped, count);
+    }
+    ++epoch, at = 0;
+  }
+  builder.write(row);
+}
+
+SequentialSource::SequentialSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing)
+    : dataset_(std::move(dataset)), context_(context), packing_(packing) {
+  require(context >= 1, "[data] context of ", context);
+  if (dataset_->tokens() < 2) {
+    fail(ExitCode::data, dataset_->path(), ": has ", dataset_->tokens(), " tokens, expected at least 2 to predict one");
+  }
+}
+
+void SequentialSource::fill(int64_t index, const Row& row) const {
+  const auto offsets = dataset_->offsets();
+  RowBuilder builder(*dataset_, context_, packing_);
+  int64_t at = index * context_;
+  for (auto d = static_cast<size_t>(document_at(offsets, at)); d + 1 < offsets.size() && builder.missing() > 0; ++d) {
+    if (offsets[d + 1] > at) at += builder.append(at, offsets[d + 1] - at);
+  }
+  builder.write(row);
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,256 @@
+#include "framework/data/prepare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "framework/data/bpe_tokenizer.h"
+#include "framework/data/file.h"
+#include "framework/data/token_dataset.h"
+#include "framework/data/tokenizer.h"
+
+namespace hexad::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Progress = std::function<void(const PrepareProgress&)>;
+
+void check(const PrepareOptions& o) {
+  if (o.inputs.empty()) fail(ExitCode::usage, "prepare: no input, expected text files or folders");
+  if (o.output.empty()) fail(ExitCode::usage, "prepare: no output folder");
+  if (!(o.heldout >= 0 && o.heldout < 1)) {
+    fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
+  }
+  if (o.split.longest_bytes != 0 && o.split.longest_bytes < 16) {
+    fail(ExitCode::usage, "prepare: documents of at most ", o.split.longest_bytes,
+         " bytes, expected 0 (any) or 16 and up");
+  }
+  if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
+    fail(ExitCode::usage, "prepare: documents are cut at a separator line, but the separator is empty");
+  }
+}
+
+// Runs over all documents of all files; the text of one file is in memory at a time.
+class Corpus {
+ public:
+  Corpus(const PrepareOptions& options, const Progress& progress)
+      : split_(options.split), progress_(progress), files_(list_files(options.inputs)) {
+    for (const std::string& path : files_) total_bytes_ += ReadFile(path).size();
+  }
+
+  int64_t files() const { return static_cast<int64_t>(files_.size()); }
+
+  template <class F>
+  void for_each_file(std::string_view stage, F&& f) const {
+    int64_t done = 0;
+    progress_({stage, done, total_bytes_});
+    for (const std::string& path : files_) {
+      const std::string text = read_file(path);
+      f(path, text);
+      done += static_cast<int64_t>(text.size());
+      progress_({stage, done, total_bytes_});
+    }
+  }
+  /// Empty documents are left out.
+  template <class F>
+  void for_each_document(std::string_view stage, F&& f) const {
+    for_each_file(stage, [&](const std::string&, const std::string& text) {
+      data::for_each_document(text, split_, [&](std::string_view document) {
+        if (!document.empty()) f(document);
+      });
+    });
+  }
+
+ private:
+  DocumentSplit split_;
+  const Progress& progress_;
+  std::vector<std::string> files_;
+  int64_t total_bytes_ = 0;
+};
+
+// A document is held out when its hash is below `threshold`. The threshold is the asked fraction of all hashes, moved
+// just enough that neither part is empty: small corpora have few documents.
+struct HeldOutRule {
+  uint64_t threshold = 0;
+
+  bool operator()(std::string_view document) const { return digest_of(document).low < threshold; }
+};
+
+struct Scan {
+  Digest inputs;
+  int64_t empty_documents = 0;
+  HeldOutRule held_out;
+};
+
+Scan scan(const Corpus& corpus, const PrepareOptions& options) {
+  Scan result;
+  StreamingDigest inputs;
+  std::vector<uint64_t> hashes;
+  corpus.for_each_file("reading", [&](const std::string&, const std::string& text) {
+    const Digest digest = digest_of(text);
+    inputs.add(&digest, sizeof digest);
+    for_each_document(text, options.split, [&](std::string_view document) {
+      if (document.empty()) {
+        ++result.empty_documents;
+      } else {
+        hashes.push_back(digest_of(document).low);
+      }
+    });
+  });
+  result.inputs = inputs.value();
+  if (hashes.empty()) {
+    fail(ExitCode::data, options.inputs.front(), ": ", corpus.files(), " files without any text (",
+         result.empty_documents, " empty documents), expected at least one document");
+  }
+  if (options.heldout > 0) {
+    const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
+    if (*least == *most) {
+      fail(ExitCode::data, options.inputs.front(), ": is one document, of which no part can be held out; cut it into ",
+           "shorter documents (at most ", options.split.longest_bytes, " bytes now) or hold out 0");
+    }
+    const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
+    result.held_out.threshold = std::clamp(asked, *least + 1, *most);
+  }
+  return result;
+}
+
+// Identifies what would be made: equal requests make equal outputs.
+Digest request_digest(const PrepareOptions& o, const Scan& scan) {
+  const bool named = o.tokenizer == "bpe" || o.tokenizer == "bytes";
+  const Json request = {{"inputs", scan.inputs.to_string()},
+                        {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer)->fingerprint().to_string()},
+                        {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
+                        {"rule", static_cast<int>(o.split.rule)},
+                        {"separator", o.split.separator},
+                        {"longest_bytes", o.split.longest_bytes},
+                        {"heldout", o.heldout}};
+  return digest_of(request.dump(-1, ' ', true, Json::error_handler_t::replace));
+}
+
+Json to_json(const PreparedPart& part) {
+  return {{"documents", part.documents},
+          {"tokens", part.tokens},
+          {"text_bytes", part.text_bytes},
+          {"fingerprint", part.fingerprint}};
+}
+
+PreparedPart part_of(const std::string& path) {
+  const TokenDataset dataset(path);
+  return {dataset.documents(), dataset.tokens(), dataset.text_bytes(), dataset.fingerprint().to_string()};
+}
+
+std::string in(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
+
+// What an earlier run made from the same request, if all of it is still there and sound.
+std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request) {
+  try {
+    const Json json = Json::parse(read_file(in(options.output, summary_file_name), 1 << 20));
+    if (json.at("request") != request.to_string()) return std::nullopt;
+    PrepareSummary summary;
+    summary.files = json.at("files");
+    summary.empty_documents = json.at("empty_documents");
+    summary.vocab_size = json.at("vocab_size");
+    summary.tokenizer = load_tokenizer(in(options.output, tokenizer_file_name))->fingerprint().to_string();
+    summary.train = part_of(in(options.output, train_file_name));
+    if (options.heldout > 0) summary.heldout = part_of(in(options.output, heldout_file_name));
+    summary.skipped = true;
+    const bool sound = json.at("tokenizer") == summary.tokenizer && json.at("train") == to_json(summary.train) &&
+                       json.at("heldout") == to_json(summary.heldout);
+    return sound ? std::optional(summary) : std::nullopt;
+  } catch (const Error&) {  // missing or damaged: made anew below
+    return std::nullopt;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, const Corpus& corpus, HeldOutRule held_out) {
+  if (options.tokenizer == "bytes") return make_byte_tokenizer();
+  if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer);
+  BpeTrainer trainer;
+  corpus.for_each_document("training the tokenizer", [&](std::string_view document) {
+    if (!held_out(document)) trainer.add(document);
+  });
+  return trainer.train(options.vocab_size);
+}
+
+class PartWriter {
+ public:
+  PartWriter(const std::string& path, const Tokenizer& tokenizer)
+      : tokenizer_(tokenizer), writer_(path, tokenizer.vocab_size(), tokenizer.fingerprint()) {}
+
+  void add(std::string_view document) {
+    std::vector<int32_t> ids = tokenizer_.encode(document);
+    ids.push_back(tokenizer_.end_of_document());
+    writer_.add_document(ids, static_cast<int64_t>(document.size()));
+    part_.documents += 1;
+    part_.tokens += static_cast<int64_t>(ids.size());
+    part_.text_bytes += static_cast<int64_t>(document.size());
+  }
+  PreparedPart finish() {
+    part_.fingerprint = writer_.finish().to_string();
+    return part_;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  TokenDatasetWriter writer_;
+  PreparedPart part_;
+};
+
+}  // namespace
+
+double PrepareSummary::bytes_per_token() const {
+  return static_cast<double>(train.text_bytes + heldout.text_bytes) /
+         static_cast<double>(train.tokens + heldout.tokens);
+}
+
+PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) {
+  check(options);
+  const Corpus corpus(options, progress);
+  const Scan scanned = scan(corpus, options);
+  const Digest request = request_digest(options, scanned);
+  if (auto earlier = earlier_run(options, request)) return *earlier;
+
+  std::error_code error;
+  fs::create_directories(options.output, error);
+  if (error) fail(ExitCode::resource, options.output, ": cannot be made: ", error.message());
+  // From here to its rewriting the folder does not claim to be complete.
+  fs::remove(in(options.output, summary_file_name), error);
+
+  const auto tokenizer = choose_tokenizer(options, corpus, scanned.held_out);
+  PartWriter train(in(options.output, train_file_name), *tokenizer);
+  std::optional<PartWriter> heldout;
+  if (options.heldout > 0) heldout.emplace(in(options.output, heldout_file_name), *tokenizer);
+  corpus.for_each_document("encoding", [&](std::string_view document) {
+    (heldout && scanned.held_out(document) ? *heldout : train).add(document);
+  });
+
+  PrepareSummary summary;
+  summary.files = corpus.files();
+  summary.empty_documents = scanned.empty_documents;
+  summary.vocab_size = tokenizer->vocab_size();
+  summary.tokenizer = tokenizer->fingerprint().to_string();
+  tokenizer->save(in(options.output, tokenizer_file_name));
+  summary.train = train.finish();
+  if (heldout) {
+    summary.heldout = heldout->finish();
+  } else {
+    fs::remove(in(options.output, heldout_file_name), error);  // of an earlier run with other options
+  }
+  const Json json = {{"request", request.to_string()},
+                     {"files", summary.files},
+                     {"empty_documents", summary.empty_documents},
+                     {"vocab_size", summary.vocab_size},
+                     {"tokenizer", summary.tokenizer},
+                     {"train", to_json(summary.train)},
+                     {"heldout", to_json(summary.heldout)}};
+  write_file(in(options.output, summary_file_name), json.dump(2) + "\n");
+  return summary;
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,38 @@
+// Cuts text into the pieces inside which byte-pair merges happen.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace hexad::data {
+
+/// No piece is longer, so encoding a megabyte of one letter stays linear and no token grows past this.
+inline constexpr size_t longest_piece = 128;
+
+/// The length of the first piece of non-empty `text`: at least 1. Follows GPT-2's rules with digits grouped by three:
+/// a word, a number or a run of punctuation, each with at most one space before it; 's 't 're 've 'm 'll 'd; a run of
+/// white space, which leaves its last space to the next piece. Decided by bytes, so invalid UTF-8 needs no special
+/// case: a byte above 127 is a letter, except in U+2000..U+2BFF (dashes, quotes, arrows, box drawing).
+size_t first_piece(std::string_view text);
+
+/// Calls f(piece) for all pieces in order; their concatenation is `text`.
+template <class F>
+void for_each_piece(std::string_view text, F&& f) {
+  while (!text.empty()) {
+    const size_t n = first_piece(text);
+    f(text.substr(0, n));
+    text.remove_prefix(n);
+  }
+}
+
+/// A map from pieces that is searched by string_view without making a string.
+struct PieceHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+template <class T>
+using PieceMap = std::unordered_map<std::string, T, PieceHash, std::equal_to<>>;
+
+}  // namespace hexad::data

@@ -1,0 +1,47 @@
+#include "framework/data/source.h"
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+
+namespace hexad::data {
+using namespace base;
+
+Batch::Batch(int64_t count_, int64_t context_) : count(count_), context(context_) {
+  for (auto* column : {&ids, &targets, &first, &last, &positions}) column->resize(static_cast<size_t>(count * context));
+}
+
+Row Batch::row(int64_t sequence) {
+  const auto part = [&](std::vector<int32_t>& column) {
+    return std::span(column).subspan(static_cast<size_t>(sequence * context), static_cast<size_t>(context));
+  };
+  return {part(ids), part(targets), part(first), part(last)};
+}
+
+int64_t Batch::target_count() const {
+  return std::count_if(targets.begin(), targets.end(), [](int32_t target) { return target != ignored; });
+}
+
+int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
+  int64_t bytes = 0;
+  for (int32_t target : targets) {
+    if (target != ignored) bytes += bytes_per_id[static_cast<size_t>(target)];
+  }
+  return bytes;
+}
+
+Batch Source::batch(int64_t begin, int64_t count) const {
+  require(begin >= 0 && count >= 0 && count <= size() - begin, "[data] sequences ", begin, " to ", begin + count,
+          " of ", size());
+  Batch batch(count, context());
+  for (int64_t s = 0; s < count; ++s) {
+    fill(begin + s, batch.row(s));
+    for (int64_t t = s * context(); t < (s + 1) * context(); ++t) {
+      const auto i = static_cast<size_t>(t);
+      batch.positions[i] = static_cast<int32_t>(t - s * context()) - batch.first[i];
+    }
+  }
+  return batch;
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,147 @@
+#include "framework/data/token_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "framework/base/error.h"
+
+namespace hexad::data {
+namespace {
+
+int64_t contents_bytes(const DatasetHeader& h) {
+  return h.tokens * (h.bytes_per_id + (h.has_loss_mask ? 1 : 0)) + (h.documents + 1) * int64_t{sizeof(int64_t)};
+}
+
+// Widens ids stored in `bytes_per_id` bytes.
+int32_t id_at(const char* bytes, int bytes_per_id, int64_t i) {
+  if (bytes_per_id == 2) {
+    uint16_t id = 0;
+    std::memcpy(&id, bytes + i * 2, 2);
+    return id;
+  }
+  int32_t id = 0;
+  std::memcpy(&id, bytes + i * 4, 4);
+  return id;
+}
+
+}  // namespace
+
+TokenDataset::TokenDataset(std::string path, const DatasetOpenOptions& options) : file_(std::move(path)) {
+  read_header();
+  read_offsets();
+  if (options.check == DatasetCheck::everything) check_contents();
+  if (options.expected && *options.expected != fingerprint()) {
+    fail(ExitCode::data, file_.path(), ": changed since the checkpoint: fingerprint ", fingerprint(),
+         ", the checkpoint was trained on ", *options.expected);
+  }
+}
+
+void TokenDataset::read_header() {
+  const auto refuse = [&](const auto&... parts) { fail(ExitCode::data, file_.path(), ": ", parts...); };
+  if (file_.size() < int64_t{sizeof header_}) {
+    refuse("truncated: ", file_.size(), " bytes, a token dataset has at least ", sizeof header_);
+  }
+  file_.read_at(0, &header_, sizeof header_);
+  if (header_.magic != dataset_magic) refuse("is not a token dataset (wrong magic); 'hexad prepare' makes one");
+  if (header_.version != dataset_version) {
+    refuse("dataset version ", header_.version, ", expected ", dataset_version, "; run 'hexad prepare' again");
+  }
+  if (const Digest digest = header_digest(header_); digest != header_.header) {
+    refuse("damaged header: its digest is ", header_.header, ", computed ", digest);
+  }
+  if (header_.bytes_per_id != 2 && header_.bytes_per_id != 4) {
+    refuse("ids of ", header_.bytes_per_id, " bytes, expected 2 or 4");
+  }
+  if (header_.vocab_size < 1 || header_.vocab_size > INT32_MAX) {
+    refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX);
+  }
+  // The bound keeps the sizes below from overflowing.
+  const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
+  if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
+    refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",
+           header_.text_bytes, " bytes do not fit a file of ", file_.size(), " bytes");
+  }
+  const int64_t expected = int64_t{sizeof header_} + contents_bytes(header_);
+  if (file_.size() != expected) {
+    refuse(file_.size() < expected ? "truncated: " : "too long: ", file_.size(), " bytes, expected ", expected);
+  }
+}
+
+void TokenDataset::read_offsets() {
+  offsets_.resize(static_cast<size_t>(header_.documents) + 1);
+  const auto bytes = static_cast<int64_t>(offsets_.size() * sizeof(int64_t));
+  file_.read_at(file_.size() - bytes, offsets_.data(), bytes);
+  if (offsets_.front() != 0) fail(ExitCode::data, file_.path(), ": first document starts at token ", offsets_.front());
+  for (size_t d = 0; d + 1 < offsets_.size(); ++d) {
+    if (offsets_[d + 1] > header_.tokens) {
+      fail(ExitCode::data, file_.path(), ": document ", d, " ends at token ", offsets_[d + 1], ", past the end (",
+           header_.tokens, ")");
+    }
+    if (offsets_[d + 1] < offsets_[d]) {
+      fail(ExitCode::data, file_.path(), ": document ", d, " starts at token ", offsets_[d], " and ends at ",
+           offsets_[d + 1]);
+    }
+  }
+  if (offsets_.back() != header_.tokens) {
+    fail(ExitCode::data, file_.path(), ": documents end at token ", offsets_.back(), ", expected ", header_.tokens);
+  }
+}
+
+void TokenDataset::check_contents() const {
+  StreamingDigest digest;
+  std::vector<char> block(int64_t{1} << 20);
+  const int64_t id_bytes = header_.tokens * header_.bytes_per_id;
+  const int64_t total = contents_bytes(header_);
+  for (int64_t at = 0; at < total;) {
+    const int64_t n = std::min<int64_t>(static_cast<int64_t>(block.size()), (at < id_bytes ? id_bytes : total) - at);
+    file_.read_at(int64_t{sizeof header_} + at, block.data(), n);
+    digest.add(block.data(), static_cast<size_t>(n));
+    if (at < id_bytes) {
+      for (int64_t i = 0; i < n / header_.bytes_per_id; ++i) {
+        check_id(id_at(block.data(), header_.bytes_per_id, i), at / header_.bytes_per_id + i);
+      }
+    }
+    at += n;
+  }
+  if (digest.value() != header_.contents) {
+    fail(ExitCode::data, file_.path(), ": damaged: its contents have digest ", digest.value(), ", expected ",
+         header_.contents);
+  }
+}
+
+void TokenDataset::check_id(int32_t id, int64_t token) const {
+  if (id < 0 || id >= header_.vocab_size) [[unlikely]] {
+    fail(ExitCode::data, file_.path(), ": token ", token, " has id ", id, ", expected 0 to ", header_.vocab_size - 1);
+  }
+}
+
+void TokenDataset::read_ids(int64_t first, std::span<int32_t> out) const {
+  const auto count = static_cast<int64_t>(out.size());
+  require(first >= 0 && first + count <= tokens(), "[dataset] tokens ", first, " to ", first + count, " of ", tokens());
+  std::array<char, 8192> block;
+  const int width = header_.bytes_per_id;
+  const int64_t block_ids = static_cast<int64_t>(block.size()) / width;
+  for (int64_t done = 0; done < count;) {
+    const int64_t n = std::min(block_ids, count - done);
+    file_.read_at(int64_t{sizeof header_} + (first + done) * width, block.data(), n * width);
+    for (int64_t i = 0; i < n; ++i) {
+      const int32_t id = id_at(block.data(), width, i);
+      check_id(id, first + done + i);
+      out[static_cast<size_t>(done + i)] = id;
+    }
+    done += n;
+  }
+}
+
+void TokenDataset::read_loss_mask(int64_t first, std::span<uint8_t> out) const {
+  const auto count = static_cast<int64_t>(out.size());
+  require(first >= 0 && first + count <= tokens(), "[dataset] tokens ", first, " to ", first + count, " of ", tokens());
+  if (!has_loss_mask()) {
+    std::fill(out.begin(), out.end(), uint8_t{1});
+    return;
+  }
+  file_.read_at(int64_t{sizeof header_} + tokens() * header_.bytes_per_id + first, out.data(), count);
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,81 @@
+// A dataset of token ids in one file, cut into documents: reader and writer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/data/dataset_format.h"
+#include "framework/data/file.h"
+
+namespace hexad::data {
+
+/// Writes a dataset document by document; the file appears when finish() returns.
+class TokenDatasetWriter {
+ public:
+  /// `vocab_size` at most 65536 stores ids in 2 bytes, otherwise in 4. With `has_loss_mask` every document brings one.
+  TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask = false);
+
+  /// Appends a document. `text_bytes` is the size of its text. loss_mask[i] = 0 keeps token i from being a training
+  /// target. An id outside the vocabulary or a mask of another length is a std::logic_error.
+  void add_document(std::span<const int32_t> ids, int64_t text_bytes, std::span<const uint8_t> loss_mask = {});
+
+  /// Writes header and offsets and moves the file to its name; returns its fingerprint. Throws Error(resource).
+  Digest finish();
+
+ private:
+  AtomicFile file_;
+  DatasetHeader header_;
+  StreamingDigest contents_;
+  std::vector<int64_t> offsets_{0};
+  std::vector<uint8_t> loss_mask_;
+};
+
+/// What the reader checks beyond the header, the file's exact size and the offsets.
+enum class DatasetCheck : uint8_t {
+  everything,  // reads the file once: the digest of its contents and the range of all ids (about 1 s per 4 GB)
+  structure,   // ids are then checked as they are read
+};
+
+struct DatasetOpenOptions {
+  DatasetCheck check = DatasetCheck::everything;
+  std::optional<Digest> expected = std::nullopt;  // fingerprint stored in a checkpoint
+};
+
+/// A dataset open for reading. Every length, offset and id is checked before it is used. Thread-safe.
+class TokenDataset {
+ public:
+  /// Throws Error(data) naming `path` and the problem.
+  explicit TokenDataset(std::string path, const DatasetOpenOptions& options = {});
+
+  const std::string& path() const { return file_.path(); }
+  int64_t tokens() const { return header_.tokens; }
+  /// Empty documents are legal and count.
+  int64_t documents() const { return header_.documents; }
+  int64_t text_bytes() const { return header_.text_bytes; }
+  int64_t vocab_size() const { return header_.vocab_size; }
+  bool has_loss_mask() const { return header_.has_loss_mask != 0; }
+  Digest tokenizer() const { return header_.tokenizer; }
+  Digest fingerprint() const { return header_.header; }
+  /// documents() + 1 token offsets, the first 0, the last tokens(), never falling.
+  std::span<const int64_t> offsets() const { return offsets_; }
+
+  /// Fills `out` with the ids from token `first` on. Throws Error(data) when the file shrank or an id is out of range.
+  void read_ids(int64_t first, std::span<int32_t> out) const;
+  /// The same for the loss mask (1 = may be a target), all ones in a dataset without one.
+  void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
+
+ private:
+  void read_header();
+  void read_offsets();
+  void check_contents() const;
+  void check_id(int32_t id, int64_t token) const;
+
+  ReadFile file_;
+  DatasetHeader header_;
+  std::vector<int64_t> offsets_;
+};
+
+}  // namespace hexad::data

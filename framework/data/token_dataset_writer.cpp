@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <utility>
+
+#include "framework/base/error.h"
+#include "framework/data/token_dataset.h"
+
+namespace hexad::data {
+
+TokenDatasetWriter::TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask)
+    : file_(std::move(path)) {
+  require(vocab_size >= 1 && vocab_size <= INT32_MAX, "[dataset] vocabulary of ", vocab_size);
+  header_.bytes_per_id = vocab_size <= 65536 ? 2 : 4;
+  header_.has_loss_mask = has_loss_mask ? 1 : 0;
+  header_.vocab_size = vocab_size;
+  header_.tokenizer = tokenizer;
+  file_.append(&header_, sizeof header_);  // its place; finish() fills it in
+}
+
+void TokenDatasetWriter::add_document(std::span<const int32_t> ids, int64_t text_bytes,
+                                      std::span<const uint8_t> loss_mask) {
+  for (int32_t id : ids) {
+    require(id >= 0 && id < header_.vocab_size, "[dataset] id ", id, " in a vocabulary of ", header_.vocab_size);
+  }
+  require(loss_mask.size() == (header_.has_loss_mask ? ids.size() : 0), "[dataset] loss mask of ", loss_mask.size(),
+          " for ", ids.size(), " ids");
+  const auto append = [&](const void* bytes, size_t count) {
+    file_.append(bytes, count);
+    contents_.add(bytes, count);
+  };
+  if (header_.bytes_per_id == 2) {
+    const std::vector<uint16_t> narrow(ids.begin(), ids.end());
+    append(narrow.data(), narrow.size() * sizeof(uint16_t));
+  } else {
+    append(ids.data(), ids.size_bytes());
+  }
+  loss_mask_.insert(loss_mask_.end(), loss_mask.begin(), loss_mask.end());
+  header_.tokens += static_cast<int64_t>(ids.size());
+  header_.documents += 1;
+  header_.text_bytes += text_bytes;
+  offsets_.push_back(header_.tokens);
+}
+
+Digest TokenDatasetWriter::finish() {
+  const auto append = [&](const auto& values) {
+    const size_t bytes = values.size() * sizeof(values[0]);
+    file_.append(values.data(), bytes);
+    contents_.add(values.data(), bytes);
+  };
+  append(loss_mask_);
+  append(offsets_);
+  header_.contents = contents_.value();
+  header_.header = header_digest(header_);
+  file_.write_at(0, &header_, sizeof header_);
+  file_.commit();
+  return header_.header;
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,63 @@
+#include "framework/data/tokenizer.h"
+
+#include <array>
+
+#include "framework/base/error.h"
+#include "framework/data/bpe_tokenizer.h"
+
+namespace hexad::data {
+using namespace base;
+namespace {
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  ByteTokenizer() {
+    for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<char>(i);
+  }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+    return {bytes, bytes + text.size()};
+  }
+  int32_t vocab_size() const override { return 258; }
+  std::string_view bytes_of(int32_t id) const override {
+    check_id(id);
+    return id < text_ids() ? std::string_view(&bytes_[static_cast<size_t>(id)], 1) : std::string_view();
+  }
+  TokenizerContents contents() const override { return {"bytes", {}}; }
+
+ private:
+  std::array<char, 256> bytes_;
+};
+
+}  // namespace
+
+std::string Tokenizer::decode(std::span<const int32_t> ids) const {
+  std::string text;
+  for (int32_t id : ids) text += bytes_of(id);
+  return text;
+}
+
+void Tokenizer::check_id(int32_t id) const {
+  if (id < 0 || id >= vocab_size()) {
+    fail(ExitCode::data, "token id ", id, " is not in the tokenizer's vocabulary, expected 0 to ", vocab_size() - 1);
+  }
+}
+
+std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  TokenizerContents contents = read_tokenizer_file(path);
+  if (contents.kind == "bytes") return make_byte_tokenizer();
+  return make_bpe_tokenizer(std::move(contents.merges));
+}
+
+std::vector<int32_t> bytes_per_id(const Tokenizer& tokenizer) {
+  std::vector<int32_t> bytes(static_cast<size_t>(tokenizer.vocab_size()));
+  for (size_t id = 0; id < bytes.size(); ++id) {
+    bytes[id] = static_cast<int32_t>(tokenizer.bytes_of(static_cast<int32_t>(id)).size());
+  }
+  return bytes;
+}
+
+}  // namespace hexad::data

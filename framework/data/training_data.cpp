@@ -1,0 +1,128 @@
+#include "framework/data/training_data.h"
+
+#include <filesystem>
+
+#include "framework/base/error.h"
+#include "framework/data/masked_source.h"
+#include "framework/data/mixture_source.h"
+#include "framework/data/prepare.h"
+#include "framework/data/synthetic_source.h"
+
+namespace hexad::data {
+namespace {
+
+std::string in(const std::string& folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+class Opener {
+ public:
+  Opener(const DataConfig& config, const TrainingDataOptions& options) : config_(config), options_(options) {}
+
+  TrainingData open(std::vector<MixtureEntry> entries) {
+    if (options_.expected && options_.expected->size() != entries.size()) {
+      fail(ExitCode::data, "data: ", entries.size(), " datasets, the checkpoint was trained on ",
+           options_.expected->size());
+    }
+    std::vector<MixtureSource::Part> parts;
+    for (const MixtureEntry& entry : entries) {
+      open_tokenizer(entry.dataset);
+      parts.push_back({open_train(entry.dataset), entry.weight});
+      open_heldout(entry.dataset);
+    }
+    if (tokenizer_->vocab_size() > options_.vocab_size) {
+      fail(ExitCode::usage, "model.vocab (", options_.vocab_size, ") must be at least the vocabulary of ",
+           entries.front().dataset, "'s tokenizer: ", tokenizer_->vocab_size());
+    }
+    data_.train = parts.size() == 1 ? parts.front().source : std::make_shared<MixtureSource>(std::move(parts));
+    if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
+    if (config_.mlm_probability > 0) {
+      // A seed of its own: the held-out masks are the same in every run, so that losses compare.
+      data_.train = masked(data_.train, options_.seed);
+      if (data_.heldout) data_.heldout = masked(data_.heldout, 0);
+    }
+    data_.tokenizer = tokenizer_;
+    return std::move(data_);
+  }
+
+ private:
+  void open_tokenizer(const std::string& folder) {
+    std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(in(folder, tokenizer_file_name));
+    if (tokenizer_ && tokenizer_->fingerprint() != tokenizer->fingerprint()) {
+      fail(ExitCode::data, in(folder, tokenizer_file_name), ": is another tokenizer than ", first_folder_,
+           "'s; prepare all datasets of a mixture with one (hexad prepare --tokenizer FILE)");
+    }
+    if (!tokenizer_) first_folder_ = folder;
+    tokenizer_ = std::move(tokenizer);
+  }
+
+  std::shared_ptr<const TokenDataset> open_file(const std::string& path, std::optional<Digest> expected) const {
+    auto dataset =
+        std::make_shared<const TokenDataset>(path, DatasetOpenOptions{.check = config_.check, .expected = expected});
+    if (dataset->tokenizer() != tokenizer_->fingerprint()) {
+      fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
+           " beside it is ", tokenizer_->fingerprint());
+    }
+    if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
+      fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
+           " has a loss mask, which says which next tokens to predict");
+    }
+    return dataset;
+  }
+
+  std::shared_ptr<const Source> open_train(const std::string& folder) {
+    const size_t part = data_.fingerprints.size();
+    const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
+    auto dataset = open_file(in(folder, train_file_name), expected);
+    data_.fingerprints.push_back(dataset->fingerprint());
+    // Equal datasets in a mixture must not walk in step.
+    return std::make_shared<ShuffledSource>(std::move(dataset), options_.context, config_.packing,
+                                            options_.seed + part);
+  }
+
+  void open_heldout(const std::string& folder) {
+    const std::string path = in(folder, heldout_file_name);
+    if (!std::filesystem::exists(path)) return;
+    heldout_.push_back(
+        std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));
+  }
+
+  std::shared_ptr<const Source> masked(std::shared_ptr<const Source> text, uint64_t seed) const {
+    return std::make_shared<MaskedSource>(std::move(text), MaskingOptions{.probability = config_.mlm_probability,
+                                                                          .mask_id = tokenizer_->mask(),
+                                                                          .text_ids = tokenizer_->text_ids(),
+                                                                          .seed = seed});
+  }
+
+  const DataConfig& config_;
+  const TrainingDataOptions& options_;
+  TrainingData data_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::string first_folder_;
+  std::vector<std::shared_ptr<const Source>> heldout_;
+};
+
+}  // namespace
+
+void check(const DataConfig& data, config::Problems& problems) {
+  const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0);
+  if (given != 1) {
+    problems.add("data.dataset",
+                 cat("must be given, or else data.mixture or data.synthetic: exactly one of the three, not ", given));
+  }
+  if (data.synthetic && data.mlm_probability > 0) {
+    problems.add("data.mlm_probability", "must be 0 with data.synthetic: random tokens have no mask token");
+  }
+}
+
+TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options) {
+  if (config.synthetic) {
+    return {.train = std::make_shared<SyntheticSource>(options.vocab_size, options.context, options.seed)};
+  }
+  std::vector<MixtureEntry> entries = config.mixture;
+  if (!config.dataset.empty()) entries.push_back({config.dataset, 1});
+  require(!entries.empty(), "[data] no dataset: the recipe was not checked");
+  return Opener(config, options).open(std::move(entries));
+}
+
+}  // namespace hexad::data
