@@ -17,7 +17,11 @@ function(hexad_simd_sources target)
     add_library(${objects} OBJECT ${ARGN})
     target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
     target_compile_options(${objects} PRIVATE -march=x86-64-${isa} -mtune=skylake-avx512 -mprefer-vector-width=512
-                                              -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+                                              -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd)
+    # Peeling until a pointer is aligned would let the order of a sum depend on where the tensor lies.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      target_compile_options(${objects} PRIVATE --param=vect-max-peeling-for-alignment=0)
+    endif()
     target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${objects} PRIVATE hexad_warnings $<$<BOOL:${HEXAD_OPENMP}>:OpenMP::OpenMP_CXX>)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)

@@ -1,3 +1,4 @@
+#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels {
@@ -5,19 +6,19 @@ namespace hexad::kernels {
 const KernelTable cpu_table{
     .matmul = reference::matmul,
     .grouped_matmul = reference::grouped_matmul,
-    .bias = reference::bias,
-    .rms_norm = reference::rms_norm,
-    .layer_norm = reference::layer_norm,
-    .rotary = reference::rotary,
+    .bias = cpu::bias,
+    .rms_norm = cpu::rms_norm,
+    .layer_norm = cpu::layer_norm,
+    .rotary = cpu::rotary,
     .attention = reference::attention,
-    .swiglu = reference::swiglu,
-    .gelu = reference::gelu,
-    .router = reference::router,
-    .permute = reference::permute,
-    .embedding = reference::embedding,
-    .cross_entropy = reference::cross_entropy,
-    .pointwise = reference::pointwise,
-    .optimizer = reference::optimizer,
+    .swiglu = cpu::swiglu,
+    .gelu = cpu::gelu,
+    .router = cpu::router,
+    .permute = cpu::permute,
+    .embedding = cpu::embedding,
+    .cross_entropy = cpu::cross_entropy,
+    .pointwise = cpu::pointwise,
+    .optimizer = cpu::optimizer,
 };
 
 }  // namespace hexad::kernels

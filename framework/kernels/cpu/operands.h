@@ -1,0 +1,63 @@
+// Small helpers that several families need on their operands.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/cpu/rows.h"
+#include "framework/kernels/cpu/simd/norm_loops.h"
+#include "framework/kernels/cpu/simd/pointwise_loops.h"
+
+namespace hexad::kernels::cpu {
+
+/// A gain or bias of any floating dtype in the accumulator type: converted once, read by every row. Empty when
+/// undefined.
+template <class A>
+std::vector<A> accumulators(const Tensor& t) {
+  std::vector<A> values;
+  if (!t.defined()) return values;
+  require(t.contiguous(), "[kernels] a gain or bias of shape ", t.shape(), " is not contiguous");
+  values.resize(static_cast<size_t>(t.numel()));
+  with_dtype<float, bf16, double>("kernels", t.dtype(), [&]<class X>() {
+    const auto& loops = choose<A>(v3::pointwise_loops, v4::pointwise_loops);
+    loops.convert.template from<X>()(values.data(), t.data<X>(), t.numel());
+  });
+  return values;
+}
+
+/// Indices of a contiguous tensor, each checked to lie in [lowest, limit); lowest is -1 where "none" is allowed.
+template <class I>
+const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
+  require_flat(op, name, t, t.numel());
+  const I* p = t.data<I>();
+  for (int64_t i = 0; i < t.numel(); ++i)
+    require(lowest <= p[i] && p[i] < limit, "[", op, "] ", name, "[", i, "] is ", p[i], "; expected ", lowest, " .. ",
+            limit - 1);
+  return p;
+}
+
+/// Calls f(begin, end) on pieces of [0, n): for elementwise loops.
+template <class F>
+void parallel_elements(int64_t n, const F& f) {
+  parallel_for(n, 16384, f);
+}
+
+/// Calls f(column, count) on chunks of [0, width) for sums over `rows` rows: a column's sum never depends on the
+/// threads.
+template <class F>
+void parallel_columns(int64_t rows, int64_t width, const F& f) {
+  parallel_for((width + column_chunk - 1) / column_chunk, row_grain(rows * column_chunk),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i)
+                   f(i * column_chunk, std::min(column_chunk, width - i * column_chunk));
+               });
+}
+
+/// Calls f(expert, begin, end) for the rows of each expert.
+template <class F>
+void for_each_group(const std::vector<int64_t>& offsets, const F& f) {
+  for (size_t e = 0; e + 1 < offsets.size(); ++e) f(static_cast<int64_t>(e), offsets[e], offsets[e + 1]);
+}
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,28 @@
+// Threads inside kernels. Everything else in this folder is ignorant of OpenMP.
+#pragma once
+
+#include <cstdint>
+
+namespace hexad::kernels::cpu {
+
+/// How many threads a kernel called from this thread may use (OMP_NUM_THREADS); 1 when built without OpenMP.
+int thread_count();
+
+namespace detail {
+void parallel_for(int64_t count, int64_t grain, void (*call)(const void* body, int64_t begin, int64_t end),
+                  const void* body);
+}
+
+/// Calls body(begin, end) for pieces of at least `grain` items that cover [0, count), each on a thread. How many pieces
+/// there are depends on the machine, so a result must not: no sums across items. `body` must not throw.
+template <class Body>
+void parallel_for(int64_t count, int64_t grain, const Body& body) {
+  detail::parallel_for(
+      count, grain, [](const void* b, int64_t begin, int64_t end) { (*static_cast<const Body*>(b))(begin, end); },
+      &body);
+}
+
+/// Rows a thread should get at least, so that starting it pays: about 16,000 elements.
+inline int64_t row_grain(int64_t width) { return 1 + 16384 / (width > 0 ? width : 1); }
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,84 @@
+#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/operands.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("gather", x.dtype(), [&]<class T>() {
+      const Rows<T> X(x), Y(out);
+      require_shape("gather", "out", out, {tokens.numel(), X.width()});
+      const int64_t* token = checked_indices<int64_t>("gather", "tokens", tokens, 0, X.count());
+      parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) std::copy_n(X[token[r]], X.width(), Y[r]);
+      });
+    });
+  });
+}
+
+void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
+      using A = accumulator_t<T>;
+      const Rows<T> Y(y), Out(out);
+      const int64_t slots = rows.dim(1);
+      require_shape("combine", "out", out, {rows.dim(0), Y.width()});
+      if (weights.defined()) require_flat("combine", "weights", weights, rows.numel());
+      const int64_t* row = checked_indices<int64_t>("combine", "rows", rows, -1, Y.count());
+      const A* w = weights.defined() ? weights.data<A>() : nullptr;
+      const auto sum = choose<T>(v3::pointwise_loops, v4::pointwise_loops).weighted_sum;
+      parallel_for(Out.count(), row_grain(Y.width() * slots), [&](int64_t begin, int64_t end) {
+        std::vector<const T*> kept(static_cast<size_t>(slots));
+        std::vector<A> kept_weights(static_cast<size_t>(slots));
+        for (int64_t t = begin; t < end; ++t) {
+          size_t n = 0;
+          for (int64_t slot = t * slots; slot < (t + 1) * slots; ++slot) {
+            if (row[slot] < 0) continue;  // dropped: its row is not read, so it cannot bring a NaN
+            kept[n] = Y[row[slot]];
+            kept_weights[n++] = w ? w[slot] : A(1);
+          }
+          sum(Out[t], kept.data(), kept_weights.data(), static_cast<int64_t>(n), Out.width());
+        }
+      });
+    });
+  });
+}
+
+void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
+                      const Tensor& rows, const Tensor& weights) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
+      using A = accumulator_t<T>;
+      const Rows<T> Y(y), DY(dy), DOut(dout);
+      const int64_t slots = rows.dim(1);
+      require_shape("combine", "dout", dout, {rows.dim(0), Y.width()});
+      require_shape("combine", "dy", dy, y.shape());
+      require_flat("combine", "weights", weights, rows.numel());
+      require_flat("combine", "dweights", dweights, rows.numel());
+      const int64_t* row = checked_indices<int64_t>("combine", "rows", rows, -1, Y.count());
+      const A* w = weights.data<A>();
+      A* dw = dweights.data<A>();
+      std::fill_n(dw, rows.numel(), A(0));
+      std::vector<int64_t> slot_of(static_cast<size_t>(Y.count()), -1);
+      for (int64_t slot = 0; slot < rows.numel(); ++slot)
+        if (row[slot] >= 0) slot_of[static_cast<size_t>(row[slot])] = slot;
+      const auto scale_and_dot = choose<T>(v3::pointwise_loops, v4::pointwise_loops).scale_and_dot;
+      parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const int64_t slot = slot_of[static_cast<size_t>(r)];
+          if (slot < 0)
+            std::fill_n(DY[r], DY.width(), T(0.0f));
+          else
+            dw[slot] = scale_and_dot(DY[r], w[slot], DOut[slot / slots], Y[r], Y.width());
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+const PermuteKernels permute{.gather = gather, .combine = combine, .combine_backward = combine_backward};
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,131 @@
+#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/operands.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+void fill(Stream& stream, const Tensor& out, double value) {
+  stream.run([=] {
+    require_flat("fill", "out", out, out.numel());
+    with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("fill", out.dtype(), [&]<class T>() {
+      T element;
+      if constexpr (std::is_same_v<T, bf16>)
+        element = bf16(static_cast<float>(value));
+      else
+        element = static_cast<T>(value);
+      parallel_elements(out.numel(), [element, y = out.data<T>()](int64_t begin, int64_t end) {
+        std::fill(y + begin, y + end, element);
+      });
+    });
+  });
+}
+
+// The same call on whole tensors where both are contiguous, else row by row.
+template <class T, class X, class Loop>
+void by_rows(const Tensor& out, const Tensor& x, const Loop& loop) {
+  if (out.contiguous() && x.contiguous())
+    return parallel_elements(x.numel(), [&, y = out.data<T>(), in = x.data<X>()](int64_t begin, int64_t end) {
+      loop(y + begin, in + begin, end - begin);
+    });
+  const Rows<T> Y(out);
+  const Rows<X> In(x);
+  parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) loop(Y[t], In[t], Y.width());
+  });
+}
+
+void copy(Stream& stream, const Tensor& out, const Tensor& x) {
+  stream.run([=] {
+    require_shape("copy", "out", out, x.shape());
+    if (out.dtype() == x.dtype())
+      return with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("copy", x.dtype(), [&]<class T>() {
+        by_rows<T, T>(out, x, [](T* y, const T* in, int64_t n) { std::copy_n(in, n, y); });
+      });
+    with_dtype<float, bf16, double>("copy", out.dtype(), [&]<class T>() {
+      with_dtype<float, bf16, double>("copy", x.dtype(), [&]<class X>() {
+        by_rows<T, X>(out, x, choose<T>(v3::pointwise_loops, v4::pointwise_loops).convert.template from<X>());
+      });
+    });
+  });
+}
+
+void add(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+  stream.run([=] {
+    const int64_t n = out.numel();
+    require_flat("add", "out", out, n);
+    require_flat("add", "a", a, n);
+    require_flat("add", "b", b, n);
+    with_dtype<float, bf16, double>("add", out.dtype(), [&]<class T>() {
+      const auto loop = choose<T>(v3::pointwise_loops, v4::pointwise_loops).add;
+      parallel_elements(n, [&, y = out.data<T>(), p = a.data<T>(), q = b.data<T>()](int64_t begin, int64_t end) {
+        loop(y + begin, p + begin, q + begin, end - begin);
+      });
+    });
+  });
+}
+
+void axpy(Stream& stream, const Tensor& out, double alpha, const Tensor& x) {
+  stream.run([=] {
+    const int64_t n = out.numel();
+    require_flat("axpy", "out", out, n);
+    require_flat("axpy", "x", x, n);
+    with_dtype<float, bf16, double>("axpy", out.dtype(), [&]<class T>() {
+      with_dtype<float, bf16, double>("axpy", x.dtype(), [&]<class X>() {
+        const auto loop = choose<T>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<X>();
+        parallel_elements(n, [&, y = out.data<T>(), in = x.data<X>()](int64_t begin, int64_t end) {
+          loop(y + begin, alpha, in + begin, end - begin);
+        });
+      });
+    });
+  });
+}
+
+void scale(Stream& stream, const Tensor& out, double alpha) {
+  stream.run([=] {
+    require_flat("scale", "out", out, out.numel());
+    with_dtype<float, bf16, double>("scale", out.dtype(), [&]<class T>() {
+      const auto loop = choose<T>(v3::pointwise_loops, v4::pointwise_loops).scale;
+      parallel_elements(out.numel(), [&, y = out.data<T>()](int64_t begin, int64_t end) {
+        loop(y + begin, static_cast<accumulator_t<T>>(alpha), end - begin);
+      });
+    });
+  });
+}
+
+void clamp(Stream& stream, const Tensor& out, const Tensor& x, double limit) {
+  stream.run([=] {
+    require_shape("clamp", "out", out, x.shape());
+    with_dtype<float, bf16, double>("clamp", x.dtype(), [&]<class T>() {
+      const auto loop = choose<T>(v3::pointwise_loops, v4::pointwise_loops).clamp;
+      by_rows<T, T>(out, x,
+                    [&](T* y, const T* in, int64_t n) { loop(y, in, static_cast<accumulator_t<T>>(limit), n); });
+    });
+  });
+}
+
+void clamp_backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor& x, double limit) {
+  stream.run([=] {
+    const int64_t n = x.numel();
+    require_flat("clamp", "x", x, n);
+    require_flat("clamp", "dx", dx, n);
+    require_flat("clamp", "dout", dout, n);
+    with_dtype<float, bf16, double>("clamp", x.dtype(), [&]<class T>() {
+      const auto loop = choose<T>(v3::pointwise_loops, v4::pointwise_loops).clamp_backward;
+      parallel_elements(n, [&, d = dx.data<T>(), g = dout.data<T>(), in = x.data<T>()](int64_t begin, int64_t end) {
+        loop(d + begin, g + begin, in + begin, static_cast<accumulator_t<T>>(limit), end - begin);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+const PointwiseKernels pointwise{.fill = fill,
+                                 .copy = copy,
+                                 .add = add,
+                                 .axpy = axpy,
+                                 .scale = scale,
+                                 .clamp = clamp,
+                                 .clamp_backward = clamp_backward};
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,138 @@
+#include "framework/kernels/cpu/simd/activation_loops.h"
+
+#include "framework/kernels/cpu/simd/math.h"
+
+namespace hexad::kernels::cpu::HEXAD_ISA {
+namespace {
+
+template <class T, class A = acc_t<T>>
+void swiglu_forward(T* out, const T* gate, const T* up, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A g = load(gate, i);
+    store(out, i, g * sigmoid_of(g) * load(up, i));
+  }
+}
+
+template <class T, class A = acc_t<T>>
+void swiglu_backward(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A d = load(dout, i), g = load(gate, i), u = load(up, i), s = sigmoid_of(g);
+    store(dgate, i, d * u * s * (1 + g * (1 - s)));
+    store(dup, i, d * g * s);
+  }
+}
+
+template <class T, class A = acc_t<T>>
+void gelu_exact_forward(T* out, const T* x, int64_t n) {
+  constexpr A inverse_sqrt2 = static_cast<A>(0.70710678118654752440);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A v = load(x, i);
+    store(out, i, v / 2 * (1 + erf_of(v * inverse_sqrt2)));
+  }
+}
+
+template <class T, class A = acc_t<T>>
+void gelu_exact_backward(T* dx, const T* dout, const T* x, int64_t n) {
+  constexpr A inverse_sqrt2 = static_cast<A>(0.70710678118654752440);
+  constexpr A inverse_sqrt2pi = static_cast<A>(0.39894228040143267794);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A v = load(x, i);
+    const A slope = (1 + erf_of(v * inverse_sqrt2)) / 2 + v * exp_of(-v * v / 2) * inverse_sqrt2pi;
+    store(dx, i, load(dout, i) * slope);
+  }
+}
+
+// (1 + tanh(u)) / 2 = sigmoid(2u): no cancellation, no tanh.
+template <class T, class A = acc_t<T>>
+void gelu_tanh_forward(T* out, const T* x, int64_t n) {
+  constexpr A twice_sqrt_2_pi = static_cast<A>(1.59576912160573071176), cubic = static_cast<A>(0.044715);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A v = load(x, i);
+    store(out, i, v * sigmoid_of(twice_sqrt_2_pi * (v + cubic * v * v * v)));
+  }
+}
+
+template <class T, class A = acc_t<T>>
+void gelu_tanh_backward(T* dx, const T* dout, const T* x, int64_t n) {
+  constexpr A twice_sqrt_2_pi = static_cast<A>(1.59576912160573071176), cubic = static_cast<A>(0.044715);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A v = load(x, i), s = sigmoid_of(twice_sqrt_2_pi * (v + cubic * v * v * v));
+    const A slope = s + v * s * (1 - s) * twice_sqrt_2_pi * (1 + 3 * cubic * v * v);
+    store(dx, i, load(dout, i) * slope);
+  }
+}
+
+template <class T, class A = acc_t<T>>
+void rotate(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half) {
+#pragma omp simd
+  for (int64_t i = 0; i < half; ++i) {
+    const A a = load(x, i), b = load(x, i + half), c = cosine[i], s = sign * sine[i];
+    store(out, i, a * c - b * s);
+    store(out, i + half, b * c + a * s);
+  }
+}
+
+template <class A>
+void exp_all(A* p, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) p[i] = exp_of(p[i]);
+}
+
+template <class A>
+void sigmoid_all(A* p, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) p[i] = sigmoid_of(p[i]);
+}
+
+inline float log_of(float x) { return __builtin_logf(x); }
+inline double log_of(double x) { return __builtin_log(x); }
+
+template <class A>
+A cross_entropy(A* x, int64_t n, int64_t target, A scale) {
+  A largest = x[0], sum = 0;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  const A at_target = x[target] - largest;
+  if (scale == 0) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += exp_of(x[i] - largest);
+    return log_of(sum) - at_target;
+  }
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    const A e = exp_of(x[i] - largest);
+    x[i] = e;
+    sum += e;
+  }
+  const A factor = scale / sum;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+  x[target] -= scale;
+  return log_of(sum) - at_target;
+}
+
+template <class T>
+constexpr ActivationLoops<T> loops{
+    .swiglu_forward = swiglu_forward<T>,
+    .swiglu_backward = swiglu_backward<T>,
+    .gelu_exact_forward = gelu_exact_forward<T>,
+    .gelu_exact_backward = gelu_exact_backward<T>,
+    .gelu_tanh_forward = gelu_tanh_forward<T>,
+    .gelu_tanh_backward = gelu_tanh_backward<T>,
+    .rotate = rotate<T>,
+    .exp = exp_all<acc_t<T>>,
+    .sigmoid = sigmoid_all<acc_t<T>>,
+    .cross_entropy = cross_entropy<acc_t<T>>,
+};
+
+}  // namespace
+
+const ByDtype<ActivationLoops> activation_loops{loops<float>, loops<bf16>, loops<double>};
+
+}  // namespace hexad::kernels::cpu::HEXAD_ISA

@@ -1,0 +1,34 @@
+// Loops of SwiGLU, GELU, rotary embedding, scores and softmax cross-entropy. Formulas: framework/kernels/reference/.
+#pragma once
+
+#include "framework/kernels/cpu/simd/isa.h"
+
+namespace hexad::kernels::cpu {
+
+template <class T>
+struct ActivationLoops {
+  using A = base::accumulator_t<T>;
+
+  void (*swiglu_forward)(T* out, const T* gate, const T* up, int64_t n);
+  void (*swiglu_backward)(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n);
+  void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
+  void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
+  void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);
+  void (*gelu_tanh_backward)(T* dx, const T* dout, const T* x, int64_t n);
+  /// One head of 2 `half` elements; sign -1 for the adjoint. out may be x.
+  void (*rotate)(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half);
+  /// p = e^p, p = sigmoid(p).
+  void (*exp)(A* p, int64_t n);
+  void (*sigmoid)(A* p, int64_t n);
+  /// One row of logits with its target: returns the loss; x becomes scale (softmax - onehot) unless scale is 0.
+  A (*cross_entropy)(A* x, int64_t n, int64_t target, A scale);
+};
+
+namespace v3 {
+extern const ByDtype<ActivationLoops> activation_loops;
+}
+namespace v4 {
+extern const ByDtype<ActivationLoops> activation_loops;
+}
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,43 @@
+// Which of the instruction sets that simd/ is compiled for this machine runs.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "framework/base/dtype.h"
+
+namespace hexad::kernels::cpu {
+
+/// x86-64-v3 is AVX2 with FMA, the least this program needs; x86-64-v4 is AVX-512 (F, BW, CD, DQ, VL).
+enum class Isa : uint8_t { v3, v4 };
+std::string_view name_of(Isa isa);
+
+/// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3
+/// or v4; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
+Isa machine_isa();
+
+/// One table of loops for each floating dtype.
+template <template <class> class Loops>
+struct ByDtype {
+  Loops<float> for_f32;
+  Loops<base::bf16> for_bf16;
+  Loops<double> for_f64;
+
+  template <class T>
+  const Loops<T>& get() const {
+    if constexpr (std::is_same_v<T, float>)
+      return for_f32;
+    else if constexpr (std::is_same_v<T, base::bf16>)
+      return for_bf16;
+    else
+      return for_f64;
+  }
+};
+
+/// The loops for T on this machine: choose<T>(v3::norm_loops, v4::norm_loops).
+template <class T, template <class> class Loops>
+const Loops<T>& choose(const ByDtype<Loops>& v3, const ByDtype<Loops>& v4) {
+  return (machine_isa() == Isa::v4 ? v4 : v3).template get<T>();
+}
+
+}  // namespace hexad::kernels::cpu

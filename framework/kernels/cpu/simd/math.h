@@ -1,0 +1,91 @@
+// Elements and elementary functions for the loops of this folder, which is compiled once per instruction set.
+// Everything is written per element, so that `omp simd` loops vectorise it, and has internal linkage (see
+// cmake/HexadSimd.cmake).
+#pragma once
+
+#include <cstdint>
+
+#include "framework/base/dtype.h"
+
+namespace hexad::kernels::cpu::HEXAD_ISA {
+
+using base::bf16;
+template <class T>
+using acc_t = base::accumulator_t<T>;
+
+namespace {
+
+// Element i in the accumulator type.
+inline float load(const float* p, int64_t i) { return p[i]; }
+inline double load(const double* p, int64_t i) { return p[i]; }
+inline float load(const bf16* p, int64_t i) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(p[i].bits) << 16);
+}
+
+// bf16 bits of `v`, to nearest even; NaN stays NaN (bf16::round, without its external linkage).
+inline uint16_t bf16_bits(float v) {
+  const uint32_t u = __builtin_bit_cast(uint32_t, v);
+  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  return static_cast<uint16_t>(v == v ? rounded : ((u >> 16) | 0x40u));
+}
+
+inline void store(float* p, int64_t i, float v) { p[i] = v; }
+inline void store(float* p, int64_t i, double v) { p[i] = static_cast<float>(v); }
+inline void store(double* p, int64_t i, double v) { p[i] = v; }
+inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
+inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
+
+/// e^x within 2 ulp, denormals included; 0, inf and NaN where they belong. Cody-Waite reduction and the polynomial of
+/// Cephes' expf on [-ln 2 / 2, ln 2 / 2].
+inline float exp_of(float x) {
+  const float c = x > 89.0f ? 89.0f : (x < -104.0f ? -104.0f : x);  // 2^n below stays finite; NaN falls through
+  constexpr float magic = 0x1.8p23f;                                // adding it rounds to an integer
+  const float shifted = c * 0x1.715476p0f + magic;
+  const float n = shifted - magic;
+  const float r = c - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  // 2^n in two factors, since n reaches from -150 to 128.
+  const int32_t i = __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, magic);
+  const int32_t half = i >> 1;
+  const float a = __builtin_bit_cast(float, static_cast<uint32_t>(half + 127) << 23);
+  const float b = __builtin_bit_cast(float, static_cast<uint32_t>(i - half + 127) << 23);
+  return p * a * b;
+}
+
+/// erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) beyond.
+inline float erf_of(float x) {
+  const float t = x < 0 ? -x : x, s = x * x;
+  float far = -1.72853470e-5f * t + 3.83197126e-4f;
+  far = far * s + (-3.88396438e-3f * t + 2.42546219e-2f);
+  far = far * t - 1.06777877e-1f;
+  far = far * t - 6.34846687e-1f;
+  far = far * t - 1.28717512e-1f;
+  far = far * t - t;
+  far = 1.0f - exp_of(far);
+  float near = -5.96761703e-4f;
+  near = near * s + 4.99119423e-3f;
+  near = near * s - 2.67681349e-2f;
+  near = near * s + 1.12819925e-1f;
+  near = near * s - 3.76125336e-1f;
+  near = near * s + 1.28379166e-1f;
+  near = near * x + x;
+  return t > 0.921875f ? (x < 0 ? -far : far) : near;
+}
+
+inline float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
+inline float sqrt_of(float x) { return __builtin_sqrtf(x); }
+
+// f64 is for oracles: accuracy before speed.
+inline double exp_of(double x) { return __builtin_exp(x); }
+inline double erf_of(double x) { return __builtin_erf(x); }
+inline double sigmoid_of(double x) { return 1.0 / (1.0 + __builtin_exp(-x)); }
+inline double sqrt_of(double x) { return __builtin_sqrt(x); }
+
+}  // namespace
+}  // namespace hexad::kernels::cpu::HEXAD_ISA

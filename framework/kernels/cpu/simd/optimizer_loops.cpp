@@ -1,0 +1,47 @@
+#include "framework/kernels/cpu/simd/optimizer_loops.h"
+
+#include "framework/kernels/cpu/simd/math.h"
+
+namespace hexad::kernels::cpu::HEXAD_ISA {
+namespace {
+
+template <class T, class A>
+void adamw(A* main, A* m, A* v, T* weights, const A* gradient, const AdamwConstants<A>& constants, int64_t n) {
+  const AdamwConstants<A> c = constants;  // a copy: stores to main cannot change it
+  auto update = [=](int64_t i) {
+    const A g = c.gradient_scale * gradient[i];
+    const A mi = c.beta1 * m[i] + c.one_minus_beta1 * g;
+    const A vi = c.beta2 * v[i] + c.one_minus_beta2 * g * g;
+    m[i] = mi;
+    v[i] = vi;
+    return main[i] = c.keep * main[i] - c.step_size * mi / (sqrt_of(vi) * c.root_correction + c.eps);
+  };
+  if (weights) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(weights, i, update(i));
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) update(i);
+  }
+}
+
+template <class T, class A>
+void sgd(A* main, T* weights, const A* gradient, A rate, int64_t n) {
+  if (weights) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(weights, i, main[i] -= rate * gradient[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) main[i] -= rate * gradient[i];
+  }
+}
+
+template <class T>
+constexpr OptimizerLoops<T> loops{
+    .adamw_f32 = adamw<T, float>, .adamw_f64 = adamw<T, double>, .sgd_f32 = sgd<T, float>, .sgd_f64 = sgd<T, double>};
+
+}  // namespace
+
+const ByDtype<OptimizerLoops> optimizer_loops{loops<float>, loops<bf16>, loops<double>};
+
+}  // namespace hexad::kernels::cpu::HEXAD_ISA
