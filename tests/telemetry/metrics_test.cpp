@@ -114,9 +114,15 @@ TEST(MetricsJson, AMissingFileIsNamed) {
   }
 }
 
+RunInfo resumed_after(int64_t step) {
+  RunInfo run;
+  run.first_step = step;
+  return run;
+}
+
 std::vector<int64_t> steps_after_resuming(const std::filesystem::path& path, int64_t first_step) {
   JsonlSink sink(path);
-  sink.on_start({.first_step = first_step});
+  sink.on_start(resumed_after(first_step));
   std::vector<int64_t> steps;
   for (const auto& s : read_metrics(path).steps) steps.push_back(s.step);
   return steps;
@@ -145,7 +151,7 @@ TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
   const std::string whole = to_json_line(full_step(1)) + "\nnot ours\n";
   write_text(path, whole + R"({"step":2,"loss":1})");  // complete JSON, but its newline was lost with the process
   JsonlSink sink(path);
-  sink.on_start({.first_step = 5});
+  sink.on_start(resumed_after(5));
   EXPECT_EQ(contents(path), whole);
   sink.on_step(full_step(6));
   EXPECT_EQ(contents(path), whole + to_json_line(full_step(6)) + "\n");

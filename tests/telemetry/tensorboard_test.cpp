@@ -46,7 +46,7 @@ struct Field {
   uint64_t varint = 0;
   double f64 = 0;
   float f32 = 0;
-  std::string_view bytes;
+  std::string_view bytes = {};
 };
 
 std::vector<Field> fields(std::string_view message) {
@@ -161,7 +161,9 @@ TEST(TensorboardSink, EventsDecodeToWhatWasReported) {
 TEST(TensorboardSink, AResumedRunPurgesTheStepsItRepeats) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");
-  sink.on_start({.first_step = 40});
+  RunInfo run;
+  run.first_step = 40;
+  sink.on_start(run);
   const std::vector<Event> events = read_events(folder / "tb");
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1].session_status, 1u) << "SessionLog.START";

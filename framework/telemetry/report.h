@@ -1,0 +1,40 @@
+// report.html: what a run did, in one file that needs no network and no server.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/telemetry/metrics.h"
+
+namespace hexad::telemetry {
+
+/// Chart.js as it was found when this program was built (Debian: libjs-chart.js); empty when it was not.
+std::string_view chart_library();
+
+struct ReportInputs {
+  std::filesystem::path metrics;  // metrics.jsonl
+  std::filesystem::path output;   // report.html; replaced in one step
+  RunInfo run;                    // its name is the title
+  std::string recipe;             // resolved, YAML
+
+  struct Fact {
+    std::string name, value;  // "Machine", "Commit", "Layout", ...; shown in this order
+  };
+  std::vector<Fact> environment;
+
+  struct Sample {
+    std::string prompt, text;
+  };
+  std::vector<Sample> samples;  // may be empty
+
+  std::string_view charts = chart_library();
+};
+
+/// Writes the report. All text is escaped; long runs are thinned so that no spike of the loss is lost.
+/// Throws base::Error: data when there are no metrics, resource when the program was built without Chart.js or the file
+/// cannot be written.
+void write_report(const ReportInputs& inputs);
+
+}  // namespace hexad::telemetry

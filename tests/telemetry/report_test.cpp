@@ -1,0 +1,175 @@
+#include "framework/telemetry/report.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "framework/base/error.h"
+#include "framework/telemetry/report_data.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::telemetry {
+namespace {
+
+constexpr std::string_view charts = "/* charts */";
+
+std::vector<StepMetrics> steps_with_losses(const std::vector<double>& losses) {
+  std::vector<StepMetrics> steps(losses.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    steps[i].step = static_cast<int64_t>(i) + 1;
+    steps[i].tokens = steps[i].step * 100;
+    steps[i].step_seconds = 0.5;
+    steps[i].loss = losses[i];
+  }
+  return steps;
+}
+
+/// A run of ten steps written to `folder`, ready for a report.
+ReportInputs small_run(const TemporaryFolder& folder) {
+  std::string lines;
+  for (const auto& s : steps_with_losses(std::vector<double>(10, 2.5))) lines += to_json_line(s) + "\n";
+  lines += to_json_line(EvalMetrics{.step = 10, .tokens = 2048, .loss = 2.25, .bits_per_byte = 1.75}) + "\n";
+  write_text(folder / "metrics.jsonl", lines);
+  ReportInputs inputs;
+  inputs.metrics = folder / "metrics.jsonl";
+  inputs.output = folder / "report.html";
+  inputs.run.name = "small";
+  inputs.charts = charts;
+  return inputs;
+}
+
+std::string report_of(const ReportInputs& inputs) {
+  write_report(inputs);
+  return contents(inputs.output);
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+  return n;
+}
+
+TEST(Report, HoldsTheSummaryTheRecipeAndTheCharts) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  inputs.run.total_steps = 10;
+  inputs.run.parameters = 46'702'792'704;
+  inputs.run.active_parameters = 12'879'925'248;
+  inputs.recipe = "model:\n  layers: 4\n";
+  inputs.environment = {{"Machine", "two cores"}};
+  inputs.samples = {{"In the beginning", " was the word"}};
+  const std::string html = report_of(inputs);
+  for (const char* part :
+       {"<h1>small</h1>", "2.2500", "1.7500", "46.7 B", "46,702,792,704 (12,879,925,248 active a token)", "layers: 4",
+        "two cores", "<b>In the beginning</b> was the word", "/* charts */"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(Report, FetchesNothing) {
+  const TemporaryFolder folder;
+  const std::string html = report_of(small_run(folder));
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
+  for (const char* part : {"http://", "https://", "src=", "@import", "url("})
+    EXPECT_EQ(html.find(part), std::string::npos) << part;
+}
+
+TEST(Report, TextCannotBecomeMarkupOrScript) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  const std::string nasty = "</script></pre><script>alert(1)</script>{{data}}&\"";
+  inputs.run.name = inputs.recipe = nasty;
+  inputs.environment = {{nasty, nasty}};
+  inputs.samples = {{nasty, nasty}};
+  StepMetrics s = steps_with_losses({1}).front();
+  s.memory_peak_bytes[nasty] = 1;
+  write_text(inputs.metrics, to_json_line(s) + "\n");
+  const std::string html = report_of(inputs);
+  EXPECT_EQ(html.find("alert(1)</script>"), std::string::npos);
+  EXPECT_EQ(count(html, "<script"), 3u) << "data, library and program, and no more";
+  EXPECT_EQ(count(html, "</script"), 3u);
+  EXPECT_EQ(count(html, "{{data}}"), 8u) << "inserted text is not searched for parts to fill in";
+  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "inside the JSON";
+}
+
+void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::string& message) {
+  try {
+    write_report(inputs);
+    FAIL() << message;
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), code);
+    EXPECT_EQ(e.what(), message);
+  }
+}
+
+TEST(Report, SaysWhyItCannotBeWritten) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  inputs.charts = "";
+  expect_error(inputs, base::ExitCode::resource,
+               "cannot write " + inputs.output.string() +
+                   ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
+  inputs.charts = charts;
+  write_text(inputs.metrics, "");
+  expect_error(inputs, base::ExitCode::data,
+               "cannot write " + inputs.output.string() + ": " + inputs.metrics.string() + " holds no training step");
+  EXPECT_FALSE(std::filesystem::exists(inputs.output));
+}
+
+TEST(Report, SkippedStepsAndUnreadableLinesAreNoticed) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  StepMetrics s = steps_with_losses({std::numeric_limits<double>::quiet_NaN()}).front();
+  s.skipped_steps = 1;
+  write_text(inputs.metrics, "garbage\n" + to_json_line(s) + "\n");
+  const std::string html = report_of(inputs);
+  EXPECT_NE(html.find("1 step was skipped because the loss or a gradient was not finite."), std::string::npos);
+  EXPECT_NE(html.find("1 line of metrics.jsonl could not be read and is left out (the first is line 1)."),
+            std::string::npos);
+}
+
+TEST(ReportData, ThinningKeepsEverySpikeAndBothEnds) {
+  std::vector<double> losses(100'000, 3.0);
+  losses[12'345] = 50;
+  losses[77'777] = 0.5;
+  losses[55'555] = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<size_t> kept = thin(steps_with_losses(losses), 1000);
+  EXPECT_LE(kept.size(), 1002u);
+  EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
+  for (size_t index : {0, 12'345, 55'555, 77'777, 99'999})
+    EXPECT_TRUE(std::binary_search(kept.begin(), kept.end(), index)) << index;
+}
+
+TEST(ReportData, AShortRunIsKeptWhole) {
+  EXPECT_EQ(thin(steps_with_losses({3, 2, 1}), 1000), (std::vector<size_t>{0, 1, 2}));
+  EXPECT_TRUE(thin({}, 1000).empty());
+}
+
+TEST(ReportData, SnapshotsAreSpreadOverTheStepsThatHaveLoads) {
+  std::vector<StepMetrics> steps = steps_with_losses(std::vector<double>(101, 1.0));
+  for (size_t i = 0; i < steps.size(); i += 10) steps[i].expert_load = {{0.5, 0.5}};
+  EXPECT_EQ(expert_load_snapshots(steps, 3), (std::vector<size_t>{0, 50, 100}));
+  EXPECT_EQ(expert_load_snapshots(steps, 50).size(), 11u);
+}
+
+TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
+  MetricsHistory history;
+  history.steps = steps_with_losses({4, std::numeric_limits<double>::infinity(), 2});
+  history.steps[1].expert_load = {{}, {0.25, 0.75}};
+  history.steps[2].memory_peak_bytes["activation"] = 7;
+  history.steps[2].comm["ep"] = {.bytes = 5, .seconds = 0.25, .exposed_seconds = 0.125};
+  history.evals = {{.step = 2, .tokens = 10, .loss = 3, .bits_per_byte = 1.5}};
+  const auto data = nlohmann::json::parse(report_data(history));
+  using Json = nlohmann::json;
+  EXPECT_EQ(data["loss"], Json::parse("[4, null, 2]"));
+  EXPECT_EQ(data["seconds"], Json::parse("[0.5, 1.0, 1.5]"));
+  EXPECT_EQ(data["memory"]["activation"], Json::parse("[0, 0, 7]"));
+  EXPECT_EQ(data["comm"]["ep"]["exposed_seconds"], Json::parse("[0, 0, 0.125]"));
+  EXPECT_EQ(data["experts"]["layers"], Json::parse("[1]")) << "layer 0 is dense";
+  EXPECT_EQ(data["experts"]["max_over_mean"], Json::parse("[[null, 1.5, null]]"));
+  EXPECT_EQ(data["experts"]["snapshots"], Json::parse(R"([{"step": 2, "load": [[0.25, 0.75]]}])"));
+  EXPECT_EQ(data["eval"]["tokens"], Json::parse("[200]")) << "training tokens at the evaluation, its place on the axis";
+}
+
+}  // namespace
+}  // namespace hexad::telemetry
