@@ -52,7 +52,7 @@ struct EvalMetrics {
 
 /// What is known before the first step.
 struct RunInfo {
-  std::string name;
+  std::string name = {};
   int64_t first_step = 0;  // steps already done: N when resuming from the checkpoint of step N, 0 for a new run
   int64_t total_steps = 0;
   int64_t parameters = 0;

@@ -226,7 +226,8 @@
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
     element('card-time').querySelector('p').textContent = 'Computation, and exposed communication by class.' +
       (cut ? ` Single steps took up to ${milliseconds(sorted.at(-1) * 1e3)}.` : '');
-    return cut ? Math.ceil(usual * 1e3 / 50) * 50 : undefined;
+    const round = 10 ** Math.floor(Math.log10(usual * 1e3));
+    return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
   function drawAll() {
