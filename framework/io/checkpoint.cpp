@@ -1,0 +1,179 @@
+#include "framework/io/checkpoint.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+
+#include "framework/data/digest.h"
+#include "framework/data/file.h"
+
+namespace hexad::io {
+
+namespace {
+
+constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
+
+std::string digest_of_file(const std::string& path) {
+  const data::ReadFile file(path);
+  data::StreamingDigest digest;
+  std::vector<char> window(1 << 20);
+  for (int64_t at = 0; at < file.size();) {
+    const int64_t count = std::min<int64_t>(static_cast<int64_t>(window.size()), file.size() - at);
+    file.read_at(at, window.data(), count);
+    digest.add(window.data(), static_cast<size_t>(count));
+    at += count;
+  }
+  return digest.value().to_string();
+}
+
+/// `region` as seen from an origin inside the same tensor.
+Region relative(Region region, const Shape& origin) {
+  for (int d = 0; d < origin.rank(); ++d) region.begin[d] -= origin[d];
+  return region;
+}
+
+auto key(const TensorRecord& t) { return std::tuple(std::string_view(t.name), t.kind); }
+
+}  // namespace
+
+void require_regular_file(const std::string& path, std::string_view about) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    fail(ExitCode::data, path, ": ", errno == ENOENT ? "is missing" : std::strerror(errno), about);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    fail(ExitCode::data, path, ": is ", S_ISLNK(status.st_mode) ? "a link" : "not a regular file",
+         ", expected a file of the checkpoint's own", about);
+  }
+}
+
+Checkpoint::Checkpoint(std::string folder, FileLock lock, Manifest manifest)
+    : folder_(std::move(folder)), lock_(std::move(lock)), manifest_(std::move(manifest)) {}
+
+Checkpoint Checkpoint::open(const std::string& folder, Check check) {
+  const std::string path = folder + "/manifest.json";
+  require_regular_file(path, ", so this is not a checkpoint");
+  std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
+  if (!lock) fail(ExitCode::data, folder, ": is being deleted");
+  Checkpoint checkpoint(folder, std::move(*lock), manifest_from_json(data::read_file(path, max_manifest_bytes), path));
+  auto& tensors = checkpoint.manifest_.tensors;
+  std::ranges::sort(tensors, {}, key);
+  const auto twice = std::ranges::adjacent_find(tensors, {}, key);
+  if (twice != tensors.end()) {
+    fail(ExitCode::data, path, ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
+  }
+  for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) checkpoint.check_presence(i);
+  if (check == Check::full) checkpoint.verify();
+  return checkpoint;
+}
+
+const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
+  const auto at = std::ranges::lower_bound(manifest_.tensors, std::tuple(name, kind), {}, key);
+  return at != manifest_.tensors.end() && key(*at) == std::tuple(name, kind) ? &*at : nullptr;
+}
+
+const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
+  const TensorRecord* found = find(name, kind);
+  if (!found) fail(ExitCode::data, folder_, ": holds no ", name_of(kind), " '", name, "'");
+  return *found;
+}
+
+std::string Checkpoint::holdings(size_t shard) const {
+  const TensorRecord* first = nullptr;
+  int64_t count = 0;
+  for (const TensorRecord& t : manifest_.tensors) {
+    const bool here = std::ranges::any_of(t.pieces, [&](const Piece& p) { return p.shard == shard; });
+    if (here && ++count == 1) first = &t;
+  }
+  if (!first) return " (it holds no tensor)";
+  return cat(" (it holds ", name_of(first->kind), " '", first->name, "'",
+             count > 1 ? cat(" and ", count - 1, " more") : "", ")");
+}
+
+void Checkpoint::check_presence(size_t shard) const {
+  const std::string path = shard_path(shard);
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+      status.st_size == manifest_.shards[shard].bytes) {
+    return;
+  }
+  const std::string about = holdings(shard);
+  require_regular_file(path, about);
+  fail(ExitCode::data, path, ": has ", status.st_size, " bytes, expected ", manifest_.shards[shard].bytes, about);
+}
+
+const SafetensorsFile& Checkpoint::open_shard(size_t shard) {
+  const auto known = shards_.find(shard);
+  if (known != shards_.end()) return known->second;
+  check_presence(shard);
+  return shards_.emplace(shard, SafetensorsFile::open(shard_path(shard))).first->second;
+}
+
+const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const Piece& piece) {
+  const SafetensorsFile& file = open_shard(piece.shard);
+  const auto where = [&] { return cat(file.path(), ": ", name_of(tensor.kind), " '", tensor.name, "'"); };
+  if (!file.contains(piece.stored)) fail(ExitCode::data, where(), " is missing from this shard");
+  const TensorInfo& stored = file.info(piece.stored);
+  if (stored.dtype != tensor.dtype || stored.shape != piece.region.size) {
+    fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",
+         piece.region.size);
+  }
+  if (checked_.contains({piece.shard, piece.stored})) return file;
+  const std::string digest = file.digest(piece.stored);
+  if (digest != piece.digest)
+    fail(ExitCode::data, where(), " is damaged: digest ", digest, ", expected ", piece.digest);
+  checked_.emplace(piece.shard, piece.stored);
+  return file;
+}
+
+Tensor Checkpoint::read(std::string_view name, Kind kind, const Region& region, Device device, Category category) {
+  const TensorRecord& tensor = record(name, kind);
+  if (!inside(region, tensor.shape)) {
+    fail(ExitCode::data, folder_, ": ", name_of(kind), " '", name, "' has shape ", tensor.shape, "; region ",
+         to_string(region), " is not inside it");
+  }
+  Tensor out = Tensor::empty(region.size, tensor.dtype, device, category);
+  int64_t filled = 0;
+  for (const Piece& piece : tensor.pieces) {
+    const Region shared = intersection(piece.region, region);
+    if (shared.size.numel() == 0) continue;
+    open_piece(tensor, piece)
+        .read_into(slice(out, relative(shared, region.begin)), piece.stored, relative(shared, piece.region.begin));
+    filled += shared.size.numel();
+  }
+  if (filled != region.size.numel()) {
+    fail(ExitCode::data, folder_, ": the pieces of ", name_of(kind), " '", name, "' cover ", filled, " of the ",
+         region.size.numel(), " elements of ", to_string(region));
+  }
+  return out;
+}
+
+Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Category category) {
+  return read(name, kind, whole(record(name, kind).shape), device, category);
+}
+
+void Checkpoint::verify() {
+  for (size_t i = 0; i < manifest_.shards.size(); ++i) verify_shard(i);
+}
+
+void Checkpoint::verify_shard(size_t shard) {
+  check_presence(shard);
+  const bool damaged = digest_of_file(shard_path(shard)) != manifest_.shards[shard].digest;
+  for (const TensorRecord& tensor : manifest_.tensors) {
+    for (const Piece& piece : tensor.pieces) {
+      if (piece.shard != shard) continue;
+      if (damaged) {
+        open_piece(tensor, piece);  // throws, naming the tensor, if the damage is inside it
+      } else {
+        checked_.emplace(piece.shard, piece.stored);
+      }
+    }
+  }
+  if (damaged)
+    fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
+}
+
+}  // namespace hexad::io

@@ -1,0 +1,64 @@
+// Reading a checkpoint: any region of any tensor, whatever layout wrote it.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "framework/io/file_lock.h"
+#include "framework/io/manifest.h"
+#include "framework/io/safetensors.h"
+
+namespace hexad::io {
+
+/// How much is checked at once: that every file is there with its length, or every byte. Bytes that are read are always
+/// checked first, so `quick` only says when damage is found.
+enum class Check : uint8_t { quick, full };
+
+/// A complete checkpoint, held open: while it lives, retention of any process on this machine leaves it alone. Not for
+/// use by two threads at once.
+class Checkpoint {
+ public:
+  /// Throws Error(data) when the folder is not a checkpoint, is damaged, or names files that are not its own.
+  static Checkpoint open(const std::string& folder, Check check);
+
+  const std::string& folder() const { return folder_; }
+  const Manifest& manifest() const { return manifest_; }
+  int64_t step() const { return manifest_.run.step; }
+
+  bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
+  /// Throws Error(data) when there is no such tensor.
+  const TensorRecord& record(std::string_view name, Kind kind) const;
+
+  /// Assembles `region` of the global tensor from the pieces that meet it, after checking their digests. Throws
+  /// Error(data) naming file and tensor when one is damaged, or when the region is not inside the tensor.
+  Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
+              Category category = Category::parameter);
+  /// The whole tensor.
+  Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
+
+  /// Checks every byte of every shard. Throws Error(data) naming the file and the tensor.
+  void verify();
+
+ private:
+  Checkpoint(std::string folder, FileLock lock, Manifest manifest);
+  const TensorRecord* find(std::string_view name, Kind kind) const;
+  std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
+  std::string holdings(size_t shard) const;
+  void check_presence(size_t shard) const;
+  void verify_shard(size_t shard);
+  const SafetensorsFile& open_shard(size_t shard);
+  const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);
+
+  std::string folder_;
+  FileLock lock_;
+  Manifest manifest_;
+  std::map<size_t, SafetensorsFile> shards_;          // opened so far
+  std::set<std::pair<size_t, std::string>> checked_;  // pieces whose digest was right: shard, stored name
+};
+
+/// Throws Error(data) unless `path` itself, not what a link points to, is a regular file; `about` ends the message.
+void require_regular_file(const std::string& path, std::string_view about = {});
+
+}  // namespace hexad::io

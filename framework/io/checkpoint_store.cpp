@@ -1,0 +1,199 @@
+#include "framework/io/checkpoint_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "framework/data/file.h"
+
+namespace hexad::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view prefix = "step-";
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::string folder_name(int64_t step) { return fmt::format("{}{:08}", prefix, step); }
+
+std::optional<int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const auto step = number(name.substr(prefix.size()));
+  return step && folder_name(*step) == name ? step : std::nullopt;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator at(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) names.push_back(at->path().filename().string());
+  if (error) fail(ExitCode::data, folder, ": cannot be listed: ", error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+Resume Resume::parse(std::string_view text) {
+  if (text == "auto") return {Mode::automatic, 0};
+  if (text == "none") return {Mode::none, 0};
+  const auto step = number(text);
+  if (!step) fail(ExitCode::usage, "resume is '", text, "', expected auto, none or a step");
+  return {Mode::step, *step};
+}
+
+CheckpointStore::CheckpointStore(std::string folder, StoreOptions options)
+    : folder_(std::move(folder)), options_(std::move(options)) {
+  require(options_.keep >= 0, "[checkpoint] keep is ", options_.keep);
+}
+
+std::string CheckpointStore::path(int64_t step) const { return folder_ + "/" + folder_name(step); }
+
+std::vector<int64_t> CheckpointStore::steps() const {
+  std::vector<int64_t> steps;
+  for (const std::string& name : names_in(folder_)) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+Checkpoint CheckpointStore::open(int64_t step, Check check) const {
+  Checkpoint checkpoint = Checkpoint::open(path(step), check);
+  if (checkpoint.step() != step) {
+    fail(ExitCode::data, checkpoint.folder(), ": holds step ", checkpoint.step(), ", not the step of its name");
+  }
+  return checkpoint;
+}
+
+CheckpointStore::Scan CheckpointStore::scan() const {
+  Scan scan;
+  for (int64_t step : steps()) {
+    try {
+      scan.good.push_back(open(step, Check::quick));
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;  // such as no memory: says nothing about the checkpoint
+      scan.problems.push_back(error.what());
+    }
+  }
+  // By order of saving, not by step: a run may have gone back to an earlier step.
+  std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
+  return scan;
+}
+
+std::optional<Checkpoint> CheckpointStore::find(const Resume& resume, Check check) const {
+  if (resume.mode == Resume::Mode::none) return std::nullopt;
+  if (resume.mode == Resume::Mode::step) {
+    const std::vector<int64_t> known = steps();
+    if (!std::ranges::binary_search(known, resume.step)) {
+      std::string list;
+      for (int64_t step : known) list += cat(list.empty() ? "" : ", ", step);
+      fail(ExitCode::data, folder_, ": has no checkpoint of step ", resume.step,
+           "; there are: ", list.empty() ? "none" : list);
+    }
+    return open(resume.step, check);
+  }
+  Scan found = scan();
+  check_hint(!found.good.empty() || !found.problems.empty());
+  for (Checkpoint& checkpoint : found.good) {
+    try {
+      if (check == Check::full) checkpoint.verify();
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;
+      found.problems.push_back(error.what());
+      continue;
+    }
+    for (const std::string& problem : found.problems) options_.warn(cat("bad checkpoint: ", problem));
+    if (!found.problems.empty()) {
+      options_.warn(cat("using ", checkpoint.folder(), ", the newest good checkpoint, instead"));
+    }
+    return std::move(checkpoint);
+  }
+  if (found.problems.empty()) return std::nullopt;
+  std::string list;
+  for (const std::string& problem : found.problems) list += "\n  " + problem;
+  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, ask for resume: none", list);
+}
+
+void CheckpointStore::check_hint(bool any) const {
+  const std::string hint = folder_ + "/latest";
+  if (!fs::exists(fs::symlink_status(hint))) {
+    if (any) options_.warn(cat(hint, ": is missing; scanning for the newest checkpoint"));
+    return;
+  }
+  std::string text;
+  try {
+    text = data::read_file(hint, 100);
+  } catch (const Error& error) {
+    return options_.warn(cat(error.what(), "; scanning for the newest checkpoint"));
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  const auto step = step_of(text);
+  if (!step) return options_.warn(cat(hint, ": does not name a checkpoint; scanning for the newest"));
+  if (!fs::exists(path(*step)))
+    options_.warn(cat(hint, ": names ", text, ", which is not there; scanning for the newest"));
+}
+
+int64_t CheckpointStore::next_sequence() const {
+  const Scan found = scan();
+  return found.good.empty() ? 1 : found.good.front().manifest().sequence + 1;
+}
+
+void CheckpointStore::clean() const {
+  for (const std::string& name : names_in(folder_)) {
+    const std::string path = folder_ + "/" + name;
+    std::error_code error;
+    if (name.ends_with(replaced_suffix) && !fs::exists(path.substr(0, path.size() - replaced_suffix.size()))) {
+      fs::rename(path, path.substr(0, path.size() - replaced_suffix.size()), error);  // killed between two renames
+    } else if (name.ends_with(replaced_suffix) || name.ends_with(unfinished_suffix)) {
+      fs::remove_all(path, error);
+    }
+    if (error) fail(ExitCode::resource, path, ": cannot be cleaned up: ", error.message());
+  }
+}
+
+void CheckpointStore::retain() const {
+  if (options_.keep == 0) return;
+  std::vector<int64_t> expendable;
+  {
+    Scan found = scan();
+    int64_t newest = found.good.empty() ? INT64_MAX : found.good.front().step();
+    const size_t kept = std::min(found.good.size(), static_cast<size_t>(options_.keep));
+    for (int64_t step : steps()) {
+      const auto is_step = [&](const Checkpoint& c) { return c.step() == step; };
+      const bool good = std::ranges::any_of(found.good, is_step);
+      const bool keep =
+          std::any_of(found.good.begin(), found.good.begin() + static_cast<std::ptrdiff_t>(kept), is_step);
+      if (!keep && (good || step < newest)) expendable.push_back(step);
+    }
+  }  // the scan's own locks end here
+  for (int64_t step : expendable) remove(step);
+}
+
+void CheckpointStore::remove(int64_t step) const {
+  const std::string folder = path(step), doomed = folder + std::string(unfinished_suffix);
+  std::error_code error;
+  std::optional<FileLock> lock;
+  if (fs::is_regular_file(folder + "/manifest.json", error)) {
+    lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
+    if (!lock) return;  // somebody reads it
+  }
+  // Renamed first: a kill while the files go must not leave something that looks like a checkpoint.
+  fs::rename(folder, doomed, error);
+  reach(options_.fault, "retention: renamed");
+  if (!error) fs::remove_all(doomed, error);
+  if (error) options_.warn(cat(folder, ": cannot be removed: ", error.message()));
+  reach(options_.fault, "retention: removed");
+}
+
+}  // namespace hexad::io

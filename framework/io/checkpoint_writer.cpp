@@ -1,0 +1,134 @@
+#include "framework/io/checkpoint_writer.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "framework/io/output_file.h"
+
+namespace hexad::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The name of a piece in its shard. A parameter written whole keeps its own, so that other tools can read the shard.
+std::string stored_name(const ShardItem& item, std::set<std::string>& taken) {
+  const std::string base = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
+  std::string name = base;
+  for (int n = 1; !taken.insert(name).second; ++n) name = cat(base, "#", n);
+  return name;
+}
+
+void rename_folder(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(ExitCode::resource, from, ": cannot be renamed to ", to, ": ", error.message());
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const CheckpointStore& store, int64_t step)
+    : store_(store),
+      step_(step),
+      folder_(store.path(step)),
+      unfinished_(cat(folder_, unfinished_suffix)),
+      replaced_(cat(folder_, replaced_suffix)) {}
+
+FaultHook CheckpointWriter::fault(std::string prefix) const {
+  const FaultHook& hook = store_.options().fault;
+  if (!hook) return {};
+  return [&hook, prefix = std::move(prefix)](std::string_view point) { hook(cat(prefix, ": ", point)); };
+}
+
+void CheckpointWriter::create() {
+  std::error_code error;
+  fs::remove_all(unfinished_, error);
+  if (!error) fs::create_directories(unfinished_, error);
+  if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
+  reach(store_.options().fault, "folder: created");
+}
+
+std::string CheckpointWriter::write_shard(int index, int count, std::span<const ShardItem> items) const {
+  require(0 <= index && index < count, "[checkpoint] shard ", index, " of ", count);
+  std::vector<NamedTensor> tensors;
+  std::set<std::string> taken;
+  for (const ShardItem& item : items) {
+    require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
+            name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region), " held as ",
+            item.tensor.shape());
+    tensors.push_back({stored_name(item, taken), item.tensor});
+  }
+  ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
+  const SafetensorsResult written =
+      write_safetensors(unfinished_ + "/" + part.shard.file, tensors,
+                        {{"format", "hexad"}, {"step", std::to_string(step_)}}, fault("shard"));
+  part.shard.bytes = written.bytes;
+  part.shard.digest = written.digest;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ShardItem& item = items[i];
+    Piece piece{static_cast<size_t>(index), tensors[i].name, item.region, written.tensors[i]};
+    part.tensors.push_back({item.name, item.kind, item.tensor.dtype(), item.shape, {std::move(piece)}});
+  }
+  return part_to_json(part);
+}
+
+void CheckpointWriter::commit(const RunState& state, std::span<const std::string> parts) const {
+  require(state.step == step_, "[checkpoint] state of step ", state.step, " in the checkpoint of step ", step_);
+  Manifest manifest = merge_parts(state, parts);
+  manifest.sequence = store_.next_sequence();
+  require_visible(manifest);
+  const std::string text = manifest_to_json(manifest);
+  OutputFile file(unfinished_ + "/manifest.json");
+  file.append(text.data(), static_cast<int64_t>(text.size()));
+  file.finish(fault("manifest"));
+  sync_folder(unfinished_);
+  reach(store_.options().fault, "folder: synced");
+  replace_folder();
+  try {
+    std::error_code error;
+    fs::remove_all(replaced_, error);
+    if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
+    atomic_write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
+    store_.retain();
+  } catch (const std::exception& error) {
+    store_.options().warn(cat(folder_, " is saved, but: ", error.what()));
+  }
+}
+
+void CheckpointWriter::require_visible(const Manifest& manifest) const {
+  for (const ShardRecord& shard : manifest.shards) {
+    std::error_code error;
+    const std::string path = unfinished_ + "/" + shard.file;
+    const auto bytes = fs::file_size(path, error);
+    if (error || static_cast<int64_t>(bytes) != shard.bytes) {
+      fail(ExitCode::resource, path, ": written by another rank with ", shard.bytes, " bytes, but here it ",
+           error ? "is missing" : cat("has ", bytes), "; do all ranks share this folder?");
+    }
+  }
+}
+
+void CheckpointWriter::replace_folder() const {
+  if (fs::exists(folder_)) {  // the run went back to an earlier step and is here again
+    std::error_code error;
+    fs::remove_all(replaced_, error);  // of a save whose cleaning failed; if this one fails too, so does the rename
+    rename_folder(folder_, replaced_);
+    reach(store_.options().fault, "folder: old one moved aside");
+  }
+  rename_folder(unfinished_, folder_);
+  reach(store_.options().fault, "folder: renamed");
+  sync_folder(store_.folder());
+  reach(store_.options().fault, "folder: rename synced");
+}
+
+void CheckpointWriter::discard() const noexcept {
+  try {
+    fs::remove_all(unfinished_);
+    if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
+  } catch (const std::exception& error) {
+    store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.what()));
+  }
+}
+
+}  // namespace hexad::io

@@ -1,0 +1,52 @@
+#include "framework/io/finite.h"
+
+#include <cmath>
+#include <string>
+
+#include "framework/io/region.h"
+
+namespace hexad::io {
+
+namespace {
+
+struct Found {
+  int64_t index;
+  double value;
+};
+
+template <class T>
+std::optional<Found> search(const Tensor& tensor) {
+  std::optional<Found> found;
+  const T* data = tensor.numel() > 0 ? tensor.data<T>() : nullptr;
+  for_each_run(tensor.shape(), tensor.shape().row_major_strides(), tensor.strides(),
+               [&](int64_t index, int64_t from, int64_t count) {
+                 for (int64_t i = 0; i < count && !found; ++i) {
+                   const auto value = static_cast<double>(data[from + i]);
+                   if (!std::isfinite(value)) found = Found{index + i, value};
+                 }
+               });
+  return found;
+}
+
+std::optional<Found> search_any(const Tensor& tensor) {
+  std::optional<Found> found;
+  if (!is_floating(tensor.dtype())) return found;
+  with_dtype<float, bf16, double>("finite", tensor.dtype(), [&]<class T>() { found = search<T>(tensor); });
+  return found;
+}
+
+}  // namespace
+
+std::optional<int64_t> first_non_finite(const Tensor& tensor) {
+  const auto found = search_any(tensor);
+  return found ? std::optional(found->index) : std::nullopt;
+}
+
+void require_finite(const Tensor& tensor, std::string_view where, std::string_view name) {
+  if (const auto found = search_any(tensor)) {
+    fail(ExitCode::numeric, where, ": '", name, "' ", tensor.shape(), " holds ", found->value, " at element ",
+         found->index);
+  }
+}
+
+}  // namespace hexad::io

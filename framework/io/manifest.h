@@ -1,0 +1,82 @@
+// What a checkpoint says about itself: where it stands in the run, which tensors it has, and which bytes hold them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/io/region.h"
+
+namespace hexad::io {
+
+/// What of a named parameter a tensor is; (name, kind) identifies a tensor of a checkpoint. `main` is the optimizer's
+/// f32 copy; `state` is anything else that a run must remember, such as the balancing bias.
+enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
+std::string_view name_of(Kind kind);
+
+/// A rectangle of a tensor, stored whole as one tensor of a shard.
+struct Piece {
+  size_t shard;        // index into Manifest::shards
+  std::string stored;  // its name there
+  Region region;       // which part of the global tensor
+  std::string digest;  // XXH3-128 of its bytes
+};
+
+struct TensorRecord {
+  std::string name;
+  Kind kind;
+  Dtype dtype;
+  Shape shape;                // of the global tensor
+  std::vector<Piece> pieces;  // they tile it
+
+  int64_t bytes() const { return shape.numel() * size_of(dtype); }
+};
+
+struct ShardRecord {
+  std::string file;  // inside the checkpoint's folder
+  int64_t bytes;
+  std::string digest;
+};
+
+/// Where the run stood. The JSON texts are their owners' business; here they are only carried.
+struct RunState {
+  int64_t step = 0;
+  int64_t tokens = 0;  // seen since the start of training
+  uint64_t seed = 0;
+  std::string recipe;                  // the resolved YAML
+  std::string data_position = "null";  // JSON
+  std::string random_state = "null";   // JSON; counter-based numbers need no more than seed and step
+  std::string auto_choices = "null";   // JSON: what every `auto` of the recipe became, so that resuming stays bitwise
+  std::string layout = "null";         // JSON: the parallel layout that wrote it, for people
+};
+
+struct Manifest {
+  RunState run;
+  int64_t sequence =
+      1;  // counts the saves of a run; the highest is the newest, also after going back to an earlier step
+  std::vector<ShardRecord> shards;
+  std::vector<TensorRecord> tensors;  // by name, then kind
+};
+
+inline constexpr int64_t manifest_version = 1;
+
+/// The text of manifest.json; carries a digest of itself.
+std::string manifest_to_json(const Manifest& manifest);
+/// Throws Error(data) beginning with `where` when the text is damaged, from a newer version, or claims the impossible:
+/// pieces outside their tensor or not adding up to it, shard names that leave the folder.
+Manifest manifest_from_json(std::string_view text, const std::string& where);
+
+/// What one writer put into one shard, as text that travels between ranks.
+struct ShardPart {
+  int index, count;  // shard `index` of `count`
+  ShardRecord shard;
+  std::vector<TensorRecord> tensors;  // with only this shard's pieces
+};
+std::string part_to_json(const ShardPart& part);
+/// Merges the parts of all writers. Throws std::logic_error when a shard is missing or given twice, when ranks disagree
+/// about a tensor, or when its pieces do not tile it: the checkpoint would not load.
+Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
+
+}  // namespace hexad::io

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <array>
+
+#include "framework/data/digest.h"
+#include "framework/io/json.h"
+#include "framework/io/manifest.h"
+#include "framework/io/manifest_json.h"
+
+namespace hexad::io {
+
+namespace {
+
+constexpr std::string_view format_name = "hexad-checkpoint";
+constexpr std::array<std::string_view, 5> kind_names{"parameter", "main", "moment1", "moment2", "state"};
+
+Json sizes(const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); }
+
+/// Index of a name in a list of legal ones.
+size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
+  const auto found = std::ranges::find(names, node.text());
+  if (found == names.end()) {
+    std::string list;
+    for (std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
+    node.check(false, "one of " + list);
+  }
+  return static_cast<size_t>(found - names.begin());
+}
+
+Dtype read_dtype(const JsonNode& node) {
+  constexpr std::array<std::string_view, 6> names{"f32", "bf16", "f64", "i32", "i64", "u8"};
+  return dtype_from_name(names[choice(node, names)]);
+}
+
+std::string read_digest(const JsonNode& node) {
+  const std::string& text = node.text();
+  node.check(text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos,
+             "a digest of 32 hexadecimal digits");
+  return text;
+}
+
+/// A name that cannot lead out of the folder.
+std::string read_file_name(const JsonNode& node) {
+  constexpr std::string_view legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  const std::string& name = node.text();
+  node.check(!name.empty() && name.front() != '.' && name.find_first_not_of(legal) == std::string::npos,
+             "a plain file name of the checkpoint's own folder");
+  return name;
+}
+
+}  // namespace
+
+std::string_view name_of(Kind kind) { return kind_names[static_cast<size_t>(kind)]; }
+
+Json to_json(const ShardRecord& shard) {
+  return {{"file", shard.file}, {"bytes", shard.bytes}, {"digest", shard.digest}};
+}
+
+ShardRecord shard_from(const JsonNode& node) {
+  return {read_file_name(node["file"]), node["bytes"].integer(), read_digest(node["digest"])};
+}
+
+Json to_json(const TensorRecord& tensor) {
+  Json pieces = Json::array();
+  for (const Piece& p : tensor.pieces) {
+    pieces.push_back({{"shard", p.shard},
+                      {"stored", p.stored},
+                      {"begin", sizes(p.region.begin)},
+                      {"size", sizes(p.region.size)},
+                      {"digest", p.digest}});
+  }
+  return {{"name", tensor.name},
+          {"kind", name_of(tensor.kind)},
+          {"dtype", name_of(tensor.dtype)},
+          {"shape", sizes(tensor.shape)},
+          {"pieces", std::move(pieces)}};
+}
+
+TensorRecord tensor_from(const JsonNode& node, size_t shards) {
+  TensorRecord tensor{node["name"].text(),
+                      static_cast<Kind>(choice(node["kind"], kind_names)),
+                      read_dtype(node["dtype"]),
+                      node["shape"].shape(),
+                      {}};
+  node["shape"].check(checked_bytes(tensor.shape, tensor.dtype).has_value(), "sizes whose product fits in 63 bits");
+  node["pieces"].each([&](const JsonNode& piece) {
+    Piece p{static_cast<size_t>(piece["shard"].integer(0, static_cast<int64_t>(shards) - 1)),
+            piece["stored"].text(),
+            {piece["begin"].shape(), piece["size"].shape()},
+            read_digest(piece["digest"])};
+    piece.check(inside(p.region, tensor.shape), cat("a region inside ", tensor.shape, ", not ", to_string(p.region)));
+    tensor.pieces.push_back(std::move(p));
+  });
+  return tensor;
+}
+
+std::string manifest_to_json(const Manifest& manifest) {
+  const RunState& run = manifest.run;
+  const auto carried = [](const std::string& text, const char* what) {
+    return parse_json(text, cat("[checkpoint] ", what));
+  };
+  Json content{{"sequence", manifest.sequence},
+               {"step", run.step},
+               {"tokens", run.tokens},
+               {"seed", run.seed},
+               {"recipe", run.recipe},
+               {"data_position", carried(run.data_position, "data position")},
+               {"random_state", carried(run.random_state, "random state")},
+               {"auto_choices", carried(run.auto_choices, "auto choices")},
+               {"layout", carried(run.layout, "layout")},
+               {"shards", Json::array()},
+               {"tensors", Json::array()}};
+  for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
+  for (const TensorRecord& tensor : manifest.tensors) content["tensors"].push_back(to_json(tensor));
+  // The digest is of the content's compact text, so that a reader can make it again from what it parsed.
+  const std::string digest = data::digest_of(content.dump()).to_string();
+  const Json document{
+      {"format", format_name}, {"version", manifest_version}, {"digest", digest}, {"content", std::move(content)}};
+  return document.dump(1) + "\n";
+}
+
+Manifest manifest_from_json(std::string_view text, const std::string& where) {
+  const Json document = parse_json(text, where);
+  const JsonNode root(document, where);
+  root["format"].check(root["format"].value() == format_name, cat("\"", format_name, "\""));
+  const int64_t version = root["version"].integer(1);
+  if (version > manifest_version) {
+    fail(ExitCode::data, where, ": is of version ", version, ", written by a newer program; this one reads up to ",
+         manifest_version);
+  }
+  const JsonNode content = root["content"];
+  const std::string digest = data::digest_of(content.value().dump()).to_string();
+  if (digest != read_digest(root["digest"])) {
+    fail(ExitCode::data, where, ": is damaged: its content has digest ", digest, ", expected ", root["digest"].text());
+  }
+  Manifest manifest;
+  manifest.sequence = content["sequence"].integer(1);
+  manifest.run = {content["step"].integer(),
+                  content["tokens"].integer(),
+                  content["seed"].unsigned_integer(),
+                  content["recipe"].text(),
+                  content["data_position"].value().dump(),
+                  content["random_state"].value().dump(),
+                  content["auto_choices"].value().dump(),
+                  content["layout"].value().dump()};
+  content["shards"].each([&](const JsonNode& node) { manifest.shards.push_back(shard_from(node)); });
+  content["tensors"].each([&](const JsonNode& node) {
+    manifest.tensors.push_back(tensor_from(node, manifest.shards.size()));
+    const TensorRecord& t = manifest.tensors.back();
+    int64_t elements = 0;
+    bool fits = true;  // hostile pieces may each be as large as the tensor
+    for (const Piece& p : t.pieces) fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
+    if (!fits || elements != t.shape.numel()) {
+      node.check(false, cat("pieces that add up to the ", t.shape.numel(), " elements of '", t.name, "'"));
+    }
+  });
+  return manifest;
+}
+
+}  // namespace hexad::io

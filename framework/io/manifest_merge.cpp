@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <map>
+
+#include "framework/io/json.h"
+#include "framework/io/manifest.h"
+#include "framework/io/manifest_json.h"
+
+namespace hexad::io {
+
+namespace {
+
+constexpr const char* where = "[checkpoint] part of a shard";
+
+void require_tiling(const TensorRecord& t) {
+  std::vector<Region> regions;
+  int64_t elements = 0;
+  for (const Piece& p : t.pieces) {
+    elements += p.region.size.numel();
+    if (p.region.size.numel() > 0) regions.push_back(p.region);
+  }
+  require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
+          " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
+  if (t.shape.rank() == 0) return;
+  // Pieces in order of their first dimension: those that start beyond the end of one cannot overlap it.
+  std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const int64_t end = regions[i].begin[0] + regions[i].size[0];
+    for (size_t j = i + 1; j < regions.size() && regions[j].begin[0] < end; ++j) {
+      require(intersection(regions[i], regions[j]).size.numel() == 0, "[checkpoint] ", name_of(t.kind), " '", t.name,
+              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]));
+    }
+  }
+}
+
+ShardPart part_from_json(const std::string& text) {
+  const Json document = parse_json(text, where);
+  const JsonNode root(document, where);
+  ShardPart part{static_cast<int>(root["index"].integer(0, INT32_MAX)),
+                 static_cast<int>(root["count"].integer(1, INT32_MAX)),
+                 shard_from(root["shard"]),
+                 {}};
+  root["tensors"].each(
+      [&](const JsonNode& node) { part.tensors.push_back(tensor_from(node, static_cast<size_t>(part.count))); });
+  return part;
+}
+
+}  // namespace
+
+std::string part_to_json(const ShardPart& part) {
+  Json tensors = Json::array();
+  for (const TensorRecord& tensor : part.tensors) tensors.push_back(to_json(tensor));
+  return Json{
+      {"index", part.index}, {"count", part.count}, {"shard", to_json(part.shard)}, {"tensors", std::move(tensors)}}
+      .dump();
+}
+
+Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
+  Manifest manifest{run, 1, std::vector<ShardRecord>(parts.size()), {}};
+  std::map<std::pair<std::string, Kind>, TensorRecord> merged;
+  for (const std::string& text : parts) {
+    ShardPart part = part_from_json(text);
+    require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
+            " of ", part.count, " among ", parts.size(), " parts");
+    ShardRecord& shard = manifest.shards[static_cast<size_t>(part.index)];
+    require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice");
+    shard = std::move(part.shard);
+    for (TensorRecord& t : part.tensors) {
+      const auto [at, inserted] = merged.try_emplace({t.name, t.kind}, t);
+      if (inserted) continue;
+      TensorRecord& known = at->second;
+      require(known.dtype == t.dtype && known.shape == t.shape, "[checkpoint] ", name_of(t.kind), " '", t.name, "' is ",
+              known.dtype, " ", known.shape, " on one rank and ", t.dtype, " ", t.shape, " on another");
+      std::ranges::move(t.pieces, std::back_inserter(known.pieces));
+    }
+  }
+  for (auto& [key, tensor] : merged) {
+    require_tiling(tensor);
+    manifest.tensors.push_back(std::move(tensor));
+  }
+  return manifest;
+}
+
+}  // namespace hexad::io

@@ -1,0 +1,54 @@
+// Writing files that survive a power cut, and saying clearly when the disk does not take them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/base/error.h"
+#include "framework/data/digest.h"
+#include "framework/io/fault.h"
+
+namespace hexad::io {
+using namespace base;
+
+/// A new file, written front to back through a buffer; knows the digest of what was written. All failures are
+/// Error(resource) naming the file, the byte and the system's reason.
+class OutputFile {
+ public:
+  /// An existing file is replaced.
+  explicit OutputFile(std::string path);
+  /// Without finish() the file stays behind incomplete: its owner removes the folder or the file.
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void append(const void* bytes, int64_t count);
+  /// Writes what is buffered, waits until the disk has it, closes.
+  void finish(const FaultHook& fault = {});
+
+  int64_t bytes() const { return written_ + static_cast<int64_t>(buffer_.size()); }
+  /// XXH3-128 of all bytes appended, as 32 hexadecimal digits.
+  std::string digest() const { return digest_.value().to_string(); }
+
+ private:
+  void flush();
+  void write(const char* bytes, size_t count);
+  [[noreturn]] void fail_write(const char* what) const;
+
+  std::string path_;
+  int fd_;
+  int64_t written_ = 0;
+  std::vector<char> buffer_;
+  data::StreamingDigest digest_;
+};
+
+/// Waits until the disk has the entries of `folder` (names, not contents).
+void sync_folder(const std::string& folder);
+
+/// `path` holds either its old contents or all of `text`, whatever happens: temporary neighbour, fsync, rename, fsync
+/// of the folder. Throws Error(resource). The neighbour ends in ".tmp".
+void atomic_write_file(const std::string& path, std::string_view text, const FaultHook& fault = {});
+
+}  // namespace hexad::io

@@ -1,0 +1,54 @@
+// Rectangles of a tensor, and the copying of them between layouts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "framework/base/placement.h"
+#include "framework/tensor/tensor.h"
+
+namespace hexad::io {
+using namespace tensor;
+
+using Region = Placement::Region;
+
+/// All of a tensor.
+Region whole(const Shape& shape);
+/// What two regions of one tensor share; a size of 0 where they do not meet.
+Region intersection(const Region& a, const Region& b);
+/// Whether `region` has the rank of `shape` and lies inside it.
+bool inside(const Region& region, const Shape& shape);
+/// `region` of `tensor`; shares storage.
+Tensor slice(const Tensor& tensor, const Region& region);
+/// Bytes of a dense tensor, or nothing when these or its strides do not fit in 63 bits.
+std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
+/// "[2, 0]+[4, 8]": first element and size.
+std::string to_string(const Region& region);
+
+/// Walks, in row-major order, a rectangle of `size` that is stored twice, with strides `a` and with strides `b`: calls
+/// run(offset in a, offset in b, count), all in elements, for runs that are contiguous in both.
+template <class Run>
+void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) {
+  if (size.numel() == 0) return;
+  int64_t count = 1;
+  int outer = size.rank();  // dimensions that are not part of a run
+  while (outer > 0 && (size[outer - 1] == 1 || (a[outer - 1] == count && b[outer - 1] == count))) {
+    count *= size[--outer];
+  }
+  std::array<int64_t, Shape::max_rank> index{};
+  int64_t offset_a = 0, offset_b = 0;
+  for (int d = outer;;) {
+    run(offset_a, offset_b, count);
+    for (d = outer - 1; d >= 0; --d) {
+      int64_t& i = index[static_cast<size_t>(d)];
+      offset_a += a[d], offset_b += b[d];
+      if (++i < size[d]) break;
+      offset_a -= i * a[d], offset_b -= i * b[d];
+      i = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+}  // namespace hexad::io

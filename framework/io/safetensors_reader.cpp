@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cstring>
+
+#include "framework/data/digest.h"
+#include "framework/data/file.h"
+#include "framework/io/safetensors.h"
+#include "framework/io/safetensors_header.h"
+
+namespace hexad::io {
+
+namespace {
+
+constexpr int64_t window_bytes = 1 << 20;
+
+/// Reads ascending ranges of a file. Short ones, such as rows of a column-parallel weight, come from a window: a system
+/// call each would cost more than the bytes between them.
+class RunReader {
+ public:
+  RunReader(const data::ReadFile& file, int64_t end) : file_(file), end_(end) {}
+
+  void read(int64_t offset, void* out, int64_t bytes) {
+    if (bytes >= window_bytes / 16) return file_.read_at(offset, out, bytes);
+    if (offset < begin_ || offset + bytes > begin_ + static_cast<int64_t>(window_.size())) {
+      begin_ = offset;
+      window_.resize(static_cast<size_t>(std::min(window_bytes, end_ - offset)));
+      file_.read_at(offset, window_.data(), static_cast<int64_t>(window_.size()));
+    }
+    std::memcpy(out, window_.data() + (offset - begin_), static_cast<size_t>(bytes));
+  }
+
+ private:
+  const data::ReadFile& file_;
+  int64_t end_;  // of the tensor
+  int64_t begin_ = 0;
+  std::vector<char> window_;
+};
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const std::string& path) {
+  const data::ReadFile file(path);
+  if (file.size() < length_bytes) {
+    fail(ExitCode::data, path, ": has ", file.size(), " bytes, too few for a safetensors file");
+  }
+  uint64_t length = 0;
+  file.read_at(0, &length, length_bytes);
+  if (length > static_cast<uint64_t>(max_header_bytes)) {
+    fail(ExitCode::data, path, ": claims a header of ", length, " bytes, expected at most ", max_header_bytes,
+         "; is it a safetensors file?");
+  }
+  if (static_cast<int64_t>(length) > file.size() - length_bytes) {
+    fail(ExitCode::data, path, ": claims a header of ", length, " bytes but has only ", file.size(), " bytes in all");
+  }
+  std::string text(length, '\0');
+  file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
+  if (text.empty() || text.front() != '{') fail(ExitCode::data, path, ": the header does not begin with '{'");
+
+  SafetensorsHeader header = parse_header(text, file.size(), path);
+  SafetensorsFile result;
+  result.path_ = path;
+  result.tensors_ = std::move(header.tensors);
+  result.metadata_ = std::move(header.metadata);
+  for (size_t i = 0; i < result.tensors_.size(); ++i) result.index_[result.tensors_[i].name] = i;
+  return result;
+}
+
+const TensorInfo& SafetensorsFile::info(std::string_view name) const {
+  const auto found = index_.find(name);
+  if (found == index_.end()) fail(ExitCode::data, path_, ": holds no tensor '", name, "'");
+  return tensors_[found->second];
+}
+
+Tensor SafetensorsFile::read(std::string_view name, Device device, Category category) const {
+  const Shape& shape = info(name).shape;
+  return read_region(name, whole(shape).begin, shape, device, category);
+}
+
+Tensor SafetensorsFile::read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
+                                    Category category) const {
+  const TensorInfo& t = info(name);
+  if (!inside({begin, size}, t.shape)) {
+    fail(ExitCode::data, path_, ": region ", to_string(Region{begin, size}), " is not inside tensor '", name, "' ",
+         t.shape);
+  }
+  Tensor out = Tensor::empty(size, t.dtype, device, category);
+  read_into(out, name, {begin, size});
+  return out;
+}
+
+void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const Region& region) const {
+  const TensorInfo& t = info(name);
+  require(inside(region, t.shape), "[safetensors] ", to_string(region), " of ", t.shape);
+  require(out.dtype() == t.dtype && out.shape() == region.size, "[safetensors] '", name, "' is ", t.dtype, " ",
+          region.size, ", read into ", out.dtype(), " ", out.shape());
+  if (out.numel() == 0) return;
+  const data::ReadFile file(path_);
+  RunReader reader(file, t.end);
+  const Shape strides = t.shape.row_major_strides();
+  const int64_t element = size_of(t.dtype);
+  int64_t first = t.begin;
+  for (int d = 0; d < t.shape.rank(); ++d) first += region.begin[d] * strides[d] * element;
+  auto* memory = static_cast<std::byte*>(out.raw());
+  for_each_run(region.size, strides, out.strides(), [&](int64_t from, int64_t to, int64_t count) {
+    reader.read(first + from * element, memory + to * element, count * element);
+  });
+}
+
+std::string SafetensorsFile::digest(std::string_view name) const {
+  const TensorInfo& t = info(name);
+  const data::ReadFile file(path_);
+  data::StreamingDigest digest;
+  std::vector<char> window(static_cast<size_t>(std::min(window_bytes, t.end - t.begin)));
+  for (int64_t at = t.begin; at < t.end;) {
+    const int64_t count = std::min<int64_t>(window_bytes, t.end - at);
+    file.read_at(at, window.data(), count);
+    digest.add(window.data(), static_cast<size_t>(count));
+    at += count;
+  }
+  return digest.value().to_string();
+}
+
+}  // namespace hexad::io

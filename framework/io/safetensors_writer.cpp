@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "framework/io/output_file.h"
+#include "framework/io/safetensors.h"
+#include "framework/io/safetensors_header.h"
+
+namespace hexad::io {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+
+namespace {
+
+/// Where each tensor goes, in the order of the file: wide elements first, so that all are aligned.
+std::vector<size_t> file_order(std::span<const NamedTensor> tensors) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return size_of(tensors[i].tensor.dtype()); });
+  return order;
+}
+
+std::vector<TensorInfo> lay_out(std::span<const NamedTensor> tensors, std::span<const size_t> order) {
+  std::vector<TensorInfo> infos;
+  int64_t at = 0;
+  for (size_t i : order) {
+    const Tensor& t = tensors[i].tensor;
+    infos.push_back({tensors[i].name, t.dtype(), t.shape(), at, at + t.bytes()});
+    at += t.bytes();
+  }
+  return infos;
+}
+
+std::string append_tensor(OutputFile& file, const Tensor& tensor) {
+  data::StreamingDigest digest;
+  const int64_t element = size_of(tensor.dtype());
+  for_each_run(tensor.shape(), tensor.shape().row_major_strides(), tensor.strides(),
+               [&](int64_t, int64_t from, int64_t count) {
+                 const auto* bytes = static_cast<const std::byte*>(tensor.raw()) + from * element;
+                 digest.add(bytes, static_cast<size_t>(count * element));
+                 file.append(bytes, count * element);
+               });
+  return digest.value().to_string();
+}
+
+}  // namespace
+
+SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                                    const std::map<std::string, std::string>& metadata, const FaultHook& fault) {
+  const std::vector<size_t> order = file_order(tensors);
+  const std::string header = make_header(lay_out(tensors, order), metadata);
+  const auto length = static_cast<uint64_t>(header.size());
+
+  OutputFile file(path);
+  reach(fault, "file created");
+  file.append(&length, length_bytes);
+  file.append(header.data(), static_cast<int64_t>(header.size()));
+  SafetensorsResult result{0, "", std::vector<std::string>(tensors.size())};
+  for (size_t i : order) result.tensors[i] = append_tensor(file, tensors[i].tensor);
+  file.finish(fault);
+  result.bytes = file.bytes();
+  result.digest = file.digest();
+  return result;
+}
+
+}  // namespace hexad::io

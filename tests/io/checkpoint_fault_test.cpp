@@ -1,0 +1,412 @@
+// What may go wrong with checkpoints; the numbers are those of the list of faults the project survives.
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "framework/io/manifest.h"
+#include "tests/io/checkpoint_testing.h"
+
+namespace hexad::io {
+namespace {
+
+using namespace testing;
+
+struct CheckpointFaults : CheckpointTest {};
+
+// Fault 7.
+
+TEST_F(CheckpointFaults, Fault7AFullDiskNamesTheFileAndLeavesTheLastGoodOne) {
+  const std::string disk = folder / "disk";
+  fs::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  struct Unmount {
+    const std::string& path;
+    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+  } unmount{disk};
+  const CheckpointStore small(disk + "/checkpoints", options);
+  save(small, 100, 2, device);
+  const Tensor large = Tensor::zeros({2 << 20}, Dtype::u8, device);
+  CheckpointWriter writer(small, 200);
+  writer.create();
+  expect_error(ExitCode::resource,
+               {"step-00000200.tmp/shard-00000-of-00001.safetensors: cannot be written after ",
+                " bytes: No space left on device"},
+               [&] {
+                 writer.write_shard(
+                     0, 1,
+                     std::vector<ShardItem>{{"large", Kind::parameter, large.shape(), whole(large.shape()), large}});
+               });
+  writer.discard();
+  EXPECT_FALSE(fs::exists(disk + "/checkpoints/step-00000200.tmp"));
+  EXPECT_EQ(small.steps(), std::vector<int64_t>{100});
+  expect_holds(*small.find(automatic, Check::full), 100, device);
+  save(small, 300, 2, device);  // there is room again
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CheckpointFaults, Fault7AFileSizeLimitIsAnErrorNotASignal) {
+  save(store, 100, 1, device);
+  EXPECT_EQ(in_child([&] {
+              std::signal(SIGXFSZ, SIG_IGN);
+              const rlimit limit{2000, 2000};
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+              try {
+                save(store, 200, 1, device);
+              } catch (const Error& error) {
+                CheckpointWriter(store, 200).discard();
+                return static_cast<int>(error.code());
+              }
+              return 0;
+            }),
+            4);
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
+  EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
+}
+
+// Fault 9.
+
+/// Saves `step` in a process that dies at the n-th file boundary; returns whether it died, and where.
+std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions options, int64_t step, int n,
+                                          Device device) {
+  const std::string note = path + "-point";
+  options.fault = [&, n](std::string_view point) mutable {
+    if (n-- > 0) return;
+    write_bytes(note, std::string(point));
+    ::_exit(9);
+  };
+  const bool died = in_child([&] {
+                      save(CheckpointStore(path, options), step, 2, device);
+                      return 0;
+                    }) == 9;
+  return {died, died ? read_bytes(note) : ""};
+}
+
+TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) {
+  options.keep = 2;
+  std::string seen;
+  for (int n = 0;; ++n) {
+    const CheckpointStore run(folder / cat("run-", n), options);
+    for (int64_t step : {80, 90, 100}) save(run, step, 2, device);
+    const auto [died, point] = save_and_die(run.folder(), options, 200, n, device);
+    SCOPED_TRACE(cat("killed at: ", point));
+    seen += point + "\n";
+    warnings.clear();
+    const auto check = [&] {
+      auto checkpoint = run.find(automatic, Check::full);
+      ASSERT_TRUE(checkpoint);
+      const int64_t step = checkpoint->step() == 200 ? 200 : 100;
+      expect_holds(std::move(*checkpoint), step, device);
+    };
+    check();  // as another process would see it
+    run.clean();
+    check();
+    EXPECT_TRUE(warnings.empty()) << warnings.front();
+    for (const auto& entry : fs::directory_iterator(run.folder())) {
+      EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+    }
+    save(run, 300, 1, device);
+    EXPECT_EQ(run.find(automatic, Check::full)->step(), 300);
+    if (!died) break;
+  }
+  for (const char* point :
+       {"folder: created", "shard: file created", "shard: file written", "shard: file synced", "manifest: file written",
+        "manifest: file synced", "folder: synced", "folder: renamed", "folder: rename synced", "latest: file written",
+        "latest: file renamed", "retention: renamed", "retention: removed"}) {
+    EXPECT_NE(seen.find(point), std::string::npos) << point << " was never reached";
+  }
+}
+
+TEST_F(CheckpointFaults, Fault9KilledWhileAStepIsSavedAgainNothingIsLost) {
+  for (int n = 0;; ++n) {
+    const CheckpointStore run(folder / cat("run-", n), options);
+    save(run, 200, 2, device);
+    const auto [died, point] = save_and_die(run.folder(), options, 200, n, device);
+    SCOPED_TRACE(cat("killed at: ", point));
+    run.clean();
+    auto checkpoint = run.find(automatic, Check::full);
+    ASSERT_TRUE(checkpoint);
+    expect_holds(std::move(*checkpoint), 200, device);
+    if (!died) break;
+  }
+}
+
+TEST_F(CheckpointFaults, AnErrorAtEveryFileBoundaryLeavesTheOldOrTheNew) {
+  for (int n = 0;; ++n) {
+    const CheckpointStore quiet(folder / cat("run-", n), options);
+    for (int64_t step : {80, 90, 100}) save(quiet, step, 2, device);
+    bool failed = false;
+    int left = n;
+    options.fault = [&](std::string_view point) {
+      if (left-- != 0) return;
+      failed = true;
+      fail(ExitCode::resource, "injected at ", point);
+    };
+    const CheckpointStore run(quiet.folder(), options);
+    try {
+      save(run, 200, 2, device);
+    } catch (const Error& error) {
+      CheckpointWriter(run, 200).discard();
+    }
+    options.fault = {};
+    EXPECT_FALSE(fs::exists(run.path(200) + ".tmp"));
+    auto checkpoint = quiet.find(automatic, Check::full);
+    ASSERT_TRUE(checkpoint);
+    const int64_t step = checkpoint->step() == 200 ? 200 : 100;
+    expect_holds(std::move(*checkpoint), step, device);
+    if (!failed) break;
+  }
+}
+
+// Fault 10.
+
+TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
+  save(store, 100, 1, device);
+  save(store, 200, 1, device);
+  const std::string latest = folder / "checkpoints/latest";
+  const auto expect_scan = [&](const std::string& warning) {
+    warnings.clear();
+    EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
+    if (warning.empty())
+      EXPECT_TRUE(warnings.empty()) << warnings.front();
+    else
+      expect_warned({latest, warning});
+  };
+  expect_scan("");
+  write_bytes(latest, "step-00000100\n");  // killed before it was updated
+  expect_scan("");
+  fs::remove(latest);
+  expect_scan("is missing");
+  write_bytes(latest, "step-00000900\n");
+  expect_scan("names step-00000900, which is not there");
+  for (const std::string& garbage :
+       {std::string(), std::string("../../etc/passwd"), std::string("step-1\n"), std::string("\0\xff\n", 3)}) {
+    write_bytes(latest, garbage);
+    expect_scan("does not name a checkpoint");
+  }
+  write_bytes(latest, std::string(1000, 'x'));
+  expect_scan("expected at most 100");
+  fs::remove(latest);
+  fs::create_symlink("nowhere", latest);
+  expect_scan("cannot be opened");
+  fs::remove(latest);
+  fs::create_directory(latest);
+  expect_scan("is not a regular file");
+}
+
+// Fault 11.
+
+TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed) {
+  save(store, 100, 2, device);
+  save(store, 200, 2, device);
+  const std::string good = read_bytes(shard(200)), path = shard(200);
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  for (size_t byte = 0; byte < good.size(); byte += byte < 16 ? 1 : 37) {
+    SCOPED_TRACE(byte);
+    write_bytes(path, good);
+    flip_bit(path, byte, static_cast<int>(byte % 8));
+    warnings.clear();
+    auto checkpoint = store.find(automatic, Check::full);
+    ASSERT_TRUE(checkpoint);
+    ASSERT_EQ(checkpoint->step(), 100);
+    expect_warned({path, "using " + store.path(100) + ", the newest good checkpoint, instead"});
+    for (const TensorInfo& t : file.tensors()) {
+      const bool inside_tensor = t.begin <= static_cast<int64_t>(byte) && static_cast<int64_t>(byte) < t.end;
+      if (inside_tensor) expect_warned({cat("'", t.name.substr(t.name.find(':') + 1), "' is damaged: digest ")});
+    }
+  }
+}
+
+TEST_F(CheckpointFaults, Fault11DamageIsAlsoFoundWhenOnlyThePartThatIsNeededIsRead) {
+  save(store, 200, 2, device);
+  const TensorInfo info = SafetensorsFile::open(shard(200)).info("experts.up");
+  flip_bit(shard(200), static_cast<size_t>(info.begin));
+  Checkpoint checkpoint = store.open(200, Check::quick);
+  const Region last{{3, 5, 7}, {1, 1, 1}};  // in the other shard
+  checkpoint.read("experts.up", Kind::parameter, last, device);
+  const Region same_piece{{1, 0, 0}, {1, 6, 8}};
+  expect_error(ExitCode::data, {shard(200), "parameter 'experts.up' is damaged"},
+               [&] { checkpoint.read("experts.up", Kind::parameter, same_piece, device); });
+}
+
+TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
+  const auto expect_fallback = [&](const std::string& why) {
+    SCOPED_TRACE(why);
+    for (Check check : {Check::quick, Check::full}) {
+      warnings.clear();
+      auto checkpoint = store.find(automatic, check);
+      ASSERT_TRUE(checkpoint);
+      expect_holds(std::move(*checkpoint), 100, device);
+      expect_warned({shard(200), why, "using " + store.path(100)});
+    }
+    expect_error(ExitCode::data, {shard(200), why}, [&] { store.find(Resume::parse("200"), Check::full); });
+  };
+  save(store, 100, 2, device);
+  save(store, 200, 2, device);
+  const std::string good = read_bytes(shard(200));
+  fs::resize_file(shard(200), good.size() - 1);
+  expect_fallback(
+      cat("has ", good.size() - 1, " bytes, expected ", good.size(), " (it holds parameter 'embedding.weight' and "));
+  fs::resize_file(shard(200), 0);
+  expect_fallback("has 0 bytes");
+  fs::remove(shard(200));
+  expect_fallback("is missing");
+  fs::create_directory(shard(200));
+  expect_fallback("is not a regular file");
+  fs::remove(shard(200));
+  fs::copy_file(shard(200, "00001-of-00002"), shard(200));
+  expect_fallback("bytes, expected");
+
+  fs::remove(shard(200));
+  fs::copy_file(shard(100), shard(200));  // of the same run and size, from another step
+  ASSERT_EQ(fs::file_size(shard(200)), good.size());
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
+  expect_warned({shard(200), "is damaged: digest"});
+}
+
+TEST_F(CheckpointFaults, WhenNoCheckpointIsGoodTheUserMustDecide) {
+  save(store, 100, 1, device);
+  flip_bit(shard(100, "00000-of-00001"), 3000);
+  expect_error(ExitCode::data, {"no checkpoint is good; to start over, ask for resume: none", "is damaged"},
+               [&] { store.find(automatic, Check::full); });
+}
+
+// Fault 12.
+
+TEST_F(CheckpointFaults, Fault12AManifestMissingCorruptOrNewerIsNotACheckpoint) {
+  save(store, 100, 2, device);
+  save(store, 200, 2, device);
+  const std::string path = store.path(200) + "/manifest.json", good = read_bytes(path);
+  const auto expect_fallback = [&](const std::string& why) {
+    SCOPED_TRACE(why);
+    warnings.clear();
+    EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
+    expect_warned({path + ": " + why, "using " + store.path(100)});
+    expect_error(ExitCode::data, {path + ": " + why}, [&] { store.find(Resume::parse("200"), Check::full); });
+  };
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    write_bytes(path, text.replace(at, from.size(), to));
+  };
+  fs::remove(path);
+  expect_fallback("is missing, so this is not a checkpoint");
+  write_bytes(path, "");
+  expect_fallback("not valid JSON");
+  write_bytes(path, good.substr(0, good.size() / 2));
+  expect_fallback("not valid JSON");
+  write_bytes(path, "[]");
+  expect_fallback("the document is an array of 0, expected an object");
+  with("\"version\": 1", "\"version\": 2");
+  expect_fallback("is of version 2, written by a newer program; this one reads up to 1");
+  with("hexad-checkpoint", "hexad-checkpoinT");
+  expect_fallback("format is \"hexad-checkpoinT\", expected \"hexad-checkpoint\"");
+  with("\"tokens\": 819200", "\"tokens\": 819201");
+  expect_fallback("is damaged: its content has digest ");
+  fs::remove(path);
+  fs::create_symlink(store.path(100) + "/manifest.json", path);
+  expect_fallback("is a link");
+  fs::remove(path);
+  fs::copy_file(store.path(100) + "/manifest.json", path);
+  expect_error(ExitCode::data, {store.path(200)}, [&] { store.find(Resume::parse("200"), Check::full); });
+}
+
+TEST_F(CheckpointFaults, Fault12FuzzedManifestsAreRefusedOrMeanTheSame) {
+  save(store, 100, 2, device);
+  const std::string good = read_bytes(store.path(100) + "/manifest.json");
+  const std::string meaning = manifest_to_json(manifest_from_json(good, "m"));
+  EXPECT_EQ(meaning, good);
+  const Philox random(21, Purpose::synthetic, "fuzz");
+  for (uint64_t i = 0; i < 2000; ++i) {
+    std::string bad = good;
+    bad[random.below(4 * i, bad.size())] ^= static_cast<char>(1 << random.below(4 * i + 1, 8));
+    if (i % 10 == 0) bad.resize(random.below(4 * i + 2, bad.size()));
+    try {
+      EXPECT_EQ(manifest_to_json(manifest_from_json(bad, "m")), meaning) << "round " << i;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::data) << error.what();
+    }
+  }
+}
+
+// Fault 14.
+
+TEST_F(CheckpointFaults, Fault14RetentionSparesWhatIsInUse) {
+  options.keep = 1;
+  const CheckpointStore one(folder / "one", options);
+  save(one, 100, 1, device);
+  {
+    Checkpoint reader = one.open(100, Check::quick);
+    for (int64_t step : {200, 300}) save(one, step, 1, device);
+    EXPECT_EQ(one.steps(), (std::vector<int64_t>{100, 300}));
+    expect_holds(std::move(reader), 100, device);
+  }
+  save(one, 400, 1, device);
+  EXPECT_EQ(one.steps(), std::vector<int64_t>{400});
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(CheckpointFaults, Fault14RetentionNeverDeletesTheNewestValidOne) {
+  options.keep = 1;
+  const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
+  const CheckpointStore one(folder / "one", options);
+  for (int64_t step : {100, 200, 300, 400}) save(all, step, 1, device);
+  fs::remove(one.path(400) + "/manifest.json");
+  fs::resize_file(one.path(300) + "/shard-00000-of-00001.safetensors", 10);
+  one.retain();
+  EXPECT_EQ(one.steps(), (std::vector<int64_t>{200, 300, 400}));
+  EXPECT_EQ(one.find(automatic, Check::full)->step(), 200);
+}
+
+// Fault 35.
+
+TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
+  save(store, 100, 1, device);
+  Manifest manifest = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
+  for (const std::string& name : {std::string("/etc/passwd"), std::string("../step-00000200/a"), std::string("a/b"),
+                                  std::string(".."), std::string(), std::string("a\0b", 3), std::string("a\nb")}) {
+    manifest.shards[0].file = name;
+    expect_error(ExitCode::data, {"shards[0].file", "expected a plain file name of the checkpoint's own folder"},
+                 [&] { manifest_from_json(manifest_to_json(manifest), "m"); });
+  }
+}
+
+TEST_F(CheckpointFaults, Fault35AShardThatIsALinkIsRefused) {
+  save(store, 100, 1, device);
+  const std::string path = shard(100, "00000-of-00001"), moved = folder / "elsewhere";
+  fs::rename(path, moved);
+  fs::create_symlink(moved, path);
+  expect_error(ExitCode::data, {path, "is a link, expected a file of the checkpoint's own"},
+               [&] { store.find(Resume::parse("100"), Check::quick); });
+}
+
+TEST_F(CheckpointFaults, AManifestThatClaimsTheImpossibleIsRefusedThoughItsDigestIsRight) {
+  save(store, 100, 1, device);
+  const Manifest good = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
+  const auto refused = [&](const std::string& why, const std::function<void(Manifest&)>& change) {
+    Manifest bad = good;
+    change(bad);
+    expect_error(ExitCode::data, {why}, [&] { manifest_from_json(manifest_to_json(bad), "m"); });
+  };
+  refused("a region inside", [](Manifest& m) { m.tensors[0].pieces[0].region.begin[0] = 1; });
+  refused("tensors[0].pieces[0].shard is 1, expected an integer from 0 to 0",
+          [](Manifest& m) { m.tensors[0].pieces[0].shard = 1; });
+  refused("product fits in 63 bits", [](Manifest& m) { m.tensors[0].shape = {INT64_MAX, 8}; });
+  refused("pieces that add up to the 88 elements", [](Manifest& m) { m.tensors[0].pieces.clear(); });
+  refused("a digest of 32 hexadecimal digits", [](Manifest& m) { m.shards[0].digest = "0"; });
+}
+
+TEST_F(CheckpointFaults, ShardsThatRankZeroCannotSeeStopTheCommit) {
+  CheckpointWriter writer(store, 100);
+  writer.create();
+  const std::string part = writer.write_shard(0, 1, items_of(model_of(100, device), 0, 1));
+  fs::remove(store.path(100) + ".tmp/shard-00000-of-00001.safetensors");
+  expect_error(ExitCode::resource, {"here it is missing; do all ranks share this folder?"},
+               [&] { writer.commit(state_of(100), std::vector<std::string>{part}); });
+  writer.discard();
+}
+
+}  // namespace
+}  // namespace hexad::io

@@ -1,0 +1,190 @@
+// Checkpoints that are not disturbed: exactness, resharding, retention, what the manifest keeps. Faults: see
+// checkpoint_fault_test.cpp.
+#include "tests/io/checkpoint_testing.h"
+
+#include "framework/io/inspect.h"
+
+namespace hexad::io {
+namespace {
+
+using namespace testing;
+
+struct Checkpoints : CheckpointTest {};
+
+TEST_F(Checkpoints, SavedAtAnyLayoutComesBackBitForBit) {
+  for (int ranks : {1, 2, 4}) {
+    save(store, 100 * ranks, ranks, device);
+    auto checkpoint = store.find(automatic, Check::full);
+    ASSERT_TRUE(checkpoint);
+    expect_holds(std::move(*checkpoint), 100 * ranks, device);
+  }
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Checkpoints, K1AnyLayoutLoadsWhatAnyOtherSaved) {
+  for (int writers : {1, 2, 4}) {
+    save(store, writers, writers, device);
+    const Model model = model_of(writers, device);
+    for (int readers : {1, 2, 4}) {
+      for (int rank = 0; rank < readers; ++rank) {
+        Checkpoint checkpoint = store.open(writers, Check::quick);
+        for (const ShardItem& item : items_of(model, rank, readers)) {
+          expect_bitwise(checkpoint.read(item.name, item.kind, item.region, device), item.tensor);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Checkpoints, RegionsThatCrossPiecesInTwoDimensionsAreAssembled) {
+  const Tensor t = random_bits({6, 10}, Dtype::f32, device, 1);
+  CheckpointWriter writer(store, 5);
+  writer.create();
+  std::vector<std::string> parts;
+  for (int i = 0; i < 6; ++i) {  // 3 x 2 pieces, rows of 2, columns of 3 and 7
+    const Region region = i % 2 ? Region{{i / 2 * 2, 3}, {2, 7}} : Region{{i / 2 * 2, 0}, {2, 3}};
+    parts.push_back(
+        writer.write_shard(i, 6, std::vector<ShardItem>{{"t", Kind::main, t.shape(), region, slice(t, region)}}));
+  }
+  writer.commit(state_of(5), parts);
+  Checkpoint checkpoint = store.open(5, Check::full);
+  for (const Region& region :
+       {Region{{1, 2}, {4, 3}}, Region{{0, 0}, {6, 10}}, Region{{5, 9}, {1, 1}}, Region{{2, 3}, {0, 4}}}) {
+    expect_bitwise(checkpoint.read("t", Kind::main, region, device), slice(t, region));
+  }
+  expect_error(ExitCode::data, {"main 't' has shape [6, 10]; region [0, 0]+[7, 10] is not inside it"}, [&] {
+    checkpoint.read("t", Kind::main, {{0, 0}, {7, 10}}, device);
+  });
+  expect_error(ExitCode::data, {"holds no moment1 't'"}, [&] { checkpoint.read("t", Kind::moment1, device); });
+}
+
+TEST_F(Checkpoints, AWriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
+  const Tensor t = random_bits({4, 2}, Dtype::i32, device, 2);
+  CheckpointWriter writer(store, 5);
+  writer.create();
+  std::vector<ShardItem> items;
+  for (int64_t row = 0; row < 4; ++row)
+    items.push_back({"t", Kind::parameter, t.shape(), {{row, 0}, {1, 2}}, t.slice(0, row, row + 1)});
+  writer.commit(state_of(5), std::vector<std::string>{writer.write_shard(0, 1, items)});
+  expect_bitwise(store.open(5, Check::full).read("t", Kind::parameter, device), t);
+}
+
+TEST_F(Checkpoints, TheManifestKeepsWhereTheRunStood) {
+  save(store, 100, 2, device);
+  const RunState run = store.open(100, Check::quick).manifest().run, expected = state_of(100);
+  EXPECT_EQ(run.tokens, expected.tokens);
+  EXPECT_EQ(run.seed, expected.seed);
+  EXPECT_EQ(run.recipe, expected.recipe);
+  EXPECT_EQ(run.data_position, expected.data_position);
+  EXPECT_EQ(run.random_state, expected.random_state);
+  EXPECT_EQ(run.auto_choices, expected.auto_choices);
+  EXPECT_EQ(run.layout, expected.layout);
+}
+
+TEST_F(Checkpoints, ShardsAreOrdinarySafetensorsFiles) {
+  save(store, 100, 1, device);
+  const SafetensorsFile file = SafetensorsFile::open(shard(100, "00000-of-00001"));
+  EXPECT_EQ(file.metadata().at("step"), "100");
+  expect_bitwise(file.read("experts.up", device), model_of(100, device).at({"experts.up", Kind::parameter}));
+  EXPECT_TRUE(file.contains("moment1:experts.up"));
+}
+
+TEST_F(Checkpoints, RetentionKeepsTheLastOnes) {
+  for (int64_t step = 10; step <= 60; step += 10) save(store, step, 1, device);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{40, 50, 60}));
+  EXPECT_EQ(read_bytes(folder / "checkpoints/latest"), "step-00000060\n");
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Checkpoints, KeepZeroKeepsAll) {
+  options.keep = 0;
+  const CheckpointStore all(folder / "all", options);
+  for (int64_t step = 1; step <= 5; ++step) save(all, step, 1, device);
+  EXPECT_EQ(all.steps().size(), 5u);
+}
+
+TEST_F(Checkpoints, AfterGoingBackTheNewTimelineIsTheNewest) {
+  for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
+  save(store, 150, 1, device);  // resumed from 100
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 150);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
+  save(store, 200, 1, device);  // saved again: replaces
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
+  save(store, 250, 1, device);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 250}));
+}
+
+TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
+  EXPECT_FALSE(store.find(automatic, Check::full));
+  EXPECT_TRUE(warnings.empty());
+  save(store, 100, 1, device);
+  save(store, 200, 1, device);
+  EXPECT_FALSE(store.find(Resume::parse("none"), Check::full));
+  EXPECT_EQ(store.find(Resume::parse("auto"), Check::full)->step(), 200);
+  EXPECT_EQ(store.find(Resume::parse("100"), Check::full)->step(), 100);
+  expect_error(ExitCode::data, {"has no checkpoint of step 150; there are: 100, 200"},
+               [&] { store.find(Resume::parse("150"), Check::full); });
+  for (const char* text : {"", "Auto", "-1", "1e3", "10 ", "99999999999999999999"}) {
+    expect_error(ExitCode::usage, {cat("resume is '", text, "', expected auto, none or a step")},
+                 [&] { Resume::parse(text); });
+  }
+}
+
+TEST_F(Checkpoints, AStepThatTensDigitsCannotHoldStillWorks) {
+  save(store, 123'456'789'012, 1, device);
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 123'456'789'012);
+}
+
+TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
+  const Tensor t = random_bits({4, 2}, Dtype::f32, device, 3);
+  const auto attempt = [&](const std::vector<std::vector<ShardItem>>& shards) {
+    CheckpointWriter writer(store, 5);
+    writer.create();
+    std::vector<std::string> parts;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      parts.push_back(writer.write_shard(static_cast<int>(i), static_cast<int>(shards.size()), shards[i]));
+    }
+    std::string message;
+    try {
+      writer.commit(state_of(5), parts);
+    } catch (const std::logic_error& error) {
+      message = error.what();
+    }
+    writer.discard();
+    return message;
+  };
+  const ShardItem upper{"t", Kind::main, {4, 2}, {{0, 0}, {2, 2}}, t.slice(0, 0, 2)};
+  const ShardItem lower{"t", Kind::main, {4, 2}, {{2, 0}, {2, 2}}, t.slice(0, 2, 4)};
+  const ShardItem middle{"t", Kind::main, {4, 2}, {{1, 0}, {2, 2}}, t.slice(0, 1, 3)};
+  const ShardItem other{"t", Kind::main, {5, 2}, {{2, 0}, {2, 2}}, t.slice(0, 2, 4)};
+  EXPECT_NE(attempt({{upper}}).find("hold 4 elements in 1 pieces, expected 8"), std::string::npos);
+  EXPECT_NE(attempt({{upper}, {middle}}).find("is written twice: [0, 0]+[2, 2] and [1, 0]+[2, 2]"), std::string::npos);
+  EXPECT_NE(attempt({{upper}, {other}}).find("is f32 [4, 2] on one rank and f32 [5, 2] on another"), std::string::npos);
+  EXPECT_EQ(attempt({{upper}, {lower}}), "");
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
+
+  CheckpointWriter writer(store, 6);
+  writer.create();
+  const std::string part = writer.write_shard(0, 2, std::vector<ShardItem>{upper});
+  EXPECT_THROW(writer.commit(state_of(6), std::vector<std::string>{part}), std::logic_error);
+  EXPECT_THROW(writer.commit(state_of(6), std::vector<std::string>{part, part}), std::logic_error);
+  EXPECT_THROW(writer.commit(state_of(7), {}), std::logic_error);
+}
+
+TEST_F(Checkpoints, InspectionShowsTotalsAndTensors) {
+  save(store, 100, 2, device);
+  const Checkpoint checkpoint = store.open(100, Check::quick);
+  const std::string text = describe(checkpoint);
+  for (const char* part :
+       {"step 100, 409,600 tokens", "save number 1", R"(layout {"dp":2,"ep":2})", "in 2 shards",
+        "moment2         1 tensors                  192 elements                1,536 bytes",
+        "experts.up        moment1    f32   [4, 6, 8]", "768 bytes  2 pieces", "unused            parameter"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in\n" << text;
+  }
+  const std::string json = describe_json(checkpoint);
+  EXPECT_NE(json.find("\"elements\": 280"), std::string::npos) << json;  // parameters: 88 + 192
+}
+
+}  // namespace
+}  // namespace hexad::io

@@ -1,0 +1,162 @@
+// Small files, the run lock (faults 13 and 15), and finding NaN in weights (fault 19).
+#include <sys/mount.h>
+
+#include <limits>
+
+#include "framework/io/finite.h"
+#include "framework/io/output_file.h"
+#include "framework/io/run_lock.h"
+#include "tests/io/io_testing.h"
+
+namespace hexad::io {
+namespace {
+
+using namespace testing;
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST(AtomicWrite, ReplacesAFileWhole) {
+  const TempFolder folder;
+  atomic_write_file(folder / "a", "old");
+  atomic_write_file(folder / "a", std::string(3'000'000, 'n'));
+  EXPECT_EQ(read_bytes(folder / "a"), std::string(3'000'000, 'n'));
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicWrite, KilledAnywhereItLeavesTheOldOrTheNew) {
+  int points = 0;
+  for (bool died = true; died; ++points) {
+    const TempFolder folder;
+    atomic_write_file(folder / "a", "old");
+    int left = points;
+    died = in_child([&] {
+             atomic_write_file(folder / "a", "new", [&](std::string_view) {
+               if (left-- == 0) ::_exit(9);
+             });
+             return 0;
+           }) == 9;
+    const std::string text = read_bytes(folder / "a");
+    EXPECT_TRUE(text == "old" || text == "new") << text;
+    EXPECT_EQ(text == "new", points >= 2) << "at point " << points;
+  }
+  EXPECT_EQ(points, 4);  // written, synced, renamed, and the run that lives
+}
+
+TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
+  const TempFolder folder;
+  atomic_write_file(folder / "a", "old");
+  EXPECT_THROW(atomic_write_file(folder / "a", "new", [](std::string_view) { throw std::runtime_error("disk"); }),
+               std::runtime_error);
+  EXPECT_EQ(read_bytes(folder / "a"), "old");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+  expect_error(ExitCode::resource, {"/missing/a", "cannot be created"},
+               [&] { atomic_write_file(folder / "missing/a", ""); });
+}
+
+TEST(RunLock, Fault13TheSecondJobIsToldHostAndProcess) {
+  const TempFolder folder;
+  const RunLock lock = RunLock::acquire(folder / "run/nested");
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  expect_error(ExitCode::usage,
+               {"run/nested: in use by process " + std::to_string(::getpid()), std::string("on host ") + host.data()},
+               [&] { RunLock::acquire(folder / "run/nested"); });
+  EXPECT_EQ(in_child([&] {
+              try {
+                RunLock::acquire(folder / "run/nested");
+                return 0;
+              } catch (const Error& error) {
+                return static_cast<int>(error.code());
+              }
+            }),
+            2);
+}
+
+TEST(RunLock, IsGoneAtTheEnd) {
+  const TempFolder folder;
+  { const RunLock lock = RunLock::acquire(folder.path()); }
+  EXPECT_TRUE(names_in(folder.path()).empty());
+  RunLock::acquire(folder.path());
+}
+
+TEST(RunLock, OfADeadProcessOfThisHostIsTakenOver) {
+  const TempFolder folder;
+  ASSERT_EQ(in_child([&] {
+              const RunLock lock = RunLock::acquire(folder.path());
+              ::_exit(7);  // as kill -9 would: nothing is cleaned up
+              return 0;
+            }),
+            7);
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"lock"});
+  const RunLock lock = RunLock::acquire(folder.path());
+  EXPECT_NE(read_bytes(lock.path()).find(std::to_string(::getpid())), std::string::npos);
+}
+
+TEST(RunLock, OfAnotherHostIsNeverTakenOver) {
+  const TempFolder folder;
+  write_bytes(folder / "lock", "elsewhere 4711\n");
+  expect_error(ExitCode::usage,
+               {"in use by process 4711 on host elsewhere; if that job has ended, remove " + folder / "lock"},
+               [&] { RunLock::acquire(folder.path()); });
+  EXPECT_EQ(read_bytes(folder / "lock"), "elsewhere 4711\n");
+}
+
+TEST(RunLock, AnEmptyLockFileOfAKilledStarterIsTakenOver) {
+  const TempFolder folder;
+  write_bytes(folder / "lock", "");
+  RunLock::acquire(folder.path());
+}
+
+TEST(RunLock, Fault15AnUnwritableRunDirectoryFailsAtTheStart) {
+  const TempFolder folder;
+  write_bytes(folder / "file", "");
+  expect_error(ExitCode::resource, {folder / "file/run", "the run directory cannot be made"},
+               [&] { RunLock::acquire(folder / "file/run"); });
+  expect_error(ExitCode::resource, {folder / "file", "the run directory cannot be made"},
+               [&] { RunLock::acquire(folder / "file"); });
+  fs::create_directory(folder / "closed");
+  fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_EQ(in_child([&] {
+              if (::getuid() == 0) {  // root may write everywhere
+                fs::permissions(folder.path(), fs::perms::all);
+                fs::permissions(folder / "closed", fs::perms::others_read | fs::perms::others_exec);
+                if (::setuid(65534) != 0) return 4;
+              }
+              try {
+                RunLock::acquire(folder / "closed");
+                return 0;
+              } catch (const Error& error) {
+                return std::string(error.what()).find("Permission denied") != std::string::npos
+                           ? static_cast<int>(error.code())
+                           : 1;
+              }
+            }),
+            4);
+}
+
+TEST(Finite, Fault19TheFirstBadElementIsNamed) {
+  device::DeviceContext device;
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> values{1, -2, 3, -inf, 5, NAN};
+  const Tensor t = Tensor::from<float>(values, {2, 3}, device);
+  EXPECT_EQ(first_non_finite(t), 3);
+  EXPECT_EQ(first_non_finite(t.slice(1, 1, 3)), 3);  // rows (-2, 3) and (5, NaN)
+  EXPECT_EQ(first_non_finite(t.slice(0, 0, 1)), std::nullopt);
+  expect_error(ExitCode::numeric, {"step-00000100: 'layers.0.w' [2, 3] holds -inf at element 3"},
+               [&] { require_finite(t, "step-00000100", "layers.0.w"); });
+  std::vector<bf16> narrow{bf16(1.f), bf16(inf)};
+  EXPECT_EQ(first_non_finite(Tensor::from<bf16>(narrow, {2}, device)), 1);
+  std::vector<double> wide{1e300, NAN};
+  EXPECT_EQ(first_non_finite(Tensor::from<double>(wide, {2}, device)), 1);
+  std::vector<int32_t> integers{-1, 2};
+  EXPECT_EQ(first_non_finite(Tensor::from<int32_t>(integers, {2}, device)), std::nullopt);
+  EXPECT_EQ(first_non_finite(Tensor::empty({0}, Dtype::f32, device)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace hexad::io
