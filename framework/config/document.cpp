@@ -34,6 +34,13 @@ void merge(Node& under, Node over) {
   }
 }
 
+/// Absolute, with links followed, whether or not the file exists: weakly_canonical alone leaves a missing relative path
+/// relative.
+fs::path real_path(const fs::path& path, std::error_code& failed) {
+  const fs::path absolute = fs::absolute(path, failed);
+  return failed ? fs::path() : fs::weakly_canonical(absolute, failed);
+}
+
 void require_map(const Node& root, const std::string& name) {
   if (root.kind == Node::Kind::null)
     fail(ExitCode::usage, name, ": is empty; expected sections such as model: and train:");
@@ -46,8 +53,8 @@ void require_map(const Node& root, const std::string& name) {
 class Loader {
  public:
   explicit Loader(const fs::path& recipe) : recipe_(recipe) {
-    std::error_code ignored;  // a missing folder shows when the file is opened
-    folder_ = fs::weakly_canonical(recipe.has_parent_path() ? recipe.parent_path() : fs::path("."), ignored);
+    std::error_code ignored;  // a bad folder shows when the file is opened
+    folder_ = real_path(recipe.has_parent_path() ? recipe.parent_path() : fs::path("."), ignored);
   }
 
   Node load() { return load(recipe_, recipe_.string()); }
@@ -61,7 +68,8 @@ class Loader {
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);
     require_map(own, *name);
     Node merged{.kind = Node::Kind::map};
-    open_.push_back(fs::weakly_canonical(path));
+    std::error_code ignored;  // the file was just read
+    open_.push_back(real_path(path, ignored));
     const auto include = std::ranges::find(own.children, "include", &Node::key);
     if (include != own.children.end()) {
       for (Node& other : included(*include)) merge(merged, std::move(other));
@@ -92,7 +100,7 @@ class Loader {
       fail(ExitCode::usage, mentioned, ": expected a path relative to this file, inside the recipe's folder");
     const fs::path path = (fs::path(*entry.at.source).parent_path() / entry.text).lexically_normal();
     std::error_code failed;
-    const fs::path real = fs::weakly_canonical(path, failed);  // follows links: they may lead outside
+    const fs::path real = real_path(path, failed);  // follows links: they may lead outside
     const auto [end, rest] = std::ranges::mismatch(folder_, real);
     if (failed || end != folder_.end())
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", folder_.string());

@@ -42,9 +42,10 @@ struct Document {
   Node root;  // always a map
 };
 
-/// Bounds on what one recipe may cost, over all the files that it includes.
+/// Bounds on what one recipe may cost, over all the files that it includes. The worst texts within them take
+/// about 100 ms.
 struct Budget {
-  size_t bytes = size_t{1} << 20;
+  size_t bytes = size_t{256} << 10;
   size_t nodes = 10'000;
   size_t files = 64;
 };

@@ -79,7 +79,10 @@ class TreeBuilder final : public YAML::EventHandler {
 
   Node take() { return std::move(root_); }
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (started_) refuse(mark, "a second YAML document begins here; a recipe is one");
+    started_ = true;
+  }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -149,7 +152,8 @@ class TreeBuilder final : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    if (expects_key()) refuse(mark, "a key must be a word, not a list or map");
+    // yaml-cpp also takes an unclosed bracket for the start of a key.
+    if (expects_key()) refuse(mark, "a key must be a word, not a list or map; is a bracket left open?");
     if (frames_.size() == deepest) refuse(mark, fmt::format("nested deeper than {} levels", deepest));
     frames_.push_back({{.kind = kind, .at = source_.at(mark)}});
   }
@@ -178,6 +182,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   const Source& source_;
   Budget& budget_;
+  bool started_ = false;
   Node root_;
   std::vector<Frame> frames_;
 };
@@ -188,7 +193,7 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
                 Budget& budget) {
   const Source source(name, kind);
   if (text.size() > budget.bytes)
-    fail(ExitCode::usage, *name, ": too large for a recipe (more than 1 MiB with what it includes)");
+    fail(ExitCode::usage, *name, ": too large for a recipe (more than 256 KiB with what it includes)");
   budget.bytes -= text.size();
   check_text(text, source);
   TreeBuilder builder(source, budget);
@@ -196,11 +201,8 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return {.at = source.line(1)};
-    Node root = builder.take();
-    TreeBuilder second(source, budget);
-    if (parser.HandleNextDocument(second))
-      fail(ExitCode::usage, *name, ": holds more than one YAML document (---); a recipe is one");
-    return root;
+    parser.HandleNextDocument(builder);  // refuses a second one
+    return builder.take();
   } catch (const YAML::Exception& e) {
     fail(ExitCode::usage, source.at(e.mark).text(), ": not valid YAML: ", e.msg);
   }

@@ -1,0 +1,266 @@
+// Faults 31 to 33: texts, files and includes that are no recipe; and command-line overrides.
+#include "framework/config/document.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/config/example_recipe.h"
+
+namespace example {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string refused_text(std::string_view text) {
+  return refusal([&] { parse(text, "r.yaml"); });
+}
+
+/// A folder of its own for each test, removed at the end.
+class Files : public testing::Test {
+ protected:
+  Files() {
+    fs::create_directories(root_ / "in");
+    fs::current_path(root_);
+  }
+  ~Files() override {
+    fs::current_path("/");
+    fs::remove_all(root_);
+  }
+  void put(const fs::path& path, std::string_view text) { std::ofstream(root_ / path, std::ios::binary) << text; }
+  std::string refused(const std::string& path) {
+    return refusal([&] { load(path); });
+  }
+  Recipe loaded(const std::string& path, const std::vector<std::string>& overrides = {}) {
+    Problems problems;
+    Recipe recipe = read<Recipe>(load(path, overrides), problems);
+    problems.throw_if_any();
+    return recipe;
+  }
+
+  fs::path root_ = fs::temp_directory_path() / ("hexad-document-test-" + std::to_string(getpid()));
+};
+using Fault32 = Files;
+using Fault33 = Files;
+using Include = Files;
+
+TEST(Fault31, DuplicateKeys) {
+  EXPECT_EQ(refused_text("a: 1\nb:\n  c: 1\n  c: 2\n"), "r.yaml:4: `c` is written twice in one section");
+  EXPECT_EQ(refused_text("a: 1\n\"a\": 2\n"), "r.yaml:2: `a` is written twice in one section");
+  EXPECT_EQ(refused_text("a: {b: 1, b: 1}"), "r.yaml:1: `b` is written twice in one section");
+}
+
+TEST(Fault31, TwoDocuments) {
+  EXPECT_EQ(refused_text("a: 1\n---\nb: 1\n"), "r.yaml:2: a second YAML document begins here; a recipe is one");
+  EXPECT_EQ(refused_text("a: 1\n---\n"), "r.yaml:2: a second YAML document begins here; a recipe is one");
+  EXPECT_EQ(refused_text("---\na: 1\n...\n"), "accepted");
+}
+
+TEST(Fault31, BadUtf8) {
+  EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff");
+  EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0");      // overlong '/'
+  EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed");  // surrogate
+  EXPECT_EQ(refused_text("a: \xf4\x90\x80\x80"), "r.yaml:1: not UTF-8: byte 0xf4");
+  EXPECT_EQ(refused_text("a: \xe2\x82"), "r.yaml:1: not UTF-8: byte 0xe2");  // cut short
+  EXPECT_EQ(refused_text(std::string_view("a\0:\0 \0", 6)), "r.yaml:1: control character 0x00; a recipe is plain text");
+  EXPECT_EQ(refused_text("a: 1\n\x04"
+                         "b: 2"),
+            "r.yaml:2: control character 0x04; a recipe is plain text");
+  EXPECT_EQ(refused_text("a: 1\rb: 2"), "r.yaml:1: control character 0x0d; a recipe is plain text");
+}
+
+TEST(Fault31, Utf8AndWindowsLineEndingsAreFine) {
+  EXPECT_EQ(read_text("\xef\xbb\xbfname: \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\r\nmodel: {hidden: 64}\r\n").name,
+            "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+}
+
+TEST(Fault31, AnchorsAliasesTagsAndMergeKeys) {
+  EXPECT_EQ(refused_text("a: &x [*x]"), "r.yaml:1: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refused_text("a: &x 1\nb: *x"), "r.yaml:1: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refused_text("&x a: 1"), "r.yaml:1: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refused_text("a: 1\nb: !!int 1"), "r.yaml:2: tags (!type) are not allowed in recipes");
+  EXPECT_EQ(refused_text("a: !x {}"), "r.yaml:1: tags (!type) are not allowed in recipes");
+  EXPECT_EQ(refused_text("a: 1\n<<: {b: 1}"),
+            "r.yaml:2: merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
+}
+
+TEST(Fault31, AliasBomb) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    bomb += hexad::base::cat("a", i, ": &a", i, " [*a", i - 1);
+    for (int j = 0; j < 8; ++j) bomb += hexad::base::cat(", *a", i - 1);
+    bomb += "]\n";
+  }
+  EXPECT_EQ(refused_text(bomb), "r.yaml:1: anchors (&name) are not allowed in recipes");
+}
+
+TEST(Fault31, TwentyThousandBrackets) {
+  const std::string deep = "r.yaml:1: nested deeper than 32 levels";
+  EXPECT_EQ(refused_text("a: " + std::string(20000, '[') + std::string(20000, ']')), deep);
+  const std::string open = "r.yaml:1: a key must be a word, not a list or map; is a bracket left open?";
+  EXPECT_EQ(refused_text("a: " + std::string(20000, '[')), open);
+  EXPECT_EQ(refused_text("a: " + std::string(20000, '{')), open);
+  std::string lists, maps;
+  for (int i = 0; i < 20000; ++i) lists += "- ", maps += "{a: ";
+  EXPECT_EQ(refused_text(lists), deep);
+  EXPECT_EQ(refused_text(maps + std::string(20000, '}')), deep);
+}
+
+TEST(Fault31, ThirtyTwoLevelsAreTheDeepest) {
+  const auto nested = [](size_t n) { return "a: " + std::string(n, '[') + std::string(n, ']'); };
+  EXPECT_EQ(refused_text(nested(31)), "accepted");
+  EXPECT_EQ(refused_text(nested(32)), "r.yaml:1: nested deeper than 32 levels");
+}
+
+TEST(Fault31, SyntaxErrorsNameTheLine) {
+  const std::string message = refused_text("a: 1\nb: [1, 2\nc: 3\n");
+  EXPECT_TRUE(message.starts_with("r.yaml:") && message.find(": not valid YAML: ") != std::string::npos) << message;
+  EXPECT_EQ(refused_text("a: 1\n? [b]\n: 1"),
+            "r.yaml:2: a key must be a word, not a list or map; is a bracket left open?");
+  EXPECT_EQ(refused_text("a: 1\n: 1"), "r.yaml:2: a key is missing before ':'");
+  EXPECT_EQ(refused_text("\"\": 1"), "r.yaml:1: an empty key");
+}
+
+TEST_F(Fault32, EmptyMissingHugeOrADirectory) {
+  put("empty.yaml", "");
+  put("comment.yaml", "# nothing\n");
+  put("list.yaml", "- a\n");
+  put("word.yaml", "train\n");
+  put("huge.yaml", "a: " + std::string(256 << 10, 'x'));
+  EXPECT_EQ(refused("empty.yaml"), "empty.yaml: is empty; expected sections such as model: and train:");
+  EXPECT_EQ(refused("comment.yaml"), "comment.yaml: is empty; expected sections such as model: and train:");
+  EXPECT_EQ(refused("list.yaml"), "list.yaml:1: expected `key: value` lines at the top level, found a list");
+  EXPECT_EQ(refused("word.yaml"), "word.yaml:1: expected `key: value` lines at the top level, found a single value");
+  EXPECT_EQ(refused("huge.yaml"), "huge.yaml: too large for a recipe (more than 256 KiB with what it includes)");
+  EXPECT_EQ(refused("missing.yaml"), "missing.yaml: no such file");
+  EXPECT_EQ(refused("no/such/folder.yaml"), "no/such/folder.yaml: no such file");
+  EXPECT_EQ(refused("in"), "in: is a directory; expected a recipe file (.yaml)");
+  EXPECT_EQ(refused(""), ": no such file");
+  ASSERT_EQ(mkfifo("pipe", 0600), 0);
+  EXPECT_EQ(refused("pipe"), "pipe: is not a regular file");
+  EXPECT_EQ(refused("/dev/zero"), "/dev/zero: is not a regular file");
+}
+
+TEST_F(Fault32, TooManyValues) {
+  std::string text = "a: [";
+  for (int i = 0; i < 20000; ++i) text += "1,";
+  put("many.yaml", text + "]");
+  EXPECT_EQ(refused("many.yaml"), "many.yaml:1: too many values for a recipe");
+}
+
+TEST_F(Fault33, Cycles) {
+  put("a.yaml", "include: b.yaml\n");
+  put("b.yaml", "x: 1\ninclude: [c.yaml]\n");
+  put("c.yaml", "include: ./in/../a.yaml\n");
+  put("self.yaml", "include: self.yaml\n");
+  EXPECT_EQ(refused("a.yaml"),
+            "c.yaml:1: include ./in/../a.yaml: includes itself: a.yaml -> b.yaml -> c.yaml -> a.yaml");
+  EXPECT_EQ(refused("self.yaml"), "self.yaml:1: include self.yaml: includes itself: self.yaml -> self.yaml");
+}
+
+TEST_F(Fault33, OutsideTheRecipesFolder) {
+  put("out.yaml", minimal);
+  const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string();
+  put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
+  EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
+  put("in/absolute.yaml", "include: /etc/passwd\n");
+  EXPECT_EQ(
+      refused("in/absolute.yaml"),
+      "in/absolute.yaml:1: include /etc/passwd: expected a path relative to this file, inside the recipe's folder");
+  fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");
+  put("in/linked.yaml", "include: link.yaml\n");
+  EXPECT_EQ(refused("in/linked.yaml"), "in/linked.yaml:1: include link.yaml" + outside);
+  fs::create_directories("in2");
+  put("in2/x.yaml", minimal);
+  put("in/sibling.yaml", "include: ../in2/x.yaml\n");
+  EXPECT_EQ(refused("in/sibling.yaml"), "in/sibling.yaml:1: include ../in2/x.yaml" + outside);
+}
+
+TEST_F(Fault33, MissingOrMalformedIncludes) {
+  put("a.yaml", "include: gone.yaml\n");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include gone.yaml: no such file");
+  put("a.yaml", "include: in\n");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include in: is a directory; expected a recipe file (.yaml)");
+  put("a.yaml", "include: {x: y}\n");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include expects a file name or a list of them");
+  put("a.yaml", "include:\n");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include expects a file name or a list of them");
+}
+
+TEST_F(Fault33, DoublingIncludesEndSoon) {
+  for (int i = 0; i < 20; ++i) {
+    const std::string next = std::to_string(i + 1) + ".yaml";
+    put(std::to_string(i) + ".yaml", "include: [" + next + ", " + next + "]\n");
+  }
+  put("20.yaml", "a: 1\n");
+  const std::string message = refused("0.yaml");
+  EXPECT_TRUE(message.ends_with(": too many included files")) << message;
+}
+
+TEST_F(Include, LaterKeysReplaceDeeperOnesMapByMap) {
+  fs::create_directories("in/sub");
+  put("in/sub/base.yaml", "name: base\nmodel: {hidden: 64, layers: 4, moe: {experts: 8}}\nsteps: [1, 2]\n");
+  put("in/sub/deep.yaml", "include: base.yaml\nmodel: {layers: 6}\n");
+  put("in/b.yaml", "name: b\nmodel: {moe: {score: sigmoid}}\n");
+  put("in/a.yaml", "model:\n  moe:\n    experts: 16\nsteps: [3]\ninclude: [sub/deep.yaml, b.yaml]\n");
+  const Recipe r = loaded("in/a.yaml");
+  EXPECT_EQ(r.name, "b");
+  EXPECT_EQ(r.model, (Model{64, 6, 0, false, {16, Score::sigmoid, std::nullopt}}));
+  EXPECT_EQ(r.steps, std::vector<int64_t>{3});
+  EXPECT_EQ(loaded("in/a.yaml", {"model.moe.experts=32"}).model.moe.experts, 32);
+}
+
+TEST_F(Include, ASectionLeftEmptyReplacesNothing) {
+  put("base.yaml", minimal);
+  put("a.yaml", "include: base.yaml\nmodel:\n");
+  EXPECT_EQ(loaded("a.yaml").model.hidden, 64);
+}
+
+TEST_F(Include, ProblemsNameTheFileThatHoldsThem) {
+  put("in/base.yaml", "name: base\nmodel:\n  hidden: 63\n");
+  put("in/a.yaml", "include: base.yaml\nmodel:\n  tied: yes\n");
+  EXPECT_EQ(refusal([&] { loaded("in/a.yaml"); }),
+            "in/a.yaml:3: model.tied (yes) must be true or false; write true\n"
+            "in/base.yaml:3: model.hidden (63) must be divisible by 8; nearest: 56, 64");
+}
+
+TEST(Override, SetsAnyKey) {
+  const Recipe r = read_text(minimal + "sources: [{path: a}, {path: b}]\n",
+                             {"model.moe.experts=8", "name=a=b", "betas=[0.5, 0.6]", "sources.1.weight=3",
+                              "model.moe={score: sigmoid}", "model.layers=3", "model.layers=5", "note="});
+  EXPECT_EQ(r.model, (Model{64, 5, 0, false, {0, Score::sigmoid, std::nullopt}}));
+  EXPECT_EQ(r.name, "a=b");
+  EXPECT_EQ(r.betas, (std::vector<double>{0.5, 0.6}));
+  EXPECT_EQ(r.sources, (std::vector<Source>{{"a", 1}, {"b", 3}}));
+  EXPECT_EQ(r.note, std::nullopt);
+}
+
+TEST(Override, ProblemsNameTheCommandLine) {
+  EXPECT_EQ(refusal_of(minimal, {"model.layers=0"}),
+            "command line: model.layers=0: model.layers (0) must be between 1 and 1000");
+  EXPECT_EQ(refusal_of(minimal, {"model.moe.expert=8"}),
+            "command line: model.moe.expert=8: model.moe.expert is not a key; did you mean experts?; keys of "
+            "model.moe: experts, score, "
+            "capacity_factor");
+  EXPECT_EQ(refusal_of(minimal, {"model.hidden.x=1"}),
+            "command line: model.hidden.x=1: model.hidden (a section) must be an integer");
+}
+
+TEST(Override, MustBeAPathAndAValue) {
+  for (const std::string text : {"model", "=1", ".a=1", "a.=1", "a..b=1"})
+    EXPECT_EQ(refusal_of(minimal, {text}),
+              "command line: " + text + ": expected key.path=value, such as train.steps=100");
+  EXPECT_EQ(refusal_of(minimal + "sources: [{path: a}]\n", {"sources.1.weight=2"}),
+            "command line: sources.1.weight=2: `1` must be an index into a list of 1");
+  EXPECT_EQ(refusal_of(minimal, {"name=*x"}),
+            "command line: name=*x: not valid YAML: the referenced anchor is not defined");
+  EXPECT_EQ(refusal_of(minimal, {"name=&x a"}), "command line: name=&x a: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refusal_of(minimal, {"betas=[1"}),
+            "command line: betas=[1: a key must be a word, not a list or map; is a bracket left open?");
+}
+
+}  // namespace
+}  // namespace example
