@@ -34,11 +34,17 @@ void check(const PrepareOptions& o) {
   }
 }
 
+std::string in(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
+
 // Runs over all documents of all files; the text of one file is in memory at a time.
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
       : split_(options.split), progress_(progress), files_(list_files(options.inputs)) {
+    // By way of a file in it, so that a trailing slash makes no difference.
+    const std::string output = fs::weakly_canonical(in(options.output, summary_file_name)).parent_path().string() + "/";
+    std::erase_if(files_,
+                  [&](const std::string& path) { return fs::weakly_canonical(path).string().starts_with(output); });
     for (const std::string& path : files_) total_bytes_ += ReadFile(path).size();
   }
 
@@ -142,8 +148,6 @@ PreparedPart part_of(const std::string& path) {
   const TokenDataset dataset(path);
   return {dataset.documents(), dataset.tokens(), dataset.text_bytes(), dataset.fingerprint().to_string()};
 }
-
-std::string in(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
 
 // What an earlier run made from the same request, if all of it is still there and sound.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request) {

@@ -18,7 +18,7 @@ inline constexpr std::string_view heldout_file_name = "heldout.hxd";  // absent 
 inline constexpr std::string_view summary_file_name = "summary.json";
 
 struct PrepareOptions {
-  std::vector<std::string> inputs;  // files and folders
+  std::vector<std::string> inputs;  // files and folders; what lies in `output` is passed over
   std::string output;               // a folder; made when missing
   std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on the documents not held out), or a tokenizer file
   int32_t vocab_size = 4096;        // of a bpe tokenizer, special ids included

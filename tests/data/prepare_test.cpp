@@ -200,6 +200,14 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
+TEST(Prepare, DoesNotReadItsOwnOutput) {
+  Fixture f;
+  f.options.inputs = {f.folder.path()};
+  f.options.output += "/";
+  prepare(f.options);
+  EXPECT_TRUE(prepare(f.options).skipped);
+}
+
 TEST(Prepare, CountsEmptyDocuments) {
   Fixture f;
   f.folder.write("text/empty.txt", "");
@@ -324,6 +332,16 @@ TEST(TrainingData, MasksForTheMaskedLmObjective) {
   p.opening.seed = 4;
   EXPECT_EQ(p.open().heldout->batch(0, 1).ids, data.heldout->batch(0, 1).ids)
       << "held-out masks do not depend on the seed";
+}
+
+TEST(TrainingData, MaskedLmRefusesALossMask) {
+  Prepared p;
+  p.config.mlm_probability = 0.25;
+  const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
+  TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size(), tokenizer->fingerprint(), true);
+  writer.add_document(std::vector<int32_t>{1, 2}, 2, std::vector<uint8_t>{1, 0});
+  writer.finish();
+  expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "data.mlm_probability (0.25) must be 0: ");
 }
 
 TEST(TrainingData, SyntheticNeedsNoFiles) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "framework/data/masked_source.h"
 #include "framework/data/mixture_source.h"
@@ -108,6 +109,16 @@ TEST(ShuffledSource, ASequenceDependsOnSeedAndIndexOnly) {
     EXPECT_EQ(one.positions, part(all.positions));
   }
   EXPECT_NE(c.batch(0, 60).ids, all.ids);
+}
+
+TEST(ShuffledSource, MayBeReadFromSeveralThreads) {
+  const auto source = shuffled(many_lengths(), 16);
+  const Batch expected = shuffled(many_lengths(), 16).batch(0, 60);  // several epochs, so that the cached orders change
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) {
+    threads.emplace_back([&] { EXPECT_EQ(source.batch(0, 60).ids, expected.ids); });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(ShuffledSource, EveryTokenButDocumentStartsIsATargetOnceAnEpoch) {
