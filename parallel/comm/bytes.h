@@ -1,0 +1,19 @@
+// Tensors as bytes: what transports and copies see.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::comm {
+
+inline std::byte* byte_at(const tensor::Tensor& t, int64_t offset) { return static_cast<std::byte*>(t.raw()) + offset; }
+
+/// Nothing when there are no bytes (pointers may then be null) or when source and destination are the same.
+inline void copy_bytes(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,256 @@
+#include "parallel/comm/engine.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace hexad::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Two tags a communicator: messages of collectives never match those of send and receive.
+int tag_of(const Channel& channel) {
+  return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
+}
+
+// Signals are for the rank's own thread: a new thread inherits the mask.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options)
+    : options_(options), queue_(options.window_bytes, options.round_bytes) {
+  std::exception_ptr failed;
+  {
+    const BlockedSignals blocked;
+    thread_ = std::thread([this, &connect, &failed] { run(connect, failed); });
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return connected_; });
+  lock.unlock();
+  if (!failed) return;
+  thread_.join();
+  std::rethrow_exception(failed);
+}
+
+CommEngine::~CommEngine() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void CommEngine::take_communicator(int number) {
+  if (number > largest_communicator_)
+    base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number, ", the largest is ",
+               largest_communicator_);
+  next_communicator_ = number + 1;
+}
+
+Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string& group,
+                       std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream) {
+  auto request = std::make_shared<Request>();
+  request->channel = channel;
+  request->traffic = traffic;
+  request->what = cat("[", group, "] ", operation.to_string());
+  request->members = std::move(members);
+  request->operation = std::move(operation);
+  request->rank = rank;
+  request->flight = Flight::make(meter_, traffic, [this, weak = std::weak_ptr(request)] {
+    const bool urgent = std::this_thread::get_id() == rank_thread_;
+    command([this, weak, urgent] {
+      const RequestPtr r = weak.lock();
+      if (!r || r->done() || failed_) return;
+      queue_.lift(*r);
+      if (urgent && !r->urgent) r->urgent = true, ++urgent_;
+    });
+  });
+  const Event event = request->flight->event();
+  command([this, request] {
+    if (failed_) return request->flight->complete(0, failed_);
+    queue_.post(request);
+  });
+  const Event before = stream.record();
+  before.then([this, request, before] {
+    std::exception_ptr error;
+    try {
+      before.wait();  // already done: asks whether the work before us failed
+    } catch (...) {
+      error = std::current_exception();
+    }
+    command([this, request, error] {
+      if (failed_) return;
+      if (error) return fail(error);  // peers wait for an operation that will never start: this rank is lost
+      request->ready = true;
+    });
+  });
+  return event;
+}
+
+void CommEngine::abort_job(int code) {
+  std::fflush(nullptr);
+  command([this, code] { transport_->abort(code); });
+  std::this_thread::sleep_for(3s);
+  // The engine's thread is stuck: the launcher ends the other ranks when this one ends like this.
+  std::_Exit(code);
+}
+
+void CommEngine::command(Command c) {
+  {
+    std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(c));
+  }
+  changed_.notify_all();
+}
+
+void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed) {
+  pthread_setname_np(pthread_self(), "comm");
+  bool served = false;
+  try {
+    transport_ = connect();
+    topology_ = transport_->topology();
+    largest_communicator_ = transport_->largest_tag() / 2 - 1;
+    served = true;
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    connected_ = true;
+    changed_.notify_all();  // under the lock: after it `failed` and, if we failed, this object may be gone
+  }
+  if (!served) return;
+  serve();
+  // An orderly end waits for all ranks, which would be for ever after a failure.
+  if (failed_) transport_->abort(static_cast<int>(ExitCode::communication));
+  transport_.reset();
+}
+
+void CommEngine::serve() {
+  while (take_commands()) {
+    bool progress = false;
+    try {
+      start_rounds();
+      progress = poll();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    rest(progress);
+  }
+}
+
+bool CommEngine::take_commands() {
+  std::vector<Command> commands;
+  {
+    std::unique_lock lock(mutex_);
+    if (running_.empty()) changed_.wait(lock, [&] { return stopping_ || !commands_.empty(); });
+    commands.swap(commands_);
+    if (commands.empty() && stopping_ && running_.empty()) return false;
+  }
+  for (const Command& c : commands) c();
+  return true;
+}
+
+void CommEngine::start_rounds() {
+  while (true) {
+    const IssueQueue::Start start_now = queue_.next();
+    if (!start_now.request) return;
+    start(start_now.request, start_now.round);
+  }
+}
+
+void CommEngine::start(const RequestPtr& request, size_t round) {
+  const uint64_t token = next_token_++;
+  const Round& messages = request->plan.rounds[round];
+  running_[token] = {request, round, messages.sends.size() + messages.receives.size()};
+  request->flight->begin();
+  const int tag = tag_of(request->channel);
+  const auto world = [&](int peer) { return (*request->members)[static_cast<size_t>(peer)]; };
+  try {
+    for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
+    for (const Transfer& t : messages.sends) {
+      transport_->send(world(t.peer), tag, t.data, t.bytes, token);
+      request->sent_bytes += t.bytes;
+    }
+  } catch (const std::exception& e) {
+    base::fail(ExitCode::communication, "rank ", topology_.rank, ": ", request->what, ": ", e.what());
+  }
+  if (running_[token].messages == 0) finish_round(token);
+}
+
+bool CommEngine::poll() {
+  if (running_.empty()) return false;
+  done_.clear();
+  transport_->poll(done_);
+  for (const Transport::Done& message : done_) {
+    Running& running = running_.at(message.token);
+    if (!message.error.empty())
+      base::fail(ExitCode::communication, "rank ", topology_.rank, ": ", running.request->what, ": ", message.error);
+    if (--running.messages == 0) finish_round(message.token);
+  }
+  return !done_.empty();
+}
+
+void CommEngine::finish_round(uint64_t token) {
+  const Running running = std::move(running_.extract(token).mapped());
+  queue_.finish(running.request, running.round);
+  if (running.request->done()) complete(running.request, nullptr);
+}
+
+void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
+  if (std::exchange(request->urgent, false)) --urgent_;
+  if (!error) {  // nothing is in flight any more: the memory is free before anyone goes on
+    request->plan.scratch.clear();
+    request->operation.in = request->operation.out = Tensor();
+  }
+  request->flight->complete(request->sent_bytes, std::move(error));
+}
+
+void CommEngine::fail(std::exception_ptr error) {
+  failed_ = error;
+  abandoned_ = queue_.drain();
+  running_.clear();
+  for (const RequestPtr& request : abandoned_) complete(request, error);
+}
+
+void CommEngine::rest(bool progress) {
+  if (progress || running_.empty()) {
+    idle_polls_ = 0;
+    return;
+  }
+  ++idle_polls_;
+  // Another rank may share this core, hence the yield; and what takes longer than about a millisecond is computation of
+  // a peer, not latency.
+  constexpr int spins = 1000;
+  if (urgent_ > 0 && idle_polls_ < spins) {
+    sched_yield();
+    return;
+  }
+  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle.
+  const auto sleep = urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us);
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, sleep, [&] { return !commands_.empty(); });
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,89 @@
+// The communication engine: one thread of a rank that owns its transport and moves everything its groups ask for.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "parallel/comm/issue_queue.h"
+#include "parallel/comm/transport.h"
+
+namespace hexad::comm {
+
+class CommEngine {
+ public:
+  struct Options {
+    /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities.
+    int64_t round_bytes = 512 << 10;
+    /// Bytes in flight, both directions; only the first round of a communicator may exceed it. Enough for the link to
+    /// stay busy between two looks of the thread at it; more only delays what is urgent.
+    int64_t window_bytes = 4 << 20;
+  };
+  /// Starts the thread; it calls `connect` first and destroys the transport last. The caller is the rank's own thread:
+  /// while it waits for communication, the engine does not sleep. Throws what `connect` throws.
+  CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
+  /// Waits until everything posted is done, unless the engine has failed.
+  ~CommEngine();
+  CommEngine(const CommEngine&) = delete;
+  CommEngine& operator=(const CommEngine&) = delete;
+
+  const Topology& topology() const { return topology_; }
+  /// Communicators are numbers: the first that no group of this rank has, and a mark that `number` is in use.
+  int next_communicator() const { return next_communicator_; }
+  void take_communicator(int number);
+  const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
+
+  /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails.
+  Event post(Channel channel, TrafficClass traffic, const std::string& group,
+             std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
+  /// Ends all ranks of the job.
+  [[noreturn]] void abort_job(int code);
+
+ private:
+  // A round in flight; the tokens of its messages are its address.
+  struct Running {
+    RequestPtr request;
+    size_t round;
+    size_t messages;
+  };
+  using Command = std::function<void()>;
+  void command(Command c);  // runs it on the engine's thread
+  void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
+  void serve();
+  bool take_commands();  // false: stopping, and nothing is in flight
+  void start_rounds();
+  void start(const RequestPtr& request, size_t round);
+  bool poll();
+  void finish_round(uint64_t token);
+  void complete(const RequestPtr& request, std::exception_ptr error);
+  void fail(std::exception_ptr error);
+  void rest(bool progress);
+
+  const Options options_;
+  const std::thread::id rank_thread_ = std::this_thread::get_id();
+  const std::shared_ptr<TrafficMeter> meter_ = std::make_shared<TrafficMeter>();
+  Topology topology_;
+  int next_communicator_ = 1, largest_communicator_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Command> commands_;
+  bool connected_ = false, stopping_ = false;
+
+  // Of the engine's thread alone:
+  std::unique_ptr<Transport> transport_;
+  IssueQueue queue_;
+  std::unordered_map<uint64_t, Running> running_;
+  uint64_t next_token_ = 0;
+  int urgent_ = 0;  // requests that the rank's thread waits for
+  int idle_polls_ = 0;
+  std::vector<Transport::Done> done_;
+  std::exception_ptr failed_;
+  std::vector<RequestPtr> abandoned_;  // after a failure: the transport may still write to their tensors
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace hexad::comm

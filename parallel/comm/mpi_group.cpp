@@ -1,0 +1,49 @@
+#include "parallel/comm/mpi_group.h"
+
+#include <numeric>
+
+#include "parallel/comm/self_group.h"
+
+namespace hexad::comm {
+namespace {
+
+std::vector<int> everybody(int size) {
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+MpiGroup::MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name)
+    : MpiGroup(engine, 0, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
+
+MpiGroup::MpiGroup(CommEngine& engine, int communicator, std::vector<int> members, int rank, TrafficClass traffic,
+                   std::string name)
+    : ProcessGroup(traffic, std::move(name), engine.meter()),
+      engine_(engine),
+      communicator_(communicator),
+      members_(std::make_shared<const std::vector<int>>(std::move(members))),
+      rank_(rank) {}
+
+std::unique_ptr<ProcessGroup> MpiGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
+  // The number must be new to every member; those of other colours take the same, because they share no rank.
+  const Members members = agree(color, key, engine_.next_communicator());
+  engine_.take_communicator(static_cast<int>(members.largest));
+  if (members.ranks.size() == 1) return std::make_unique<SelfGroup>(traffic, std::move(name), meter());
+  std::vector<int> ranks;
+  for (int r : members.ranks) ranks.push_back((*members_)[static_cast<size_t>(r)]);
+  return std::unique_ptr<ProcessGroup>(new MpiGroup(engine_, static_cast<int>(members.largest), std::move(ranks),
+                                                    members.index, traffic, std::move(name)));
+}
+
+Event MpiGroup::start(Operation op, Stream& stream) const {
+  Channel channel{.communicator = communicator_};
+  if (op.is_point_to_point()) {
+    channel.kind = op.kind == Operation::Kind::send ? Channel::Kind::send : Channel::Kind::receive;
+    channel.peer = op.peer;
+  }
+  return engine_.post(channel, traffic(), name(), members_, rank_, std::move(op), stream);
+}
+
+}  // namespace hexad::comm

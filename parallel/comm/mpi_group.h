@@ -1,0 +1,31 @@
+// A group of processes; everything it does goes through the rank's communication engine.
+#pragma once
+
+#include "parallel/comm/engine.h"
+#include "parallel/comm/process_group.h"
+
+namespace hexad::comm {
+
+class MpiGroup final : public ProcessGroup {
+ public:
+  /// All ranks of the engine.
+  MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name);
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_->size()); }
+  /// Costs one small all_gather: a communicator is a number in the tags of its messages. Groups of one are SelfGroups.
+  std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+
+ protected:
+  Event start(Operation op, Stream& stream) const override;
+
+ private:
+  MpiGroup(CommEngine& engine, int communicator, std::vector<int> members, int rank, TrafficClass traffic,
+           std::string name);
+
+  CommEngine& engine_;
+  int communicator_;
+  std::shared_ptr<const std::vector<int>> members_;  // world ranks
+  int rank_;
+};
+
+}  // namespace hexad::comm

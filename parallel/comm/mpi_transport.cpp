@@ -1,0 +1,193 @@
+#include "parallel/comm/mpi_transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdlib>
+#include <string_view>
+
+#include "framework/base/error.h"
+
+namespace hexad::comm {
+namespace {
+
+using base::cat;
+using base::ExitCode;
+
+std::string text_of(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return std::string(text.data(), static_cast<size_t>(length));
+}
+
+void check(int code, const char* call) {
+  if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
+}
+
+// What the ranks tell each other about where they are; fixed size, to be gathered as bytes.
+struct Place {
+  std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
+  int leader = -1;               // without HEXAD_NODE: the first rank that shares memory; names are not unique
+  bool operator==(const Place&) const = default;
+  void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
+};
+
+Place my_place(int rank) {
+  Place place;
+  if (const char* node = std::getenv("HEXAD_NODE")) {
+    place.set(node);
+    return place;
+  }
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  check(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
+  place.set(std::string_view(name.data(), static_cast<size_t>(length)));
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  place.leader = rank;
+  check(MPI_Bcast(&place.leader, 1, MPI_INT, 0, node), "MPI_Bcast");
+  MPI_Comm_free(&node);
+  return place;
+}
+
+Topology discover(int rank, int size) {
+  // With HEXAD_NODE set on some ranks only, the others could not split: all of them do, or none.
+  int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
+  check(MPI_Allreduce(&named, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  if (total != 0 && total != size)
+    base::fail(ExitCode::usage, "HEXAD_NODE is set on ", total, " of ", size,
+               " ranks; set it on all of them or on none");
+  const Place mine = my_place(rank);
+  std::vector<Place> places(static_cast<size_t>(size));
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
+        "MPI_Allgather");
+
+  Topology topology{.rank = rank, .size = size, .node_of_rank = {}, .node_names = {}, .local_rank = 0};
+  std::vector<Place> nodes;
+  for (int r = 0; r < size; ++r) {
+    const Place& place = places[static_cast<size_t>(r)];
+    const auto found = std::find(nodes.begin(), nodes.end(), place);
+    topology.node_of_rank.push_back(static_cast<int>(found - nodes.begin()));
+    if (found == nodes.end()) {
+      nodes.push_back(place);
+      topology.node_names.emplace_back(place.node.data());
+    }
+    if (r < rank && place == mine) ++topology.local_rank;
+  }
+  if (const char* local = std::getenv("HEXAD_LOCAL_RANK")) {
+    char* end = nullptr;
+    const long value = std::strtol(local, &end, 10);
+    if (end == local || *end || value < 0 || value > INT_MAX)
+      base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is '", local, "', expected a number from 0");
+    topology.local_rank = static_cast<int>(value);
+  }
+  return topology;
+}
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(int announced_size) {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int rank = 0, size = 0;
+    check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+    if (size != announced_size) {
+      MPI_Finalize();
+      base::fail(ExitCode::usage, "the launcher announces ", announced_size, " ranks but MPI sees ", size,
+                 ": start with mpirun, or with srun --mpi=pmix");
+    }
+    topology_ = discover(rank, size);
+    int* largest = nullptr;
+    int known = 0;
+    check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&largest), &known), "MPI_Comm_get_attr");
+    if (known) largest_tag_ = *largest;
+  }
+  ~MpiTransport() override { MPI_Finalize(); }
+
+  const Topology& topology() const override { return topology_; }
+  int largest_tag() const override { return largest_tag_; }
+
+  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token) override {
+    MPI_Request request;
+    check(MPI_Isend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Isend");
+    requests_.push_back(request);
+    messages_.push_back({token, to, bytes, false});
+  }
+
+  void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
+    MPI_Request request;
+    check(MPI_Irecv(data, int_of(bytes), MPI_BYTE, from, tag, MPI_COMM_WORLD, &request), "MPI_Irecv");
+    requests_.push_back(request);
+    messages_.push_back({token, from, bytes, true});
+  }
+
+  void poll(std::vector<Done>& done) override {
+    const int active = static_cast<int>(requests_.size());
+    indices_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int count = 0;
+    const int code = MPI_Testsome(active, requests_.data(), &count, indices_.data(), statuses_.data());
+    if (code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
+    if (count <= 0) return;
+    for (int i = 0; i < count; ++i) {
+      const Message& message = messages_[static_cast<size_t>(indices_[static_cast<size_t>(i)])];
+      const MPI_Status& status = statuses_[static_cast<size_t>(i)];
+      done.push_back({message.token, error_of(message, status, code == MPI_ERR_IN_STATUS)});
+    }
+    compact();
+  }
+
+  void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
+
+ private:
+  struct Message {
+    uint64_t token;
+    int peer;
+    int64_t bytes;
+    bool receive;
+  };
+
+  static int int_of(int64_t bytes) {
+    base::require(bytes <= INT_MAX, "[mpi] a message of ", bytes, " bytes; rounds cut them smaller");
+    return static_cast<int>(bytes);
+  }
+
+  static std::string error_of(const Message& message, const MPI_Status& status, bool in_status) {
+    const auto who = [&] { return cat(message.receive ? "receive from" : "send to", " rank ", message.peer); };
+    if (in_status && status.MPI_ERROR != MPI_SUCCESS) return cat(who(), ": ", text_of(status.MPI_ERROR));
+    if (!message.receive) return {};
+    int arrived = 0;
+    MPI_Get_count(&status, MPI_BYTE, &arrived);
+    return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, ", message.bytes, " expected");
+  }
+
+  // Drops completed requests, which Testsome has set to null, in both lists.
+  void compact() {
+    size_t kept = 0;
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      requests_[kept] = requests_[i];
+      messages_[kept++] = messages_[i];
+    }
+    requests_.resize(kept);
+    messages_.resize(kept);
+  }
+
+  Topology topology_;
+  int largest_tag_ = 32767;            // what the standard grants
+  std::vector<MPI_Request> requests_;  // with messages_: MPI wants a plain array
+  std::vector<Message> messages_;
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_mpi(int announced_size) { return std::make_unique<MpiTransport>(announced_size); }
+
+}  // namespace hexad::comm

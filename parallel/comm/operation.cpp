@@ -1,0 +1,122 @@
+#include "parallel/comm/operation.h"
+
+#include <numeric>
+
+namespace hexad::comm {
+namespace {
+
+int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
+
+// "[ep] all_gather: out f32 [4] ...": what every message below begins with.
+std::string tag(const std::string& group, const Operation& op) { return cat("[", group, "] ", name_of(op.kind), ": "); }
+
+void check_tensor(const std::string& where, const char* name, const Tensor& t) {
+  require(t.defined(), where, name, " is not defined");
+  require(t.contiguous(), where, name, " ", t.shape(), " is not contiguous");
+}
+
+void check_many(const std::string& where, const char* big_name, const Tensor& big, const char* small_name,
+                const Tensor& small, int size) {
+  check_tensor(where, big_name, big);
+  check_tensor(where, small_name, small);
+  require(big.dtype() == small.dtype(), where, big_name, " is ", big.dtype(), " but ", small_name, " is ",
+          small.dtype());
+  require(big.numel() == size * small.numel(), where, big_name, " ", big.shape(), " is not ", size, " times ",
+          small_name, " ", small.shape());
+}
+
+void check_rows(const std::string& where, const char* name, const Tensor& t, const std::vector<int64_t>& rows,
+                int size) {
+  require(static_cast<int>(rows.size()) == size, where, "splits name ", rows.size(), " ranks in a group of ", size);
+  for (int64_t r : rows) require(r >= 0, where, "a split of ", r, " rows");
+  require(t.rank() >= 1 && t.dim(0) == sum(rows), where, name, " ", t.shape(), " but its splits sum to ", sum(rows),
+          " rows");
+}
+
+}  // namespace
+
+std::string_view name_of(Operation::Kind kind) {
+  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                        "broadcast",  "send",           "receive",    "barrier"};
+  return names[static_cast<size_t>(kind)];
+}
+
+int64_t row_bytes(const Tensor& t) {
+  int64_t bytes = size_of(t.dtype());
+  for (int d = 1; d < t.rank(); ++d) bytes *= t.dim(d);
+  return bytes;
+}
+
+void Operation::check(const std::string& group, int rank, int size) const {
+  const std::string where = tag(group, *this);
+  switch (kind) {
+    case Kind::all_reduce:
+      check_tensor(where, "x", out);
+      break;
+    case Kind::reduce_scatter:
+      check_many(where, "in", in, "out", out, size);
+      break;
+    case Kind::all_gather:
+      check_many(where, "out", out, "in", in, size);
+      break;
+    case Kind::all_to_all: {
+      check_tensor(where, "out", out);
+      check_tensor(where, "in", in);
+      check_rows(where, "in", in, splits.send, size);
+      check_rows(where, "out", out, splits.receive, size);
+      require(in.dtype() == out.dtype() && in.rank() == out.rank(), where, "out ", out.dtype(), " ", out.shape(),
+              " but in ", in.dtype(), " ", in.shape());
+      for (int d = 1; d < in.rank(); ++d)
+        require(in.dim(d) == out.dim(d), where, "rows of out ", out.shape(), " and in ", in.shape(), " differ");
+      const size_t me = static_cast<size_t>(rank);
+      require(splits.send[me] == splits.receive[me], where, "rank ", rank, " sends itself ", splits.send[me],
+              " rows and receives ", splits.receive[me]);
+      break;
+    }
+    case Kind::broadcast:
+      check_tensor(where, "x", out);
+      require(0 <= peer && peer < size, where, "root ", peer, " in a group of ", size);
+      break;
+    case Kind::send:
+    case Kind::receive:
+      check_tensor(where, "x", kind == Kind::send ? in : out);
+      require(0 <= peer && peer < size && peer != rank, where, "rank ", rank, " names rank ", peer, " in a group of ",
+              size);
+      break;
+    case Kind::barrier:
+      break;
+  }
+}
+
+int64_t Operation::wire_bytes(int rank, int size) const {
+  const int64_t others = size - 1;
+  switch (kind) {
+    case Kind::all_reduce:
+      return 2 * others * out.bytes() / size;
+    case Kind::reduce_scatter:
+      return others * out.bytes();
+    case Kind::all_gather:
+      return others * in.bytes();
+    case Kind::all_to_all:
+      return row_bytes(in) * (in.dim(0) - splits.send[static_cast<size_t>(rank)]);
+    case Kind::broadcast:
+      return rank == peer ? others * out.bytes() : 0;
+    case Kind::send:
+      return in.bytes();
+    case Kind::receive:
+    case Kind::barrier:
+      return 0;
+  }
+  return 0;
+}
+
+std::string Operation::to_string() const {
+  const Tensor& t = in.defined() ? in : out;
+  std::string text(name_of(kind));
+  if (t.defined()) text += cat(" of ", t.dtype(), " ", t.shape());
+  if (kind == Kind::broadcast || kind == Kind::receive) text += cat(" from ", peer);
+  if (kind == Kind::send) text += cat(" to ", peer);
+  return text;
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,43 @@
+// A collective as data: what groups start, the signature check compares and messages name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::comm {
+
+using namespace tensor;
+
+enum class Reduce : uint8_t { sum, max, min };
+
+/// Rows that go to, and come from, each rank of the group, in rank order (rows of dimension 0).
+struct Splits {
+  std::vector<int64_t> send, receive;
+  bool operator==(const Splits&) const = default;
+};
+
+struct Operation {
+  enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send, receive, barrier };
+
+  Kind kind;
+  Tensor out{}, in{};  // in place: out alone
+  Reduce reduce = Reduce::sum;
+  Splits splits{};
+  int peer = -1;  // root of a broadcast, or the other side of send and receive
+
+  /// Throws std::logic_error, naming `group`, when tensors, splits and peer do not fit rank `rank` of `size`.
+  void check(const std::string& group, int rank, int size) const;
+  /// Bytes that rank `rank` of `size` sends to others.
+  int64_t wire_bytes(int rank, int size) const;
+  std::string to_string() const;  // "all_to_all of bf16 [128, 64]"
+  bool is_point_to_point() const { return kind == Kind::send || kind == Kind::receive; }
+};
+
+std::string_view name_of(Operation::Kind kind);
+/// Bytes of one row, also of a tensor without rows.
+int64_t row_bytes(const Tensor& t);
+
+}  // namespace hexad::comm

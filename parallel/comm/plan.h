@@ -1,0 +1,41 @@
+// How a collective becomes messages between pairs of ranks: a pure function, so that tests play it without a network.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "parallel/comm/operation.h"
+
+namespace hexad::comm {
+
+/// One message: `bytes` from or to rank `peer` of the group.
+struct Transfer {
+  int peer;
+  std::byte* data;
+  int64_t bytes;
+};
+
+/// Messages that start together. `finish` (may be null) runs once they are all done.
+struct Round {
+  std::vector<Transfer> sends{}, receives{};
+  int after = -1;  // rounds up to this one are finished before this one starts
+  std::function<void()> finish{};
+
+  int64_t bytes() const;  // sent and received
+};
+
+/// Rounds start in order, so the messages between two ranks do too and need no further names. Their number and sizes
+/// follow from the operation's sizes alone: both sides cut alike.
+struct Plan {
+  std::vector<Round> rounds;    // at least one, if only an empty one
+  std::vector<Tensor> scratch;  // lives as long as the plan
+};
+
+/// The plan of rank `rank` of `size`. Copies within the rank are done here. A message has about `round_bytes` over
+/// size - 1 bytes at most. Reductions exchange pieces, sum them in rank order where they arrive, and (all_reduce)
+/// gather the sums: each rank sends 2 (size - 1) / size of the tensor, which is optimal; small tensors go whole to
+/// everybody.
+Plan make_plan(const Operation& op, int rank, int size, int64_t round_bytes);
+
+}  // namespace hexad::comm

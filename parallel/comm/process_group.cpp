@@ -1,0 +1,69 @@
+#include "parallel/comm/process_group.h"
+
+#include <algorithm>
+
+namespace hexad::comm {
+
+using Kind = Operation::Kind;
+
+Event ProcessGroup::checked(Operation op, Stream& stream) const {
+  op.check(name_, rank(), size());
+  return start(std::move(op), stream);
+}
+
+Event ProcessGroup::all_reduce(const Tensor& x, Reduce op, Stream& stream) const {
+  return checked({.kind = Kind::all_reduce, .out = x, .reduce = op}, stream);
+}
+Event ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream) const {
+  return checked({.kind = Kind::reduce_scatter, .out = out, .in = in}, stream);
+}
+Event ProcessGroup::all_gather(const Tensor& out, const Tensor& in, Stream& stream) const {
+  return checked({.kind = Kind::all_gather, .out = out, .in = in}, stream);
+}
+Event ProcessGroup::all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream) const {
+  return checked({.kind = Kind::all_to_all, .out = out, .in = in, .splits = splits}, stream);
+}
+Event ProcessGroup::broadcast(const Tensor& x, int root, Stream& stream) const {
+  return checked({.kind = Kind::broadcast, .out = x, .peer = root}, stream);
+}
+Event ProcessGroup::send(const Tensor& x, int to, Stream& stream) const {
+  return checked({.kind = Kind::send, .in = x, .peer = to}, stream);
+}
+Event ProcessGroup::receive(const Tensor& x, int from, Stream& stream) const {
+  return checked({.kind = Kind::receive, .out = x, .peer = from}, stream);
+}
+Event ProcessGroup::barrier(Stream& stream) const { return checked({.kind = Kind::barrier}, stream); }
+
+std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mine, Device device) const {
+  const int64_t count = static_cast<int64_t>(mine.size());
+  const Tensor in = Tensor::from<int64_t>(mine, {count}, device, Category::communication);
+  const Tensor out = Tensor::empty({size() * count}, Dtype::i64, device, Category::communication);
+  device::InlineStream stream;
+  all_gather(out, in, stream).wait();
+  return out.to_vector<int64_t>();
+}
+
+double ProcessGroup::all_reduce_value(double value, Reduce op, Device device) const {
+  const Tensor x = Tensor::from<double>(std::span(&value, 1), {1}, device, Category::communication);
+  device::InlineStream stream;
+  all_reduce(x, op, stream).wait();
+  return *x.data<double>();
+}
+
+ProcessGroup::Members ProcessGroup::agree(int color, int key, int64_t proposal) const {
+  device::DeviceContext host;
+  const int64_t mine[] = {color, key, proposal};
+  const std::vector<int64_t> all = all_gather_values(mine, host);
+  const auto field = [&](int r, int i) { return all[static_cast<size_t>(3 * r + i)]; };
+  Members members{};
+  for (int r = 0; r < size(); ++r) {
+    members.largest = std::max(members.largest, field(r, 2));
+    if (field(r, 0) == color) members.ranks.push_back(r);
+  }
+  std::stable_sort(members.ranks.begin(), members.ranks.end(), [&](int a, int b) { return field(a, 1) < field(b, 1); });
+  members.index =
+      static_cast<int>(std::find(members.ranks.begin(), members.ranks.end(), rank()) - members.ranks.begin());
+  return members;
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,51 @@
+#include "parallel/comm/reduce.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace hexad::comm {
+namespace {
+
+template <Reduce op, class T>
+T combine(T a, T b) {
+  if constexpr (op == Reduce::sum) return a + b;
+  // A NaN in b fails b == b; one in a fails the comparison: either way the NaN stays.
+  if constexpr (op == Reduce::max) return a < b || !(b == b) ? b : a;
+  if constexpr (op == Reduce::min) return b < a || !(b == b) ? b : a;
+}
+
+// Blocks that stay in the first-level cache, so that every source is read once and the result is written once.
+template <class T, Reduce op>
+void reduce_blocks(T* out, std::span<const void* const> sources, int64_t count) {
+  using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
+  constexpr int64_t block = 1024;
+  Sum sum[block];
+  for (int64_t begin = 0; begin < count; begin += block) {
+    const int64_t n = std::min(block, count - begin);
+    const auto source = [&](size_t s) { return static_cast<const T*>(sources[s]) + begin; };
+    for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<Sum>(source(0)[i]);
+    for (size_t s = 1; s < sources.size(); ++s) {
+      const T* x = source(s);
+      for (int64_t i = 0; i < n; ++i) sum[i] = combine<op, Sum>(sum[i], static_cast<Sum>(x[i]));
+    }
+    for (int64_t i = 0; i < n; ++i) out[begin + i] = static_cast<T>(sum[i]);
+  }
+}
+
+}  // namespace
+
+void reduce(void* out, std::span<const void* const> sources, int64_t count, Dtype dtype, Reduce op) {
+  with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("reduce", dtype, [&]<class T>() {
+    T* result = static_cast<T*>(out);
+    switch (op) {
+      case Reduce::sum:
+        return reduce_blocks<T, Reduce::sum>(result, sources, count);
+      case Reduce::max:
+        return reduce_blocks<T, Reduce::max>(result, sources, count);
+      case Reduce::min:
+        return reduce_blocks<T, Reduce::min>(result, sources, count);
+    }
+  });
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,22 @@
+// The group of one rank.
+#pragma once
+
+#include "parallel/comm/process_group.h"
+
+namespace hexad::comm {
+
+/// Gathers and exchanges copy, reductions change nothing. Never initialises MPI.
+class SelfGroup final : public ProcessGroup {
+ public:
+  explicit SelfGroup(TrafficClass traffic = TrafficClass::control, std::string name = "self",
+                     std::shared_ptr<TrafficMeter> meter = std::make_shared<TrafficMeter>())
+      : ProcessGroup(traffic, std::move(name), std::move(meter)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+
+ protected:
+  Event start(Operation op, Stream& stream) const override;
+};
+
+}  // namespace hexad::comm

@@ -1,0 +1,73 @@
+#include "parallel/comm/traffic.h"
+
+#include <chrono>
+#include <utility>
+
+namespace hexad::comm {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+std::string_view name_of(TrafficClass traffic) {
+  constexpr std::string_view names[] = {"control", "tp", "ep", "pp", "cp", "dp"};
+  return names[static_cast<size_t>(traffic)];
+}
+
+void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change, int64_t bytes) {
+  const double time = now();
+  std::lock_guard lock(mutex_);
+  Account& account = accounts_[static_cast<size_t>(traffic)];
+  account.bytes += bytes;
+  Span& span = account.*member;
+  if (span.open == 0) span.since = time;
+  span.open += change;
+  if (span.open == 0) span.seconds += time - span.since;
+}
+
+TrafficStats TrafficMeter::take(TrafficClass traffic) {
+  const double time = now();
+  const auto take_span = [&](Span& span) {
+    if (span.open > 0) span.seconds += time - std::exchange(span.since, time);
+    return std::exchange(span.seconds, 0.0);
+  };
+  std::lock_guard lock(mutex_);
+  Account& account = accounts_[static_cast<size_t>(traffic)];
+  return {std::exchange(account.bytes, 0), take_span(account.flying), take_span(account.waited)};
+}
+
+std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
+                                     std::function<void()> waited) {
+  std::shared_ptr<Flight> flight(new Flight(std::move(meter), traffic));
+  // The state owns the hook and the flight owns the state: a strong reference here would be a cycle.
+  device::on_wait(flight->state_, [weak = std::weak_ptr(flight), waited = std::move(waited)] {
+    if (const auto self = weak.lock()) self->wait_begins();
+    if (waited) waited();
+  });
+  return flight;
+}
+
+void Flight::begin() {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(begun_, true) || done_) return;
+  meter_->flight_begins(traffic_);
+}
+
+void Flight::wait_begins() {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(waited_, true) || done_) return;
+  meter_->wait_begins(traffic_);
+}
+
+void Flight::complete(int64_t bytes, std::exception_ptr error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(done_, true)) return;
+    if (begun_) meter_->flight_ends(traffic_, bytes);
+    if (waited_) meter_->wait_ends(traffic_);
+  }
+  device::complete(state_, std::move(error));
+}
+
+}  // namespace hexad::comm

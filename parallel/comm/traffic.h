@@ -1,0 +1,79 @@
+// Accounts of what groups send: bytes, time in flight and time waited for, by class of traffic.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "framework/device/event.h"
+
+namespace hexad::comm {
+
+using device::Event;
+
+/// What a group's traffic is for: the key of the accounts in metrics.jsonl, and of priorities, highest first.
+enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
+inline constexpr int traffic_class_count = 6;
+std::string_view name_of(TrafficClass traffic);
+
+/// Traffic of one class since the last time it was taken.
+struct TrafficStats {
+  int64_t bytes = 0;           // sent by this rank to others
+  double seconds = 0;          // in which at least one operation was in flight
+  double exposed_seconds = 0;  // in which a thread of this rank was blocked waiting for one
+};
+
+/// One per rank, shared by its groups. Thread-safe.
+class TrafficMeter {
+ public:
+  /// What came together since the last call, operations still in flight up to now.
+  TrafficStats take(TrafficClass traffic);
+
+  void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
+  void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
+  void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
+  void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
+
+ private:
+  // Time counts once however many operations share it.
+  struct Span {
+    int open = 0;
+    double since = 0, seconds = 0;
+  };
+  struct Account {
+    int64_t bytes = 0;
+    Span flying, waited;
+  };
+  void count(TrafficClass traffic, Span Account::*span, int change, int64_t bytes);
+
+  std::mutex mutex_;
+  std::array<Account, traffic_class_count> accounts_;
+};
+
+/// One operation on its way: its event and its entries in the meter. Shared by those who complete it and wait for it.
+class Flight {
+ public:
+  /// `waited` (may be null) is called once, by a thread that is about to block until the operation is done.
+  static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
+                                      std::function<void()> waited = nullptr);
+  Event event() const { return Event(state_); }
+  /// The time in flight starts here, not where the operation was requested.
+  void begin();
+  /// `bytes` were sent to others; `error` (may be null) is rethrown to those who wait. Later calls change nothing.
+  void complete(int64_t bytes, std::exception_ptr error = nullptr);
+
+ private:
+  Flight(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic) : meter_(std::move(meter)), traffic_(traffic) {}
+  void wait_begins();
+
+  std::shared_ptr<TrafficMeter> meter_;
+  TrafficClass traffic_;
+  std::shared_ptr<Event::State> state_ = Event::make_state();
+  std::mutex mutex_;
+  bool begun_ = false, waited_ = false, done_ = false;
+};
+
+}  // namespace hexad::comm

@@ -1,0 +1,38 @@
+// Messages between ranks, as the communication engine needs them. Only the engine's thread calls a transport.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hexad::comm {
+
+/// What the launcher and the machines say about the ranks of a job.
+struct Topology {
+  int rank = 0, size = 1;
+  std::vector<int> node_of_rank{0};  // indices into node_names
+  std::vector<std::string> node_names{""};
+  int local_rank = 0;  // among the ranks of this node
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual const Topology& topology() const = 0;
+  virtual int largest_tag() const = 0;
+
+  /// Messages of one pair of ranks and one tag arrive in the order they were started. `token` comes back from poll().
+  virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token) = 0;
+  virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
+  struct Done {
+    uint64_t token;
+    std::string error;  // empty: arrived
+  };
+  /// Moves messages along and says which have been completed since the last call.
+  virtual void poll(std::vector<Done>& done) = 0;
+  /// Ends every rank of the job with `code`; may not return.
+  virtual void abort(int code) = 0;
+};
+
+}  // namespace hexad::comm

@@ -1,0 +1,71 @@
+#include "parallel/comm/world.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "parallel/comm/mpi_group.h"
+#include "parallel/comm/mpi_transport.h"
+#include "parallel/comm/self_group.h"
+
+namespace hexad::comm {
+namespace {
+
+Topology alone() {
+  Topology topology;
+  std::array<char, 256> host{};
+  if (const char* node = std::getenv("HEXAD_NODE"))
+    topology.node_names = {node};
+  else if (gethostname(host.data(), host.size() - 1) == 0)
+    topology.node_names = {host.data()};
+  return topology;
+}
+
+}  // namespace
+
+int announced_world_size() {
+  // Open MPI's mpirun; other process managers; a step of srun (a batch script itself is no step).
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* text = std::getenv(name);
+    if (!text) continue;
+    char* end = nullptr;
+    const long size = std::strtol(text, &end, 10);
+    if (end == text || *end || size < 1 || size > 1 << 24)
+      fail(ExitCode::usage, name, " is '", text, "', expected the number of ranks");
+    return static_cast<int>(size);
+  }
+  return 1;
+}
+
+World::World(CommEngine::Options options) : exceptions_(std::uncaught_exceptions()) {
+  const int size = announced_world_size();
+  if (size == 1) {
+    topology_ = alone();
+    group_ = std::make_unique<SelfGroup>(TrafficClass::control, "world");
+    return;
+  }
+  engine_ = std::make_unique<CommEngine>([size] { return connect_mpi(size); }, options);
+  topology_ = engine_->topology();
+  group_ = std::make_unique<MpiGroup>(*engine_, TrafficClass::control, "world");
+}
+
+World::~World() {
+  if (!engine_ || std::uncaught_exceptions() <= exceptions_) return;
+  std::fprintf(stderr, "rank %d ends with an error; ending the job\n", rank());
+  abort_job(ExitCode::communication);
+}
+
+const std::string& World::node_name() const {
+  return topology_.node_names[static_cast<size_t>(topology_.node_of_rank[static_cast<size_t>(rank())])];
+}
+
+void World::abort_job(ExitCode code) {
+  if (engine_) engine_->abort_job(static_cast<int>(code));
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace hexad::comm

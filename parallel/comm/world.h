@@ -1,0 +1,44 @@
+// All ranks of a job, as its launcher started them.
+#pragma once
+
+#include <memory>
+
+#include "parallel/comm/engine.h"
+#include "parallel/comm/process_group.h"
+
+namespace hexad::comm {
+
+class World {
+ public:
+  /// Under mpirun or srun with more than one rank: MPI. Otherwise alone, and MPI is not even initialised. Throws
+  /// Error(communication) or Error(usage) when the launcher and MPI disagree. Made and used by the rank's main thread.
+  explicit World(CommEngine::Options options = {});
+  /// Waits for the other ranks to come to their ends, too. When an exception passes through, ends the job instead: the
+  /// others may be waiting for this rank.
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// All ranks, for control traffic; its split() makes the others. The world outlives its groups.
+  const ProcessGroup& group() const { return *group_; }
+  const Topology& topology() const { return topology_; }
+  int rank() const { return topology_.rank; }
+  int size() const { return topology_.size; }
+  /// Among the ranks of this node.
+  int local_rank() const { return topology_.local_rank; }
+  const std::string& node_name() const;
+
+  /// Ends this process and the whole job within seconds. Print the reason first.
+  [[noreturn]] void abort_job(ExitCode code);
+
+ private:
+  int exceptions_;                      // in flight when this world was made
+  std::unique_ptr<CommEngine> engine_;  // null: alone
+  Topology topology_;
+  std::unique_ptr<ProcessGroup> group_;
+};
+
+/// Number of ranks that a launcher announces in the environment of this process; 1 without a launcher.
+int announced_world_size();
+
+}  // namespace hexad::comm

@@ -1,0 +1,203 @@
+#include "collectives_check.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::InlineStream;
+
+// Small integers: exact in bf16, and so are their sums over a few ranks.
+int64_t value(int rank, int64_t i) { return (i * 7 + rank * 5) % 13 - 6; }
+
+template <class T>
+Tensor filled(Shape shape, DeviceContext& context, int rank, int64_t first = 0) {
+  Tensor t = Tensor::empty(shape, dtype_of<T>, context);
+  T* data = t.data<T>();
+  for (int64_t i = 0, n = t.numel(); i < n; ++i) data[i] = static_cast<T>(value(rank, first + i));
+  return t;
+}
+
+template <class T, class Expected>
+void expect(const Tensor& t, Expected expected, const std::string& what) {
+  const T* data = t.data<T>();
+  for (int64_t i = 0, n = t.numel(); i < n; ++i) {
+    const double got = static_cast<double>(data[i]), wanted = static_cast<double>(expected(i));
+    if (got != wanted)
+      FAIL() << what << ": element " << i << " of " << t.shape() << " is " << got << ", expected " << wanted;
+  }
+}
+
+int64_t reduced(int ranks, int64_t i, Reduce op) {
+  int64_t result = value(0, i);
+  for (int r = 1; r < ranks; ++r) {
+    const int64_t v = value(r, i);
+    result = op == Reduce::sum ? result + v : op == Reduce::max ? std::max(result, v) : std::min(result, v);
+  }
+  return result;
+}
+
+template <class T>
+void check_dtype(const ProcessGroup& g, int64_t n) {
+  DeviceContext context;
+  InlineStream stream;
+  const std::string what = cat(name_of(dtype_of<T>), " x ", n, " on ", g.size(), " ranks");
+  for (Reduce op : {Reduce::sum, Reduce::max, Reduce::min}) {
+    const Tensor x = filled<T>({n}, context, g.rank());
+    g.all_reduce(x, op, stream).wait();
+    expect<T>(
+        x, [&](int64_t i) { return reduced(g.size(), i, op); }, "all_reduce " + what);
+  }
+  const Tensor piece = Tensor::empty({n}, dtype_of<T>, context);
+  g.reduce_scatter(piece, filled<T>({g.size() * n}, context, g.rank()), stream).wait();
+  expect<T>(
+      piece, [&](int64_t i) { return reduced(g.size(), g.rank() * n + i, Reduce::sum); }, "reduce_scatter " + what);
+
+  const Tensor all = Tensor::empty({g.size(), n}, dtype_of<T>, context);
+  g.all_gather(all, filled<T>({n}, context, g.rank()), stream).wait();
+  expect<T>(
+      all, [&](int64_t i) { return value(static_cast<int>(i / n), i % n); }, "all_gather " + what);
+
+  for (int root = 0; root < g.size(); ++root) {
+    const Tensor x = filled<T>({n}, context, g.rank());
+    g.broadcast(x, root, stream).wait();
+    expect<T>(
+        x, [&](int64_t i) { return value(root, i); }, cat("broadcast from ", root, " ", what));
+  }
+}
+
+// Rows that `from` sends to `to`, under several patterns.
+using Pattern = int64_t (*)(int from, int to);
+
+void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width) {
+  DeviceContext context;
+  InlineStream stream;
+  Splits splits;
+  for (int r = 0; r < g.size(); ++r) {
+    splits.send.push_back(rows(g.rank(), r));
+    splits.receive.push_back(rows(r, g.rank()));
+  }
+  const auto sum = [](const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); };
+  const Tensor in = filled<float>({sum(splits.send), width}, context, g.rank());
+  const Tensor out = Tensor::empty({sum(splits.receive), width}, Dtype::f32, context);
+  g.all_to_all(out, in, splits, stream).wait();
+  int64_t row = 0;
+  for (int from = 0; from < g.size(); ++from) {
+    int64_t first = 0;  // row of the sender's tensor
+    for (int to = 0; to < g.rank(); ++to) first += rows(from, to);
+    const int64_t n = rows(from, g.rank());
+    expect<float>(
+        out.slice(0, row, row + n), [&](int64_t i) { return value(from, first * width + i); },
+        cat("all_to_all from ", from));
+    row += n;
+  }
+}
+
+}  // namespace
+
+void check_collectives(const ProcessGroup& g) {
+  for (int64_t n : {0, 1, 7, 4099, 300000}) {
+    check_dtype<float>(g, n);
+    check_dtype<bf16>(g, n);
+  }
+  for (int64_t n : {3, 150001}) {
+    check_dtype<double>(g, n);
+    check_dtype<int64_t>(g, n);
+  }
+  DeviceContext context;
+  InlineStream stream;
+  g.barrier(stream).wait();
+  const int64_t mine[] = {g.rank(), 10 + g.rank()};
+  const auto all = g.all_gather_values(mine, context);
+  for (int r = 0; r < g.size(); ++r) {
+    EXPECT_EQ(all[static_cast<size_t>(2 * r)], r);
+    EXPECT_EQ(all[static_cast<size_t>(2 * r + 1)], 10 + r);
+  }
+  EXPECT_EQ(g.all_reduce_value(0.5 + g.rank(), Reduce::max, context), g.size() - 0.5);
+  EXPECT_TRUE(g.any(g.rank() == g.size() - 1, context));
+  EXPECT_FALSE(g.any(false, context));
+}
+
+void check_uneven_splits(const ProcessGroup& g) {
+  const Pattern patterns[] = {
+      [](int, int) -> int64_t { return 3; },
+      [](int from, int to) -> int64_t { return from + 2 * to; },
+      [](int from, int to) -> int64_t { return from == 0 ? 5 * to : 0; },      // all but the first send nothing
+      [](int, int to) -> int64_t { return to == 0 ? 4 : 0; },                  // everything to one rank
+      [](int from, int to) -> int64_t { return from && to ? from * to : 0; },  // the first takes no part
+      [](int, int) -> int64_t { return 0; },
+  };
+  for (int64_t width : {1, 65, 20000})
+    for (Pattern rows : patterns) check_pattern(g, rows, width);
+}
+
+void check_ring(const ProcessGroup& g) {
+  if (g.size() == 1) return;
+  DeviceContext context;
+  InlineStream stream;
+  const int next = (g.rank() + 1) % g.size(), before = (g.rank() + g.size() - 1) % g.size();
+  constexpr int64_t n = 500000;
+  const Tensor forth = Tensor::empty({n}, Dtype::f32, context), back = Tensor::like(forth);
+  // Sends before receives, and waited for last: neither may hold up the other.
+  std::vector<Event> sent;
+  for (int to : {next, before}) sent.push_back(g.send(filled<float>({n}, context, g.rank()), to, stream));
+  const Event received = g.receive(forth, before, stream);
+  g.receive(back, next, stream).wait();
+  received.wait();
+  for (const Event& e : sent) e.wait();
+  expect<float>(
+      forth, [&](int64_t i) { return value(before, i); }, "from the rank before");
+  expect<float>(
+      back, [&](int64_t i) { return value(next, i); }, "from the next rank");
+}
+
+void check_groups_in_flight_together(const ProcessGroup& world) {
+  DeviceContext context;
+  InlineStream stream;
+  const auto dp = world.split(0, world.rank(), TrafficClass::dp, "dp");
+  const auto ep = world.split(0, -world.rank(), TrafficClass::ep, "ep");  // the same ranks in another order
+  const auto pairs = world.split(world.rank() / 2, world.rank(), TrafficClass::tp, "pairs");
+  constexpr int64_t n = 300001;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::vector<Event> events;
+    std::vector<Tensor> sums;
+    // Each group sees its operations in one order, but groups are interleaved differently by each rank.
+    std::vector<const ProcessGroup*> order{dp.get(), ep.get(), pairs.get()};
+    std::rotate(order.begin(), order.begin() + (world.rank() + repeat) % 3, order.end());
+    for (int i = 0; i < 2; ++i)
+      for (const ProcessGroup* g : order) {
+        sums.push_back(filled<float>({n}, context, g->rank(), i));
+        events.push_back(g->all_reduce(sums.back(), Reduce::sum, stream));
+      }
+    if (world.rank() % 2) std::reverse(events.begin(), events.end());
+    for (const Event& e : events) e.wait();
+    for (size_t k = 0; k < sums.size(); ++k)
+      expect<float>(
+          sums[k],
+          [&](int64_t i) { return reduced(order[k % 3]->size(), i + static_cast<int64_t>(k / 3), Reduce::sum); },
+          order[k % 3]->name());
+  }
+}
+
+void check_split(const ProcessGroup& world) {
+  DeviceContext context;
+  const auto parity = world.split(world.rank() % 2, -world.rank(), TrafficClass::ep, "parity");
+  const int64_t mine[] = {world.rank()};
+  std::vector<int64_t> expected;
+  for (int r = world.size() - 1; r >= 0; --r)
+    if (r % 2 == world.rank() % 2) expected.push_back(r);
+  EXPECT_EQ(parity->all_gather_values(mine, context), expected);
+  EXPECT_EQ(parity->size(), static_cast<int>(expected.size()));
+  EXPECT_EQ(expected[static_cast<size_t>(parity->rank())], world.rank());
+  EXPECT_EQ(parity->traffic(), TrafficClass::ep);
+  EXPECT_EQ(parity->name(), "parity");
+  // Once more, out of the group that was split off.
+  const auto alone = parity->split(world.rank(), 0, TrafficClass::tp, "alone");
+  EXPECT_EQ(alone->size(), 1);
+  EXPECT_EQ(alone->all_gather_values(mine, context), std::vector<int64_t>{world.rank()});
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,124 @@
+#include "parallel/comm/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "framework/base/philox.h"
+#include "framework/device/context.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using Kind = Operation::Kind;
+
+// Plays the plans of all ranks without a network. `seed` chooses which rank goes on; a round is received only when all
+// of its messages are there, so a plan that needs more than its first round in flight never ends.
+void play(std::vector<Plan>& plans, uint64_t seed) {
+  const Philox random(seed, Purpose::shuffle, "plan");
+  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (from, to)
+  std::vector<size_t> next(plans.size()), sent(plans.size());
+  uint64_t tick = 0;
+  for (size_t stuck = 0; stuck < 1000;) {
+    const size_t me = random.below(tick++, plans.size());
+    if (next[me] == plans[me].rounds.size()) {
+      ++stuck;
+      continue;
+    }
+    const Round& round = plans[me].rounds[next[me]];
+    ASSERT_LT(round.after, static_cast<int>(next[me]));
+    if (sent[me] == next[me]) {
+      ++sent[me];
+      for (const Transfer& t : round.sends)
+        wires[{static_cast<int>(me), t.peer}].emplace_back(t.data, t.data + t.bytes);
+    }
+    std::map<int, size_t> needed;
+    for (const Transfer& t : round.receives) ++needed[t.peer];
+    const bool there = std::all_of(needed.begin(), needed.end(), [&](const auto& n) {
+      return wires[{n.first, static_cast<int>(me)}].size() >= n.second;
+    });
+    if (!there) {
+      ++stuck;
+      continue;
+    }
+    stuck = 0;
+    for (const Transfer& t : round.receives) {
+      auto& wire = wires[{t.peer, static_cast<int>(me)}];
+      ASSERT_EQ(static_cast<int64_t>(wire.front().size()), t.bytes);
+      if (t.bytes) std::memcpy(t.data, wire.front().data(), wire.front().size());
+      wire.pop_front();
+    }
+    if (round.finish) round.finish();
+    ++next[me];
+  }
+  for (size_t r = 0; r < plans.size(); ++r) ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " is stuck";
+  for (const auto& [pair, wire] : wires) ASSERT_TRUE(wire.empty()) << pair.first << " sent too much to " << pair.second;
+}
+
+int64_t sent_bytes(const Plan& plan) {
+  int64_t total = 0;
+  for (const Round& r : plan.rounds)
+    for (const Transfer& t : r.sends) total += t.bytes;
+  return total;
+}
+
+class AllReducePlan : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, AllReducePlan, testing::Values(2, 3, 4, 7));
+
+TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
+  const int ranks = GetParam();
+  DeviceContext context;
+  for (int64_t n : {0, 1, 2048, 2049, 50000, 100003}) {
+    std::vector<Tensor> x;
+    std::vector<Plan> plans;
+    for (int r = 0; r < ranks; ++r) {
+      x.push_back(Tensor::empty({n}, Dtype::f32, context));
+      for (int64_t i = 0; i < n; ++i) x.back().data<float>()[i] = static_cast<float>((i * 3 + r) % 17);
+    }
+    for (int r = 0; r < ranks; ++r)
+      plans.push_back(make_plan({.kind = Kind::all_reduce, .out = x[static_cast<size_t>(r)]}, r, ranks, 65536));
+    play(plans, static_cast<uint64_t>(n));
+    for (const Tensor& t : x)
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t sum = 0;
+        for (int r = 0; r < ranks; ++r) sum += (i * 3 + r) % 17;
+        ASSERT_EQ(t.data<float>()[i], static_cast<float>(sum)) << i << " of " << n;
+      }
+    if (n <= 50000) continue;
+    for (const Plan& p : plans)
+      EXPECT_NEAR(static_cast<double>(sent_bytes(p)), 2.0 * (ranks - 1) / ranks * static_cast<double>(n) * 4, 4096);
+  }
+}
+
+TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
+  DeviceContext context;
+  const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);
+  const Plan plan = make_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);
+  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes in pieces of 199,936: half of it, a multiple of 64
+  for (const Round& r : plan.rounds) {
+    EXPECT_EQ(r.sends.size(), 2u);
+    EXPECT_EQ(r.receives.size(), 2u);
+    for (const Transfer& t : r.sends) EXPECT_LE(t.bytes, 199936);
+  }
+}
+
+TEST(Plan, ScratchIsBoundedByRoundsNotByTheTensor) {
+  DeviceContext context;
+  const Tensor x = Tensor::zeros({4 << 20}, Dtype::f32, context);
+  const Plan plan = make_plan({.kind = Kind::all_reduce, .out = x}, 0, 2, 1 << 19);
+  EXPECT_EQ(context.allocator()->stats().used_in(Category::communication), 2 << 19);
+}
+
+TEST(Plan, AnExchangeOfNothingHasOneEmptyRound) {
+  DeviceContext context;
+  const Tensor t = Tensor::zeros({0, 4}, Dtype::f32, context);
+  const Plan plan = make_plan({.kind = Kind::all_to_all, .out = t, .in = t, .splits = {{0, 0}, {0, 0}}}, 0, 2, 1 << 20);
+  ASSERT_EQ(plan.rounds.size(), 1u);
+  EXPECT_EQ(plan.rounds[0].bytes(), 0);
+}
+
+}  // namespace
+}  // namespace hexad::comm
