@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Training speed on the CPU: recipes/bench-cpu.yaml in Hexad beside tools/bench/torch_peer.py, alternating, and the rate
+# of plain matrix products (hexad bench gemm) in the same rounds. Prints a table of medians; ratios are medians of the
+# rounds' own ratios, so that a slow minute of the machine hits both sides of a ratio.
+#
+#   tools/bench/cpu_train.sh [--rounds 5] [--steps 5] [--dtypes 'f32 bf16'] [--threads '1 2'] [--output FOLDER]
+#
+# Environment: HEXAD (program; build/release/bin/hexad), PEER_PYTHON (Python with PyTorch; /usr/bin/python3).
+# Without PyTorch, Hexad alone is measured. Raw output stays in FOLDER.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+rounds=5 steps=5 dtypes='f32 bf16' threads='1 2' output=
+warmup=2  # steps of a run that are not counted
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rounds) rounds=${2:?} ;;
+  --steps) steps=${2:?} ;;
+  --dtypes) dtypes=${2:?} ;;
+  --threads) threads=${2:?} ;;
+  --output) output=${2:?} ;;
+  *)
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+  esac
+  shift 2
+done
+if [ "$steps" -le $warmup ]; then
+  echo "cpu_train: --steps ($steps) must be greater than $warmup, the steps that are not counted" >&2
+  exit 2
+fi
+hexad=${HEXAD:-build/release/bin/hexad}
+python=${PEER_PYTHON:-/usr/bin/python3}
+need() {  # need PROGRAM HOW_TO_GET_IT
+  [ -x "$1" ] || {
+    echo "cpu_train: $1 is missing: $2" >&2
+    exit 1
+  }
+}
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+need /usr/bin/time 'tools/install-dependencies.sh --bench'
+
+output=${output:-runs/bench-cpu/$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$output"
+results=$output/results.tsv  # round, dtype, threads, who, tokens/s, GFLOP/s, peak resident bytes
+: >"$results"
+
+if torch=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null); then
+  peer=true
+else
+  peer=false
+  echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): Hexad alone is measured"
+fi
+
+pinned() {  # pinned THREADS COMMAND...: on cores 0 .. THREADS - 1
+  taskset -c "0-$(($1 - 1))" "${@:2}"
+}
+
+number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: one value a line
+median() { sort -g | awk '{v[NR] = $1} END {if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
+peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # of GNU time's output, which is in KiB
+
+measure_gemm() {  # ROUND DTYPE THREADS
+  local raw=$output/gemm-$2-$3-$1
+  pinned "$3" "$hexad" bench gemm --dtype "$2" --threads "$3" --json >"$raw.json"
+  printf '%s\t%s\t%s\tgemm\t0\t%s\t0\n' "$1" "$2" "$3" \
+    "$(number flops_per_second "$raw.json" | awk '{print $1 / 1e9}')" >>"$results"
+}
+
+measure_hexad() {
+  local raw=$output/hexad-$2-$3-$1
+  pinned "$3" /usr/bin/time -f %M -o "$raw.rss" "$hexad" train recipes/bench-cpu.yaml train.precision="$2" \
+    train.threads="$3" train.steps="$steps" checkpoint.resume=none run.dir="$raw" >"$raw.log" 2>&1 || {
+    cat "$raw.log" >&2
+    exit 1
+  }
+  rm -rf "$raw/checkpoints"  # 743 MB each
+  printf '%s\t%s\t%s\thexad\t%s\t%s\t%s\n' "$1" "$2" "$3" \
+    "$(number tokens_per_second "$raw/metrics.jsonl" | tail -n +$((warmup + 1)) | median)" \
+    "$(number model_flops_per_second "$raw/metrics.jsonl" | tail -n +$((warmup + 1)) | median | awk '{print $1 / 1e9}')" \
+    "$(peak_bytes "$raw.rss")" >>"$results"
+}
+
+measure_torch() {
+  $peer || return 0
+  local raw=$output/torch-$2-$3-$1
+  pinned "$3" "$python" tools/bench/torch_peer.py --dtype "$2" --threads "$3" --steps "$steps" --warmup $warmup \
+    >"$raw.json" 2>"$raw.log" || {
+    cat "$raw.log" >&2
+    exit 1
+  }
+  printf '%s\t%s\t%s\ttorch\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(number tokens_per_second "$raw.json")" \
+    "$(number gflops "$raw.json")" "$(number peak_rss_bytes "$raw.json")" >>"$results"
+}
+
+{
+  echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  echo "commit:    $(git describe --always --dirty 2>/dev/null || echo unknown)"
+  echo "processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores," \
+    "$(grep -q amx_bf16 /proc/cpuinfo && echo 'with AMX' || echo 'without AMX')"
+  echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
+  $peer && echo "PyTorch:   $torch ($python)"
+  echo "rounds:    $rounds of $steps steps, the first $warmup not counted"
+} | tee "$output/machine.txt"
+
+for ((round = 1; round <= rounds; round++)); do
+  for dtype in $dtypes; do
+    for n in $threads; do
+      if [ "$n" -gt "$(nproc)" ]; then
+        [ $round -gt 1 ] || echo "$n threads are left out: there are $(nproc) cores"
+        continue
+      fi
+      measure_gemm $round "$dtype" "$n"
+      # Who goes first changes, so that neither always finds the warmer machine.
+      if ((round % 2)); then order='hexad torch'; else order='torch hexad'; fi
+      for who in $order; do
+        "measure_$who" $round "$dtype" "$n"
+      done
+    done
+  done
+done
+
+awk -F '\t' -v rounds="$rounds" -v dtypes="$dtypes" -v threads="$threads" -f tools/bench/cpu_train.awk "$results" |
+  tee "$output/table.txt"
+echo "raw output: $output"

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 machine to a trained model: installs what is missing, builds, prepares about ten megabytes of
+# English text, trains recipes/quickstart.yaml on two ranks, lets the model write, and says where the report lies. What
+# an earlier run has done is skipped; a training run that was interrupted goes on from its last checkpoint.
+#
+#   tools/quickstart.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ $# -gt 0 ]; then
+  sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+
+hexad=build/release/bin/hexad
+recipe=recipes/quickstart.yaml
+data=data/quickstart
+run=runs/quickstart
+done_stamp=$run/.quickstart  # digests of what the finished run was made from
+
+heading='starting'
+step() {
+  heading=$1
+  printf '\n[%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$heading"
+}
+on_exit() {
+  local status=$?
+  [ $status -eq 0 ] || printf '\nquickstart: failed while %s (exit code %d)\n' "$heading" $status >&2
+}
+trap on_exit EXIT
+
+step 'installing what is missing'
+tools/install-dependencies.sh
+
+step 'building'
+mkdir -p build
+cmake --preset release >build/configure.log 2>&1 || {
+  cat build/configure.log >&2
+  exit 1
+}
+cmake --build --preset release --parallel "$(nproc)" --target hexad
+
+step 'preparing the text'
+tools/corpus.sh data/corpus
+"$hexad" prepare --input data/corpus --output "$data" --tokenizer bpe --vocab 4096
+
+step 'training'
+if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --status "$done_stamp"; then
+  echo "$run is complete, nothing to do"
+else
+  mpi=(mpirun -np 2 --oversubscribe --bind-to none)
+  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid reading another process's memory
+  if [ "$(id -u)" -eq 0 ]; then
+    mpi+=(--allow-run-as-root)
+  fi
+  "${mpi[@]}" "$hexad" train "$recipe" parallel.ep=2 run.dir="$run"
+  sha256sum "$recipe" "$data/summary.json" >"$done_stamp"
+fi
+
+step 'letting the model write'
+"$hexad" generate "$run" --prompt 'It was a pleasant morning, and'
+
+step 'done'
+last_value() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$run/metrics.jsonl" | tail -n 1; }
+printf 'held-out loss: %.3f nats per token, %.3f bits per byte\n' "$(last_value eval_loss)" \
+  "$(last_value eval_bits_per_byte)"
+echo "report: $PWD/$run/report.html"
