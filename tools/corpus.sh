@@ -28,7 +28,7 @@ locate() {
   fi
   if [ ! -e "$work/root$file" ]; then
     echo "corpus: fetching $package" >&2
-    (cd "$work" && apt-get -qq download "$package" >&2 && dpkg-deb -x "$package"_*.deb root) || {
+    (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "$package" >&2 && dpkg-deb -x "$package"_*.deb root) || {
       echo "corpus: cannot fetch the Debian package $package; install it, or run 'apt-get update' as root first" >&2
       exit 4
     }

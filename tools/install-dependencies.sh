@@ -13,7 +13,7 @@ packages=(
   libeigen3-dev libdnnl-dev
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libpcre2-dev zlib1g-dev
   libjs-chart.js                # drawn into report.html
-  perl                          # tools/corpus.sh
+  perl libreadline8             # tools/corpus.sh: unpacks an R data base, runs bible(1)
   libgtest-dev libbenchmark-dev
 )
 for option in "$@"; do
