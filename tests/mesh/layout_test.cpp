@@ -1,0 +1,157 @@
+#include "parallel/mesh/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "framework/base/error.h"
+
+namespace hexad::mesh {
+namespace {
+
+constexpr Axis axes[] = {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp};
+
+// Every legal layout of `world` ranks.
+template <class F>
+void for_each_layout(int world, F f) {
+  for (int pp = 1; pp <= world; ++pp)
+    for (int cp = 1; cp <= world; ++cp)
+      for (int tp = 1; tp <= world; ++tp) {
+        if (world % (pp * cp * tp)) continue;
+        const int stage = world / pp;
+        for (int etp = 1; etp <= stage; ++etp)
+          for (int ep = 1; ep <= stage; ++ep)
+            if (stage % (etp * ep) == 0) f(Layout({.pp = pp, .cp = cp, .tp = tp, .ep = ep, .etp = etp}, world));
+      }
+}
+
+TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
+  for (int world : {1, 2, 4, 6, 8, 12})
+    for_each_layout(world, [&](const Layout& m) {
+      for (Axis axis : axes) {
+        std::set<std::vector<int>> groups;
+        for (int r = 0; r < world; ++r) {
+          const auto group = m.members(axis, r);
+          ASSERT_EQ(static_cast<int>(group.size()), m.size(axis)) << m.to_string();
+          ASSERT_EQ(group[static_cast<size_t>(m.coordinate(axis, r))], r) << m.to_string();
+          groups.insert(group);
+        }
+        // Each of its size, none shares a rank: together they are a partition.
+        ASSERT_EQ(static_cast<int>(groups.size()) * m.size(axis), world) << m.to_string() << ", " << name_of(axis);
+      }
+    });
+}
+
+TEST(Layout, EveryFactorisationOfBothViewsIsLegal) {
+  const auto count = [](int world) {
+    int layouts = 0;
+    for_each_layout(world, [&](const Layout&) { ++layouts; });
+    return layouts;
+  };
+  EXPECT_EQ(count(2), 10);
+  EXPECT_EQ(count(4), 46);
+  EXPECT_EQ(count(6), 100);
+  EXPECT_EQ(count(8), 146);
+  EXPECT_EQ(count(12), 460);
+}
+
+TEST(Layout, TheTwoViewsCoverTheSameStage) {
+  for (int world : {4, 6, 8, 12})
+    for_each_layout(world, [&](const Layout& m) {
+      EXPECT_EQ(m.size(Axis::dp) * m.size(Axis::cp) * m.size(Axis::tp),
+                m.size(Axis::edp) * m.size(Axis::ep) * m.size(Axis::etp));
+      std::set<std::array<int, 4>> dense, expert;
+      for (int r = 0; r < world; ++r) {
+        const auto at = [&](Axis a) { return m.coordinate(a, r); };
+        dense.insert({at(Axis::pp), at(Axis::dp), at(Axis::cp), at(Axis::tp)});
+        expert.insert({at(Axis::pp), at(Axis::edp), at(Axis::ep), at(Axis::etp)});
+      }
+      EXPECT_EQ(static_cast<int>(dense.size()), world);
+      EXPECT_EQ(static_cast<int>(expert.size()), world);
+    });
+}
+
+TEST(Layout, ReplicasOfAParameterDifferInDataOnly) {
+  const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1}, 16);
+  EXPECT_EQ(m.replicas(MeshView::dense, 0).size(), 4u);  // dp 2 x cp 2
+  EXPECT_EQ(m.replicas(MeshView::expert, 0).size(), 2u);
+  for (int r : m.replicas(MeshView::dense, 5)) {
+    EXPECT_EQ(m.coordinate(Axis::tp, r), m.coordinate(Axis::tp, 5));
+    EXPECT_EQ(m.coordinate(Axis::pp, r), m.coordinate(Axis::pp, 5));
+  }
+}
+
+TEST(Layout, TensorRanksAreNeighbours) {
+  const Layout m({.pp = 2, .dp = 2, .tp = 2}, 8);
+  for (int r = 0; r < 8; ++r) EXPECT_EQ(m.coordinate(Axis::tp, r), r % 2);
+}
+
+TEST(Layout, HorizontalExpansionPutsExpertsAlongDataAcrossContexts) {
+  const Layout m({.dp = 4, .cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 8);
+  for (int r = 0; r < 8; ++r)
+    for (int peer : m.members(Axis::ep, r)) EXPECT_EQ(m.coordinate(Axis::cp, peer), m.coordinate(Axis::cp, r));
+  EXPECT_EQ(m.members(Axis::ep, 0), (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(m.members(Axis::cp, 0), (std::vector{0, 4}));
+}
+
+TEST(Layout, VerticalExpansionPutsExpertsAlongContexts) {
+  const Layout m({.dp = 2, .cp = 4, .ep = 4, .expansion = Expansion::vertical}, 8);
+  for (int r = 0; r < 8; ++r) EXPECT_EQ(m.members(Axis::ep, r), m.members(Axis::cp, r));
+}
+
+TEST(Layout, AutomaticExpansionIsVerticalWhenContextsOutnumberExperts) {
+  const auto chosen = [](int dp, int cp, int ep) {
+    return Layout({.dp = dp, .cp = cp, .ep = ep}, dp * cp).expansion();
+  };
+  EXPECT_EQ(chosen(2, 4, 4), Expansion::vertical);
+  EXPECT_EQ(chosen(4, 2, 4), Expansion::horizontal);
+  EXPECT_EQ(chosen(2, 2, 4), Expansion::vertical);  // ep does not fit along dp
+}
+
+TEST(Layout, DataAndExpertParallelismOnly) {
+  const Layout m({.ep = 2}, 4);
+  EXPECT_EQ(m.to_string(), "pp 1 x dp 4 x cp 1 x tp 1 | pp 1 x edp 2 x ep 2 x etp 1 (horizontal)");
+  EXPECT_EQ(m.members(Axis::ep, 3), (std::vector{2, 3}));
+  EXPECT_EQ(m.members(Axis::edp, 3), (std::vector{1, 3}));
+  EXPECT_EQ(m.members(Axis::dp, 3), (std::vector{0, 1, 2, 3}));
+}
+
+std::string refusal(const Sizes& sizes, int world) {
+  try {
+    return Layout(sizes, world).to_string();
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    return e.what();
+  }
+}
+
+TEST(Layout, RefusalsShowTheArithmeticAndTheNearestLegalValues) {
+  EXPECT_EQ(refusal({.ep = 3}, 4),
+            "parallel.ep (3) x etp (1) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest ep: 2, 4");
+  EXPECT_EQ(refusal({.ep = 8}, 4),
+            "parallel.ep (8) x etp (1) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest ep: 4");
+  EXPECT_EQ(
+      refusal({.cp = 3}, 4),
+      "parallel: pp 1 x cp 3 x tp 1 = 3 must divide the number of ranks (4); nearest: 3, 6 ranks, or 2, 4 for the "
+      "product");
+  EXPECT_EQ(
+      refusal({.pp = 2, .tp = 4}, 4),
+      "parallel: pp 2 x cp 1 x tp 4 = 8 must divide the number of ranks (4); nearest: 8 ranks, or 4 for the product");
+  EXPECT_EQ(refusal({.dp = 3, .tp = 2}, 4),
+            "parallel.dp (3) x pp 1 x cp 1 x tp 2 = 2 is 6, but there are 4 ranks; legal dp: 2");
+  EXPECT_EQ(refusal({.etp = 3}, 4),
+            "parallel.etp (3) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest: 2, 4");
+  EXPECT_EQ(
+      refusal({.cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 4),
+      "parallel.cp_expansion: horizontal needs ep x etp = inner x tp with inner a divisor of dp: 4 x 1 = inner x 1 "
+      "with dp 2; use vertical or automatic");
+  EXPECT_EQ(refusal({.tp = 0}, 4), "parallel.tp (0) must be at least 1");
+  EXPECT_EQ(
+      refusal({.pp = 65536, .cp = 65536}, 4),
+      "parallel: pp 65536 x cp 65536 x tp 1 = 4294967296 must divide the number of ranks (4); nearest: 4294967296 "
+      "ranks, or 4 for the product");
+}
+
+}  // namespace
+}  // namespace hexad::mesh

@@ -1,0 +1,58 @@
+#include "parallel/mesh/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
+
+namespace hexad::mesh {
+namespace {
+
+std::vector<int> members_of(const ProcessGroup& group, int rank) {
+  device::DeviceContext context;
+  const int64_t mine[] = {rank};
+  const auto ranks = group.all_gather_values(mine, context);
+  return {ranks.begin(), ranks.end()};
+}
+
+TEST(Mesh, GroupsAreThoseOfTheLayout) {
+  for (const Sizes& sizes : {Sizes{.ep = 2}, Sizes{.ep = 4}, Sizes{.pp = 2, .ep = 2}, Sizes{.cp = 2, .ep = 4},
+                             Sizes{.tp = 2, .ep = 2, .etp = 1}, Sizes{.cp = 2, .tp = 2, .ep = 4, .etp = 1}})
+    comm::with_ranks(4, [&](const ProcessGroup& world) {
+      const Mesh mesh(world, sizes);
+      for (int a = 0; a < axis_count; ++a) {
+        const Axis axis = static_cast<Axis>(a);
+        EXPECT_EQ(members_of(mesh[axis], world.rank()), mesh.layout().members(axis, world.rank()));
+        EXPECT_EQ(mesh[axis].rank(), mesh.coordinate(axis));
+        EXPECT_EQ(mesh[axis].size(), mesh.size(axis));
+        EXPECT_EQ(mesh[axis].name(), name_of(axis));
+      }
+      for (MeshView view : {MeshView::dense, MeshView::expert})
+        EXPECT_EQ(members_of(mesh.replicas(view), world.rank()), mesh.layout().replicas(view, world.rank()));
+    });
+}
+
+TEST(Mesh, TrafficClassesFollowTheAxes) {
+  const comm::SelfGroup self;
+  const Mesh mesh(self, {});
+  EXPECT_EQ(mesh[Axis::ep].traffic(), comm::TrafficClass::ep);
+  EXPECT_EQ(mesh[Axis::edp].traffic(), comm::TrafficClass::dp);
+  EXPECT_EQ(mesh[Axis::etp].traffic(), comm::TrafficClass::tp);
+  EXPECT_EQ(mesh.replicas(MeshView::dense).traffic(), comm::TrafficClass::dp);
+}
+
+TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
+  const comm::SelfGroup self;
+  const Mesh mesh(self, {});
+  for (int a = 0; a < axis_count; ++a) {
+    EXPECT_EQ(mesh[static_cast<Axis>(a)].size(), 1);
+    EXPECT_EQ(mesh.coordinate(static_cast<Axis>(a)), 0);
+  }
+}
+
+TEST(Mesh, AnIllegalLayoutIsRefusedOnAllRanks) {
+  EXPECT_THROW(comm::with_ranks(2, [](const ProcessGroup& world) { Mesh(world, {.ep = 3}); }), base::Error);
+}
+
+}  // namespace
+}  // namespace hexad::mesh
