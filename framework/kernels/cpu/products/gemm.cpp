@@ -1,0 +1,82 @@
+#include "framework/kernels/cpu/products/gemm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/cpu/products/scratch.h"
+#include "framework/kernels/cpu/simd/isa.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+// Cuts are multiples of these, which the register blocks of both instruction sets divide.
+constexpr int64_t row_step = 42, column_step = 64;
+// Four tiles a thread: an idle thread then waits for at most an eighth of the work.
+constexpr int64_t tiles_per_thread = 4;
+
+const std::byte* at(const Operand& o, int64_t i, int64_t j) {
+  return static_cast<const std::byte*>(o.data) + (i * o.row + j * o.column) * base::size_of(o.dtype);
+}
+
+GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  GemmTile p = t;
+  p.m = rows, p.n = columns;
+  p.a.data = at(t.a, row, 0);
+  p.b.data = at(t.b, 0, column);
+  p.c.data = static_cast<std::byte*>(t.c.data) + (row * t.c.stride + column) * base::size_of(t.c.dtype);
+  return p;
+}
+
+/// Halves the longer side until each tile's share of the multiplications and its sums in scratch memory are small
+/// enough.
+void cut(const GemmTile& t, double limit, std::vector<GemmTile>& tiles) {
+  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > gemm_depth && t.m * t.n > gemm_sums;
+  const bool by_columns = t.n >= t.m;
+  const int64_t size = by_columns ? t.n : t.m, step = by_columns ? column_step : row_step;
+  const bool divisible = size >= 2 * step;
+  if (!divisible || (static_cast<double>(t.m) * static_cast<double>(t.n * t.k) <= limit && !too_many_sums)) {
+    tiles.push_back(t);
+    return;
+  }
+  const int64_t half = size / 2 / step * step;
+  if (by_columns) {
+    cut(part_of(t, 0, t.m, 0, half), limit, tiles);
+    cut(part_of(t, 0, t.m, half, size - half), limit, tiles);
+  } else {
+    cut(part_of(t, 0, half, 0, t.n), limit, tiles);
+    cut(part_of(t, half, size - half, 0, t.n), limit, tiles);
+  }
+}
+
+void fill_zero(const GemmTile& t) {
+  const int64_t size = base::size_of(t.c.dtype);
+  for (int64_t i = 0; i < t.m; ++i)
+    std::memset(static_cast<std::byte*>(t.c.data) + i * t.c.stride * size, 0, static_cast<size_t>(t.n * size));
+}
+
+}  // namespace
+
+void gemm(std::span<const GemmTile> products) {
+  double work = 0;
+  for (const GemmTile& t : products) work += static_cast<double>(t.m) * static_cast<double>(t.n * t.k);
+  const int64_t threads = work < 1e6 ? 1 : thread_count();  // below, starting threads takes longer
+  const double limit = threads == 1 ? work : work / static_cast<double>(threads * tiles_per_thread);
+  std::vector<GemmTile> tiles;
+  for (const GemmTile& t : products) {
+    if (t.m == 0 || t.n == 0) continue;
+    if (t.k > 0)
+      cut(t, limit, tiles);
+    else if (!t.add)
+      fill_zero(t);
+  }
+  const auto tile = machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile;
+  std::atomic<size_t> next = 0;
+  parallel_for(threads, 1, [&](int64_t, int64_t) {
+    for (size_t i = next++; i < tiles.size(); i = next++) tile(tiles[i], scratch(gemm_scratch));
+  });
+}
+
+}  // namespace hexad::kernels::cpu
