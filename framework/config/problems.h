@@ -16,10 +16,12 @@ class Problems {
  public:
   /// A rule between keys is broken. `path` is a key that was read, such as "model.moe.experts"; its position and value
   /// are added: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`.
-  /// Ignored when the key could not be read: its value would not be the user's, and its own problem is listed already.
+  /// Ignored when the key itself is bad (unreadable or outside its limits): that problem is listed already.
+  /// Throws std::logic_error when no such key was read.
   void add(std::string_view path, std::string_view what);
 
-  /// Whether all these keys or sections could be read; a check between keys is pointless otherwise.
+  /// Whether all these keys or sections were read and within their own limits; a check between keys is pointless
+  /// otherwise.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }

@@ -127,14 +127,18 @@ void read_optional(Context& context, const Place& place, const Field& field, voi
                 ": an enum's own name hides the word ", field.unset_word, " for an unset optional");
   const Node* node = place.node;
   const bool bare = node && node->kind == Node::Kind::scalar && !node->quoted;
-  if (node && (node->kind == Node::Kind::null || (bare && node->text == field.unset_word)))
-    type.resize(value, 0);
-  else if (bare && (node->text == "none" || node->text == "auto") && !names(*type.element, node->text)) {
-    report(context, place, fmt::format("has no meaning for this key; write a value or {}", field.unset_word));
-  } else if (node || type.size(value) == 1) {
+  const bool unset =
+      node ? node->kind == Node::Kind::null || (bare && node->text == field.unset_word) : type.size(value) == 0;
+  const bool wrong_word =
+      !unset && bare && (node->text == "none" || node->text == "auto") && !names(*type.element, node->text);
+  if (!unset && !wrong_word) {
     type.resize(value, 1);
     return read_value(context, place, field, type.at(value, 0), *type.element);
   }
+  if (wrong_word)
+    report(context, place, fmt::format("has no meaning for this key; write a value or {}", field.unset_word));
+  else
+    type.resize(value, 0);
   context.problems.know(place.path, {place.at(), std::string(field.unset_word), node != nullptr});
 }
 

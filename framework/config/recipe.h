@@ -32,9 +32,11 @@
 // initial value breaks them is a key that every recipe must write.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "framework/base/philox.h"
 #include "framework/config/document.h"
 #include "framework/config/problems.h"
 #include "framework/config/type.h"
@@ -58,6 +60,13 @@ T read(const Document& document, Problems& problems) {
 template <class T>
 std::string write(T value) {
   return write(&value, type_of<T>);
+}
+
+/// One number for the whole struct, the same in every process: ranks compare it at the start, and on a mismatch
+/// exchange write()'s text to show differences().
+template <class T>
+uint64_t fingerprint(T value) {
+  return base::stable_hash(write(&value, type_of<T>));
 }
 
 /// Markdown: one table a section with key, type, default, legal values and meaning.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -154,6 +155,13 @@ TEST(Differences, ListChangedKeysInOrder) {
   after.resume = Resume{5};
   EXPECT_EQ(differences(before, after),
             (std::vector<std::string>{"resume: none -> absent", "resume.seed: absent -> 5"}));
+}
+
+TEST(Fingerprint, ChangesWithAnyKey) {
+  Recipe changed = full();
+  EXPECT_EQ(fingerprint(full()), fingerprint(read_text(write(full()))));
+  changed.sources[1].weight = std::nextafter(3.0, 4.0);
+  EXPECT_NE(fingerprint(full()), fingerprint(changed));
 }
 
 TEST(Reference, ListsKeyTypeDefaultLegalValuesAndMeaning) {
