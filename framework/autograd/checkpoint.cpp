@@ -31,13 +31,14 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     const std::vector<Value> results = segment(*second, leaves);
     std::vector<Replay::Root> roots;
     for (size_t o = 0; o < count; ++o)
-      if (b.output_gradient(o).defined()) roots.push_back({results[o], b.output_gradient(o)});
+      if (b.output_gradient(o).defined() && results[o].wants_gradient())
+        roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
     while (replay->step()) {
     }
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i])
-        if (Tensor g = replay->gradient(leaves[i]); g.defined()) b.accumulate(i, g);
+        if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);
     const size_t pending = replay->pending_weights();
     for (size_t i = 0; i < pending; ++i) b.defer("recomputed", [second, replay] { replay->step_weights(); });
   };

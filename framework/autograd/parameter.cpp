@@ -21,10 +21,21 @@ void for_each_element(const Shape& global, const Placement::Region& region, F&& 
   }
 }
 
+// A placement cuts into equal pieces only.
+Parameter::Spec checked(Parameter::Spec spec) {
+  Shape left = spec.global_shape;
+  for (const Shard& s : spec.placement.shards) {
+    require(s.parts > 0 && left[s.dim] % s.parts == 0 && 0 <= s.index && s.index < s.parts, "[parameter] ", spec.name,
+            " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim);
+    left[s.dim] /= s.parts;
+  }
+  return spec;
+}
+
 }  // namespace
 
 Parameter::Parameter(Spec spec, Device device)
-    : spec_(std::move(spec)), local_(Tensor::empty(region().size, spec_.dtype, device, Category::parameter)) {}
+    : spec_(checked(std::move(spec))), local_(Tensor::empty(region().size, spec_.dtype, device, Category::parameter)) {}
 
 void Parameter::initialize(uint64_t seed) {
   const Philox random(seed, Purpose::init, spec_.name);

@@ -32,8 +32,8 @@ std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Te
       continue;
     }
     const auto it = recomputable_.find(t.raw());
-    if (it != recomputable_.end() && it->second.storage.lock() == t.storage())
-      node.saved.push_back(it->second.tensor);
+    if (it != recomputable_.end() && it->second.storage.lock() == t.storage() && it->second.shape == t.shape())
+      node.saved.push_back(it->second.tensor.lock());
     else
       node.saved.push_back(policy_.save(t, stream));
   }
@@ -51,7 +51,7 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
           node.name);
   node.recomputed = std::make_shared<RecomputedTensor>(
       [again = std::move(again), slots = node.saved](Stream& s) { return again(s, Saved(slots, s)); });
-  recomputable_[out.data.raw()] = {out.data.storage(), node.recomputed};
+  recomputable_[out.data.raw()] = {out.data.storage(), node.recomputed, out.shape()};
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "framework/autograd/parameter.h"
@@ -113,8 +114,9 @@ class Tape {
     std::shared_ptr<RecomputedTensor> recomputed;  // of this node's output
   };
   struct Recomputable {
-    std::weak_ptr<Storage> storage;
-    std::shared_ptr<RecomputedTensor> tensor;
+    std::weak_ptr<Storage> storage;          // the address may be reused after the tensor is gone
+    std::weak_ptr<RecomputedTensor> tensor;  // lives as long as an op that saved it: replay frees as it goes
+    Shape shape;                             // a reshaped look at the same storage is another tensor
   };
 
   SavePolicy& policy_;
@@ -147,8 +149,11 @@ class Replay {
   size_t pending_weights() const { return weight_tasks_.size(); }
   /// Everything that is left.
   void run();
-  /// Gradient of a leaf; undefined when nothing depended on it.
-  Tensor gradient(const Value& leaf) const { return gradients_[static_cast<size_t>(leaf.id)]; }
+  /// Gradient of a leaf; undefined when nothing depended on it. Taken out, so that the caller may own it alone.
+  Tensor take_gradient(const Value& leaf) {
+    require(leaf.wants_gradient(), "[tape] the gradient of a value that wants none");
+    return std::exchange(gradients_[static_cast<size_t>(leaf.id)], {});
+  }
 
  private:
   friend class Backward;

@@ -6,9 +6,11 @@
 // unless "strided rows" is said: then only the last dimension is. Every kernel is ordered on `stream`.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "framework/device/stream.h"
 #include "framework/tensor/tensor.h"
@@ -123,12 +125,19 @@ struct SwigluKernels {
 
 /// out = x/2 (1 + erf(x / sqrt 2)) or its tanh approximation (Hendrycks & Gimpel 2016).
 enum class GeluKind : uint8_t { exact, tanh };
+constexpr auto enum_names(GeluKind) {
+  return std::to_array<std::pair<GeluKind, std::string_view>>({{GeluKind::exact, "exact"}, {GeluKind::tanh, "tanh"}});
+}
 struct GeluKernels {
   void (*forward)(Stream&, const Tensor& out, const Tensor& x, GeluKind kind);
   void (*backward)(Stream&, const Tensor& dx, const Tensor& dout, const Tensor& x, GeluKind kind);
 };
 
 enum class RouterScore : uint8_t { softmax, sigmoid };
+constexpr auto enum_names(RouterScore) {
+  return std::to_array<std::pair<RouterScore, std::string_view>>(
+      {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
+}
 
 /// How experts are chosen from scores.
 struct RouterRule {

@@ -9,6 +9,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const int64_t rows = x.data.dim(0), vocab = w.local().dim(0);
   require(x.data.dim(1) == w.local().dim(1) && targets.dim(0) == rows, "[cross_entropy] x is ", x.shape(), ", ",
           w.name(), " ", w.local().shape(), ", targets ", targets.shape());
+  require(options.chunk_rows > 0, "[cross_entropy] chunk_rows is ", options.chunk_rows);
   const KernelTable& k = kernels::kernels(x.device());
   const Dtype acc = accumulator_dtype(x.data.dtype());
   const bool train = tape.recording();
@@ -25,6 +26,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), logits, targets.slice(0, begin, end),
                             train ? options.gradient_scale : 0.0);
     if (!train) continue;
+    if (options.gradient_scale == 0) k.pointwise.fill(tape.stream, logits, 0.0);  // the kernel left the logits there
     // Products want both operands in the model's dtype.
     Tensor dlogits = logits;
     if (acc != x.data.dtype()) {

@@ -27,8 +27,11 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
   // coefficient[s] = E / (scopes tokens_in_scope): turns sums over tokens into means over tokens and scopes.
   std::vector<double> coefficient(static_cast<size_t>(scopes), 0.0);
   const int32_t* seg = segment.data<int32_t>();
-  for (int64_t t = 0; t < tokens; ++t)
-    if (seg[t] >= 0) coefficient[static_cast<size_t>(seg[t])] += 1;
+  for (int64_t t = 0; t < tokens; ++t) {
+    if (seg[t] < 0) continue;
+    require(seg[t] < scopes, "[load_balancing_loss] token ", t, " is of scope ", seg[t], " of ", scopes);
+    coefficient[static_cast<size_t>(seg[t])] += 1;
+  }
   for (double& c : coefficient) c = c > 0 ? static_cast<double>(experts) / (static_cast<double>(scopes) * c) : 0;
 
   with_dtype<float, double>("load_balancing_loss", scores.data.dtype(), [&]<class T>() {
@@ -41,7 +44,7 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
         total += static_cast<double>(p[t * experts + e]);
         weighted += static_cast<double>(p[t * experts + e]) * static_cast<double>(f[seg[t] * experts + e]);
       }
-      if (total > 0) sum += coefficient[static_cast<size_t>(seg[t])] * weighted / total;
+      if (total != 0) sum += coefficient[static_cast<size_t>(seg[t])] * weighted / total;
     }
     *out.data<T>() = static_cast<T>(sum);
   });
@@ -62,7 +65,7 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
               total += static_cast<double>(row[e]);
               weighted += static_cast<double>(row[e]) * static_cast<double>(fraction[e]);
             }
-            if (total <= 0) continue;
+            if (total == 0) continue;
             const double c = coefficient[static_cast<size_t>(ids[t])] * scalar<T>(dout) / total;
             for (int64_t e = 0; e < experts; ++e)
               d[t * experts + e] = static_cast<T>(c * (static_cast<double>(fraction[e]) - weighted / total));

@@ -7,6 +7,8 @@ namespace hexad::kernels::cpu {
 
 /// How many threads a kernel called from this thread may use (OMP_NUM_THREADS); 1 when built without OpenMP.
 int thread_count();
+/// Changes that for kernels called from this thread; nothing when built without OpenMP.
+void set_thread_count(int threads);
 
 namespace detail {
 void parallel_for(int64_t count, int64_t grain, void (*call)(const void* body, int64_t begin, int64_t end),

@@ -7,6 +7,7 @@
 namespace hexad::kernels::cpu {
 
 int thread_count() { return omp_get_max_threads(); }
+void set_thread_count(int threads) { omp_set_num_threads(threads); }
 
 void detail::parallel_for(int64_t count, int64_t grain, void (*call)(const void*, int64_t, int64_t), const void* body) {
   if (count <= 0) return;

@@ -1,0 +1,35 @@
+// Self-attention with grouped queries.
+#pragma once
+
+#include <optional>
+
+#include "layers/linear.h"
+#include "layers/norm.h"
+#include "layers/rotary_table.h"
+
+namespace hexad::layers {
+
+/// softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Parameters "q", "k", "v", "output" and, with
+/// qk_norm, "q_norm", "k_norm".
+class Attention {
+ public:
+  /// `rotary` (may be null) is shared by all layers and outlives them.
+  Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
+
+  Value operator()(Tape& t, const Value& x, const Pass& pass) const;
+
+ private:
+  struct Heads {
+    Value q, k, v;
+  };
+  Heads project(Tape& t, const Value& x, const Pass& pass) const;
+
+  int64_t layer_, heads_, kv_heads_, head_size_;
+  bool causal_;
+  std::optional<double> clip_;
+  const RotaryTable* rotary_;
+  Linear q_, k_, v_, output_;
+  std::optional<Norm> q_norm_, k_norm_;
+};
+
+}  // namespace hexad::layers

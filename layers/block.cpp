@@ -1,0 +1,53 @@
+#include "layers/block.h"
+
+#include "framework/autograd/checkpoint.h"
+
+namespace hexad::layers {
+namespace {
+
+Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps}; }
+
+std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
+  const FeedForwardFactory* factory = registry.feed_forward(c.mlp);
+  require(factory, "[block] no feed-forward layer is named '", c.mlp, "'");
+  return (*factory)({c, layer, c.dense_hidden()}, b);
+}
+
+}  // namespace
+
+Block::Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int64_t moe_index,
+             const Registry& registry, const Builder& b)
+    : attention_norm_(norm_config(c), b / "attention_norm"),
+      mlp_norm_(norm_config(c), b / "mlp_norm"),
+      attention_(c, rotary, layer, b / "attention") {
+  if (c.is_moe(layer)) moe_ = std::make_unique<moe::MoeLayer>(c, layer, moe_index, b / "moe");
+  if (!moe_ || c.moe.dense_residual) mlp_ = make_mlp(c, layer, registry, b / "mlp");
+}
+
+Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const {
+  // The pass is copied: it must live until backward. The batch it refers to does.
+  const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
+    return std::vector{attention_(tape, attention_norm_(tape, in[0]), pass)};
+  };
+  const Value inputs[] = {x};
+  const Value attended = (recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs))[0];
+  const Value middle = add(t, x, attended);
+  const Value normed = mlp_norm_(t, middle);
+  if (!moe_) return {add(t, middle, (*mlp_)(t, normed, pass)), {}};
+  const auto [y, penalty] = (*moe_)(t, normed, pass);
+  Value out = add(t, middle, y);
+  if (mlp_) out = add(t, out, (*mlp_)(t, normed, pass));
+  return {out, penalty};
+}
+
+Block::Output Block::operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const {
+  if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
+  const Value inputs[] = {x};
+  const auto out = checkpoint(t, "block", inputs, [this, pass](Tape& tape, std::span<const Value> in) {
+    const auto [y, penalty] = run(tape, in[0], pass, false);
+    return penalty.data.defined() ? std::vector{y, penalty} : std::vector{y};
+  });
+  return {out[0], out.size() > 1 ? out[1] : Value{}};
+}
+
+}  // namespace hexad::layers

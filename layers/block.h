@@ -1,0 +1,38 @@
+// One pre-norm transformer block.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "layers/attention.h"
+#include "layers/feed_forward.h"
+#include "layers/moe/moe_layer.h"
+#include "layers/recompute_config.h"
+
+namespace hexad::layers {
+
+/// x + attention(norm(x)), then x + mlp(norm(x)), where mlp is dense, or experts, or both (dense_residual).
+class Block {
+ public:
+  /// `moe_index`: how many MoE layers come before this one.
+  Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int64_t moe_index, const Registry& registry,
+        const Builder& b);
+
+  struct Output {
+    Value x;
+    Value penalty;  // see MoeLayer
+  };
+  Output operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const;
+  /// nullptr for a dense block.
+  moe::MoeLayer* experts() const { return moe_.get(); }
+
+ private:
+  Output run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const;
+
+  Norm attention_norm_, mlp_norm_;
+  Attention attention_;
+  std::unique_ptr<FeedForward> mlp_;
+  std::unique_ptr<moe::MoeLayer> moe_;
+};
+
+}  // namespace hexad::layers

@@ -1,0 +1,159 @@
+#include "layers/moe/moe_layer.h"
+
+#include <numeric>
+
+#include "layers/moe/capacity.h"
+#include "layers/moe/expert_exchange.h"
+
+namespace hexad::moe {
+namespace {
+
+Experts::Config experts_config(const ModelConfig& c) {
+  return {.kind = c.moe.expert,
+          .experts = c.moe.experts,
+          .hidden = c.hidden,
+          .expert_hidden = c.moe.expert_hidden,
+          .init_std = c.init_std,
+          .output_init_std = c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
+          .bias = c.bias,
+          .gelu = c.gelu};
+}
+
+// i32 [T]: the scope of each token, -1 for padding.
+Tensor segments(const Pass& pass, int64_t scope_tokens, Device device) {
+  const int64_t tokens = pass.batch.tokens();
+  Tensor out = Tensor::empty({tokens}, Dtype::i32, device);
+  int32_t* s = out.data<int32_t>();
+  const uint8_t* valid = pass.batch.valid.defined() ? pass.batch.valid.data<uint8_t>() : nullptr;
+  for (int64_t t = 0; t < tokens; ++t) s[t] = valid && !valid[t] ? -1 : static_cast<int32_t>(t / scope_tokens);
+  return out;
+}
+
+double value_of(const Tensor& scalar) {
+  return scalar.dtype() == Dtype::f64 ? *scalar.data<double>() : static_cast<double>(*scalar.data<float>());
+}
+
+}  // namespace
+
+MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Builder& b)
+    : config_(c.moe),
+      index_(index),
+      moe_layers_(c.moe_layers()),
+      ep_(&b.mesh()[Axis::ep]),
+      router_(&b.parameter("router.weight", {c.moe.experts, c.hidden},
+                           {.init = {Init::Kind::normal, c.init_std}, .accumulator = true})),
+      experts_(experts_config(c), b / "experts"),
+      override_(make_routing_override(c.moe, layer)) {
+  if (c.moe.shared_experts > 0) {
+    const int64_t width = c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden);
+    if (c.moe.expert == ExpertKind::swiglu)
+      shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{c, width}, b / "shared");
+    else
+      shared_ = std::make_unique<GeluMlp>(GeluMlp::Config{c, width}, b / "shared");
+  }
+  if (c.moe.bias_rate > 0) bias_ = b.state("router.bias", {c.moe.experts});
+  if (c.moe.aux_loss.coefficient > 0 && c.moe.aux_loss.scope == AuxScope::global_batch)
+    previous_counts_ = b.state("router.previous_counts", {c.moe.experts});
+}
+
+void MoeLayer::mask_padding(const Tensor& ids, const Pass& pass) const {
+  if (!pass.batch.valid.defined()) return;
+  const uint8_t* valid = pass.batch.valid.data<uint8_t>();
+  int32_t* id = ids.data<int32_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i)
+    if (!valid[i / config_.top_k]) id[i] = -1;
+}
+
+void MoeLayer::count(const Tensor& ids, const Pass& pass) const {
+  RouterStatistics& s = (*pass.statistics)[static_cast<size_t>(index_)];
+  const int32_t* id = ids.data<int32_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i)
+    if (id[i] >= 0) ++s.counts[static_cast<size_t>(id[i])], ++s.assignments;
+}
+
+// f_e: the share of a scope's assignments that expert e got, before drops.
+Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes) const {
+  const int64_t experts = config_.experts;
+  Tensor out = Tensor::zeros({scopes, experts}, router_->local().dtype(), ids.device());
+  with_dtype<float, double>("expert_fractions", out.dtype(), [&]<class T>() {
+    T* f = out.data<T>();
+    const auto normalize = [&](T* row) {
+      const double total = std::accumulate(row, row + experts, 0.0);
+      for (int64_t e = 0; e < experts; ++e)
+        row[e] = static_cast<T>(total > 0 ? static_cast<double>(row[e]) / total : 1.0 / static_cast<double>(experts));
+    };
+    if (config_.aux_loss.scope == AuxScope::global_batch) {
+      std::copy_n(previous_counts_.data<T>(), experts, f);
+      return normalize(f);
+    }
+    const int32_t *id = ids.data<int32_t>(), *s = segment.data<int32_t>();
+    for (int64_t i = 0; i < ids.numel(); ++i)
+      if (id[i] >= 0) f[s[i / config_.top_k] * experts + id[i]] += 1;
+    for (int64_t scope = 0; scope < scopes; ++scope) normalize(f + scope * experts);
+  });
+  return out;
+}
+
+Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Pass& pass) const {
+  RouterStatistics* statistics =
+      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[static_cast<size_t>(index_)] : nullptr;
+  // The recipe's coefficients weigh the mean over the model's MoE layers.
+  const double share = 1.0 / static_cast<double>(moe_layers_);
+  Value sum;
+  if (config_.aux_loss.coefficient > 0) {
+    const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
+    const Tensor segment = segments(pass, by_sequence ? pass.batch.length : pass.batch.tokens(), ids.device());
+    const Tensor fractions = expert_fractions(ids, segment, by_sequence ? pass.batch.sequences : 1);
+    const Value loss = load_balancing_loss(t, scores, segment, fractions);
+    if (statistics) statistics->aux_loss += value_of(loss.data);
+    sum = scale(t, loss, config_.aux_loss.coefficient * share);
+  }
+  if (config_.z_loss > 0) {
+    const Value loss = router_z_loss(t, logits, segments(pass, pass.batch.tokens(), ids.device()));
+    if (statistics) statistics->z_loss += value_of(loss.data);
+    const Value weighted = scale(t, loss, config_.z_loss * share);
+    sum = sum.data.defined() ? add(t, sum, weighted) : weighted;
+  }
+  return sum;
+}
+
+MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& x, const Pass& pass) const {
+  const Value logits = linear(t, cast(t, x, router_->local().dtype()), *router_);
+  const Tensor forced = override_ ? override_->choose(pass, x.device()) : Tensor{};
+  const RouterChoice choice = choose_experts(t, logits, bias_, config_.rule(), forced);
+
+  // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
+  Tensor ids = Tensor::like(choice.ids);
+  std::copy_n(choice.ids.data<int32_t>(), ids.numel(), ids.data<int32_t>());
+  mask_padding(ids, pass);
+  const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
+  if (counting) count(ids, pass);
+  // An evaluation has neither a gradient to take nor statistics to report.
+  const bool training = t.recording() || pass.statistics;
+  const Value losses = training ? penalty(t, logits, choice.scores, ids, pass) : Value{};
+  if (config_.capacity_factor) {
+    const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
+    const int64_t dropped = drop_over_capacity(ids, choice.scores.data, scope, *config_.capacity_factor, config_.drop);
+    if (counting) (*pass.statistics)[static_cast<size_t>(index_)].dropped += dropped;
+  }
+
+  auto plan = std::make_shared<const ep::RoutingPlan>(ep::make_routing_plan(ids, config_.experts, *ep_));
+  Value y = route_through_experts(t, x, choice.weights, std::move(plan), experts_, *ep_);
+  if (shared_) y = add(t, y, (*shared_)(t, x, pass));
+  return {y, losses};
+}
+
+void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
+  const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
+  const double mean = total / static_cast<double>(config_.experts);
+  for (int64_t e = 0; e < config_.experts; ++e) {
+    const auto n = static_cast<double>(global_counts[static_cast<size_t>(e)]);
+    with_dtype<float, double>("finish_batch", router_->local().dtype(), [&]<class T>() {
+      const double direction = n < mean ? 1 : n > mean ? -1 : 0;
+      if (bias_.defined()) bias_.data<T>()[e] += static_cast<T>(config_.bias_rate * direction);
+      if (previous_counts_.defined()) previous_counts_.data<T>()[e] = static_cast<T>(n);
+    });
+  }
+}
+
+}  // namespace hexad::moe

@@ -1,0 +1,47 @@
+// The mixture-of-experts layer: router, plan, experts, losses.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "layers/linear.h"
+#include "layers/mlp.h"
+#include "layers/moe/experts.h"
+#include "layers/moe/routing_override.h"
+
+namespace hexad::moe {
+
+class MoeLayer {
+ public:
+  /// `index` counts the MoE layers of the model, `layer` its blocks.
+  MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Builder& b);
+
+  struct Output {
+    Value y;        // [T, D]
+    Value penalty;  // [1] acc: weighted auxiliary losses of this micro-batch; no data when all are off
+  };
+  /// Collective over the ep group.
+  Output operator()(Tape& t, const Value& x, const Pass& pass) const;
+
+  /// Once a global batch, with the counts of all its tokens: moves the selection bias by bias_rate towards balance
+  /// (Wang et al. 2024, Algorithm 1) and remembers the counts for the scope global_batch.
+  void finish_batch(const std::vector<int64_t>& global_counts);
+
+ private:
+  Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Pass& pass) const;
+  Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes) const;
+  void mask_padding(const Tensor& ids, const Pass& pass) const;
+  void count(const Tensor& ids, const Pass& pass) const;
+
+  const MoeConfig config_;
+  int64_t index_, moe_layers_;
+  const comm::ProcessGroup* ep_;
+  Parameter* router_;
+  Experts experts_;
+  std::unique_ptr<FeedForward> shared_;
+  std::unique_ptr<RoutingOverride> override_;
+  Tensor bias_;             // [E]: added to scores in the selection; undefined when bias_rate is 0
+  Tensor previous_counts_;  // [E]: of the last global batch; undefined unless the scope is global_batch
+};
+
+}  // namespace hexad::moe

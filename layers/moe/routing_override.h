@@ -1,0 +1,35 @@
+// Choices of experts that do not come from the model: for experiments and benchmarks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "layers/micro_batch.h"
+#include "layers/moe/moe_config.h"
+
+namespace hexad::moe {
+
+using namespace layers;
+
+/// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
+class RoutingOverride {
+ public:
+  /// Throws Error(data) when the trace file cannot be read or names experts out of range or twice in a line.
+  RoutingOverride(const MoeConfig& c, int64_t layer);
+
+  /// ids [T, K] i32 for the micro-batch.
+  Tensor choose(const Pass& pass, Device device) const;
+
+ private:
+  void zipf(int32_t* ids, const Pass& pass, int64_t token) const;
+
+  MoeConfig config_;
+  int64_t layer_;
+  std::vector<int32_t> trace_;        // [lines, K]
+  std::vector<double> zipf_weights_;  // [E]
+};
+
+/// nullptr for `routing: model`.
+std::unique_ptr<RoutingOverride> make_routing_override(const MoeConfig& c, int64_t layer);
+
+}  // namespace hexad::moe

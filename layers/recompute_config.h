@@ -1,0 +1,21 @@
+// What is computed again in backward instead of kept.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace hexad::layers {
+
+/// none: everything the ops save is kept. norms: outputs of norms. attention: everything inside attention. block: all
+/// of a block but its input.
+enum class Recompute : uint8_t { none, norms, attention, block };
+constexpr auto enum_names(Recompute) {
+  return std::to_array<std::pair<Recompute, std::string_view>>({{Recompute::none, "none"},
+                                                                {Recompute::norms, "norms"},
+                                                                {Recompute::attention, "attention"},
+                                                                {Recompute::block, "block"}});
+}
+
+}  // namespace hexad::layers

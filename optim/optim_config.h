@@ -1,0 +1,53 @@
+// The recipe's section `optim`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "framework/config/constraints.h"
+
+namespace hexad::optim {
+
+enum class OptimizerKind : uint8_t { adamw, sgd };
+constexpr auto enum_names(OptimizerKind) {
+  return std::to_array<std::pair<OptimizerKind, std::string_view>>(
+      {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::sgd, "sgd"}});
+}
+
+enum class ScheduleKind : uint8_t { constant, cosine, linear, wsd };
+constexpr auto enum_names(ScheduleKind) {
+  return std::to_array<std::pair<ScheduleKind, std::string_view>>({{ScheduleKind::constant, "constant"},
+                                                                   {ScheduleKind::cosine, "cosine"},
+                                                                   {ScheduleKind::linear, "linear"},
+                                                                   {ScheduleKind::wsd, "wsd"}});
+}
+
+struct OptimConfig {
+  OptimizerKind kind = OptimizerKind::adamw;
+  double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double clip = 1.0;
+  ScheduleKind schedule = ScheduleKind::cosine;
+  int64_t warmup = 0;
+  double min_lr_ratio = 0.1;
+  double decay_fraction = 0.2;
+
+  template <class V>
+  void fields(V& v) {
+    using namespace config;
+    v("kind", kind, "adamw, or sgd (plain, for tests)");
+    v("lr", lr, "peak learning rate", at_least(0));
+    v("beta1", beta1, "AdamW: decay of the first moment", at_least(0), less_than(1));
+    v("beta2", beta2, "AdamW: decay of the second moment", at_least(0), less_than(1));
+    v("eps", eps, "AdamW: added to the root of the second moment", positive());
+    v("weight_decay", weight_decay, "decoupled decay; norms and biases have none", at_least(0));
+    v("clip", clip, "largest global gradient norm; 0: no clipping", at_least(0));
+    v("schedule", schedule, "after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");
+    v("warmup", warmup, "steps of linear warm-up", at_least(0));
+    v("min_lr_ratio", min_lr_ratio, "learning rate at the end, as a share of lr", probability());
+    v("decay_fraction", decay_fraction, "wsd: share of all steps that decay", probability());
+  }
+};
+
+}  // namespace hexad::optim

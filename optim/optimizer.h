@@ -1,0 +1,45 @@
+// Turns gradients into new weights.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "optim/optim_config.h"
+
+namespace hexad::optim {
+
+using namespace autograd;
+
+/// Keeps main weights and moments of every parameter in the accumulator dtype (f32, or f64). Where the model's dtype is
+/// that already, the main weights are the model's own.
+class Optimizer {
+ public:
+  Optimizer(const OptimConfig& config, ParameterSet& parameters);
+
+  /// One update of all parameters from their gradients times `gradient_scale` (the clipping factor). `step` counts from
+  /// 1. A parameter without a gradient is treated as having a zero one.
+  void step(Stream& stream, double lr, double gradient_scale, int64_t step);
+
+  /// What a checkpoint must hold. Kinds: "main", "moment1", "moment2".
+  struct State {
+    Parameter* parameter;
+    std::string_view kind;
+    Tensor tensor;
+  };
+  std::vector<State> states() const;
+  /// After main weights were changed from outside (loaded): rounds them into the model's weights.
+  void main_changed(Stream& stream);
+
+ private:
+  struct Slot {
+    Parameter* parameter;
+    Tensor main, moment1, moment2;
+  };
+  OptimConfig config_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace hexad::optim

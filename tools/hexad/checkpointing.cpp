@@ -1,0 +1,223 @@
+#include "tools/hexad/checkpointing.h"
+
+#include <algorithm>
+#include <exception>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/io/checkpoint_writer.h"
+#include "framework/io/finite.h"
+
+namespace hexad::app {
+namespace {
+
+using nlohmann::json;
+
+io::Kind kind_of(std::string_view optimizer_kind) {
+  if (optimizer_kind == "moment1") return io::Kind::moment1;
+  if (optimizer_kind == "moment2") return io::Kind::moment2;
+  require(optimizer_kind == "main", "[checkpoint] unknown optimizer state ", optimizer_kind);
+  return io::Kind::main;
+}
+
+io::Region region_of(const Parameter& p) {
+  const auto r = p.region();
+  return {r.begin, r.size};
+}
+
+io::Region whole(const Shape& shape) {
+  Shape begin = shape;
+  for (int d = 0; d < begin.rank(); ++d) begin[d] = 0;
+  return {begin, shape};
+}
+
+// Of the ranks that hold the same part of a parameter, the first writes it.
+bool writes(const Parameter& p, const mesh::Mesh& mesh) {
+  return mesh.replicas(p.placement().view).rank() == 0;
+}
+
+std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
+  std::vector<io::ShardItem> items;
+  for (const auto& s : optimizer.states())
+    if (writes(*s.parameter, instance.mesh))
+      items.push_back(
+          {s.parameter->name(), kind_of(s.kind), s.parameter->global_shape(), region_of(*s.parameter), s.tensor});
+  if (instance.mesh.coordinate(Axis::dp) == 0)
+    for (const auto& s : instance.states)
+      items.push_back({s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor});
+  return items;
+}
+
+void copy_into(const Tensor& target, const Tensor& source, Device device) {
+  kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
+}
+
+// Reads (name, kind) into `target`, converting between f32 and f64 when a run of another precision wrote it.
+void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
+               const io::Region& region, const Tensor& target) {
+  const Shape& stored = checkpoint.record(name, kind).shape;
+  if (!(stored == shape))
+    fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
+  const Tensor t = checkpoint.read(name, kind, region, target.device(), Category::temporary);
+  io::require_finite(t, checkpoint.folder(), name);
+  copy_into(target, t, target.device());
+}
+
+void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
+  for (const auto& s : instance.states)
+    if (checkpoint.contains(s.name, io::Kind::state))
+      read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
+}
+
+void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  config::Problems problems;
+  const auto document = config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
+  const Recipe before = config::read<Recipe>(document, problems);
+  problems.throw_if_any();
+  std::string text;
+  for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
+  if (before.train.seed != recipe.train.seed)
+    text += cat("\n  train.seed: ", before.train.seed, " -> ", recipe.train.seed);
+  if (before.optim.kind != recipe.optim.kind) text += "\n  optim.kind differs";
+  if (!text.empty())
+    fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", text,
+         "\nuse another run.dir, or train.init_from to start a new run from these weights");
+}
+
+}  // namespace
+
+std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device) {
+  return gather_texts(group.rank() == root ? text : std::string(), group, device)[static_cast<size_t>(root)];
+}
+
+std::vector<std::string> gather_texts(const std::string& text, const comm::ProcessGroup& group, Device device) {
+  const int64_t length[] = {static_cast<int64_t>(text.size())};
+  const std::vector<int64_t> lengths = group.all_gather_values(length, device);
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<std::string> out(lengths.size());
+  if (longest == 0) return out;
+  Tensor mine = Tensor::zeros({longest}, Dtype::u8, device, Category::communication);
+  std::copy(text.begin(), text.end(), mine.data<uint8_t>());
+  Tensor all = Tensor::empty({group.size() * longest}, Dtype::u8, device, Category::communication);
+  group.all_gather(all, mine, device.context().compute()).wait();
+  for (size_t r = 0; r < out.size(); ++r) {
+    const uint8_t* begin = all.data<uint8_t>() + static_cast<int64_t>(r) * longest;
+    out[r].assign(begin, begin + lengths[r]);
+  }
+  return out;
+}
+
+std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint) {
+  std::vector<data::Digest> out;
+  const json position = json::parse(checkpoint.manifest().run.data_position);
+  for (const auto& f : position.at("fingerprints")) out.push_back({f.at(0).get<uint64_t>(), f.at(1).get<uint64_t>()});
+  return out;
+}
+
+Checkpointer::Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world,
+                           std::vector<data::Digest> fingerprints, io::StoreOptions store_options)
+    : recipe_(recipe),
+      world_(world),
+      fingerprints_(std::move(fingerprints)),
+      store_(recipe.run.dir + "/checkpoints", std::move(store_options)) {}
+
+void Checkpointer::clean() const {
+  if (world_.rank() == 0) store_.clean();
+}
+
+void Checkpointer::save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const {
+  const Device device = instance.context;
+  io::CheckpointWriter writer(store_, progress.step);
+  // Each stage ends with all ranks agreeing on how it went; only then does the next begin.
+  std::string problem;
+  const auto attempt = [&](const std::function<void()>& stage) {
+    problem.clear();
+    try {
+      stage();
+    } catch (const std::exception& e) {
+      problem = e.what();
+    }
+    for (const std::string& p : gather_texts(problem, world_, device))
+      if (!p.empty()) {
+        if (world_.rank() == 0) writer.discard();
+        fail(ExitCode::resource, "checkpoint of step ", progress.step, " was not saved: ", p);
+      }
+  };
+  attempt([&] {
+    if (world_.rank() == 0) writer.create();
+  });
+  std::string part;
+  attempt([&] {
+    const auto items = items_of(instance, optimizer);
+    part = writer.write_shard(world_.rank(), world_.size(), items);
+  });
+  const std::vector<std::string> parts = gather_texts(part, world_, device);
+  attempt([&] {
+    if (world_.rank() != 0) return;
+    io::RunState state;
+    state.step = progress.step;
+    state.tokens = progress.tokens;
+    state.seed = recipe_.train.seed;
+    state.recipe = config::write(recipe_);
+    json fingerprints = json::array();
+    for (const auto& f : fingerprints_) fingerprints.push_back({f.high, f.low});
+    state.data_position = json{{"next_sequence", progress.next_sequence}, {"fingerprints", fingerprints}}.dump();
+    state.random_state = json{{"skipped", progress.skipped}}.dump();
+    state.layout = json{{"dp", world_.size()}, {"ep", recipe_.parallel.ep}}.dump();
+    writer.commit(state, parts);
+  });
+}
+
+std::optional<io::Checkpoint> Checkpointer::find() const {
+  device::DeviceContext context;
+  std::string found, problem;
+  ExitCode code = ExitCode::data;
+  if (world_.rank() == 0) {
+    try {
+      if (auto checkpoint = store_.find(io::Resume::parse(recipe_.checkpoint.resume), io::Check::full))
+        found = checkpoint->folder();
+    } catch (const Error& e) {
+      problem = e.what(), code = e.code();
+    }
+  }
+  problem = broadcast_text(problem, 0, world_, context);
+  if (!problem.empty()) fail(code, problem);
+  found = broadcast_text(found, 0, world_, context);
+  if (found.empty()) return {};
+  return io::Checkpoint::open(found, io::Check::quick);
+}
+
+Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
+                            optim::Optimizer& optimizer) {
+  check_same_model(checkpoint, recipe);
+  for (const auto& s : optimizer.states())
+    read_into(checkpoint, s.parameter->name(), kind_of(s.kind), s.parameter->global_shape(), region_of(*s.parameter),
+              s.tensor);
+  for (const auto& s : instance.states)
+    read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
+  optimizer.main_changed(instance.context.compute());
+  const io::RunState& run = checkpoint.manifest().run;
+  return {.step = run.step,
+          .skipped = json::parse(run.random_state).at("skipped").get<int64_t>(),
+          .tokens = run.tokens,
+          .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>()};
+}
+
+void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {
+  for (const auto& p : instance.parameters) {
+    read_into(checkpoint, p->name(), io::Kind::main, p->global_shape(), region_of(*p), p->local());
+    p->changed();
+  }
+  load_states(checkpoint, instance);
+}
+
+void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer) {
+  for (const auto& s : optimizer.states())
+    if (s.kind == "main")
+      read_into(checkpoint, s.parameter->name(), io::Kind::main, s.parameter->global_shape(), region_of(*s.parameter),
+                s.tensor);
+  load_states(checkpoint, instance);
+  optimizer.main_changed(instance.context.compute());
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,64 @@
+// Saving and loading a training run through the checkpoint store.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "framework/data/training_data.h"
+#include "framework/io/checkpoint_store.h"
+#include "optim/optimizer.h"
+#include "parallel/comm/world.h"
+#include "tools/hexad/model_instance.h"
+
+namespace hexad::app {
+
+/// Where a run stands between two steps.
+struct Progress {
+  int64_t step = 0;           // steps done, skipped ones included
+  int64_t skipped = 0;        // steps that changed no weights
+  int64_t tokens = 0;         // seen
+  int64_t next_sequence = 0;  // of the training data
+};
+
+class Checkpointer {
+ public:
+  /// `store_options.warn` reaches the user. `fingerprints` are those of the training data.
+  Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, std::vector<data::Digest> fingerprints,
+               io::StoreOptions store_options);
+
+  /// Collective. Writes checkpoints/step-N with one shard a rank; a tensor held by several ranks is written by the
+  /// first. On any failure nothing is left behind and Error(resource) is thrown on all ranks, carrying the first rank's
+  /// reason.
+  void save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
+
+  /// Collective. What checkpoint.resume asks for; nothing for a new run. Rank 0 looks (and warns), all open the same.
+  std::optional<io::Checkpoint> find() const;
+  /// Removes what killed saves left (rank 0).
+  void clean() const;
+
+  /// Weights, moments and states of any DP x EP layout into this one. Throws Error(usage) when the recipe's model
+  /// differs from the checkpoint's, Error(numeric) naming the tensor when a weight is not finite.
+  static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
+                       optim::Optimizer& optimizer);
+  /// Main weights and states alone, rounded into the model: for evaluation and generation.
+  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
+  /// The same into the optimizer's main weights too: for `train.init_from`.
+  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
+
+ private:
+  const Recipe& recipe_;
+  const comm::ProcessGroup& world_;
+  std::vector<data::Digest> fingerprints_;
+  io::CheckpointStore store_;
+};
+
+/// Fingerprints of the training data that the checkpoint's run saw.
+std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);
+
+/// Text of `text` on rank `root`, everywhere.
+std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device);
+/// The texts of all ranks, in rank order, everywhere.
+std::vector<std::string> gather_texts(const std::string& text, const comm::ProcessGroup& group, Device device);
+
+}  // namespace hexad::app

@@ -1,0 +1,27 @@
+#include <fmt/core.h>
+
+#include "framework/kernels/cpu/products/products.h"
+#include "framework/kernels/cpu/simd/isa.h"
+#include "framework/telemetry/report.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/machine.h"
+#include "tools/hexad/version.h"
+
+namespace hexad::app {
+
+void add_env(CommandLine& line) {
+  auto* command = line.app.add_subcommand("env", "Show what this program was built with and runs on");
+  command->callback([] {
+    fmt::print("hexad        {}\n", version);
+    fmt::print("compiled     for {}{}\n", architecture,
+               architecture == "native" ? " (HEXAD_NATIVE: this machine only)" : "");
+    fmt::print("processor    {}\n", processor_name());
+    fmt::print("products     {}\n", kernels::cpu::products_description());
+    fmt::print("loops        {}\n", kernels::cpu::name_of(kernels::cpu::machine_isa()));
+    fmt::print("charts       {}\n",
+               telemetry::chart_library().empty() ? "none (Debian: libjs-chart.js); no report" : "Chart.js");
+    fmt::print("devices      cpu\n");
+  });
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,54 @@
+#include <fmt/core.h>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/telemetry/units.h"
+#include "parallel/comm/world.h"
+#include "tools/hexad/checkpointing.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/evaluation.h"
+#include "tools/hexad/run_directory.h"
+
+namespace hexad::app {
+namespace {
+
+struct Options {
+  std::string run, step = "auto";
+  std::vector<std::string> overrides;
+  int64_t sequences = 0;
+};
+
+void run_eval(const Options& options, const Registry& registry) {
+  const comm::World world;
+  std::vector<std::string> overrides = options.overrides;
+  // Alone, one rank holds all experts, however the run was laid out.
+  if (world.size() == 1) overrides.insert(overrides.begin(), "parallel.ep=1");
+  auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry);
+  complete(recipe, ranks_of_this_node(world.topology()));
+  kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
+  const auto data = data::open_training_data(
+      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed});
+  if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
+  ModelInstance instance(recipe, registry, world.group());
+  Checkpointer::load_weights(checkpoint, instance);
+  const auto bytes = data::bytes_per_id(*data.tokenizer);
+  const Evaluation e = evaluate(instance, recipe, *data.heldout, options.sequences, bytes);
+  if (world.rank() != 0) return;
+  fmt::print("step {}: held-out loss {:.4f} nats per token, {:.4f} bits per byte ({} tokens)\n", checkpoint.step(),
+             e.loss, e.bits_per_byte, telemetry::grouped(e.tokens));
+  fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.tokens) / e.seconds, "tokens/s"));
+}
+
+}  // namespace
+
+void add_eval(CommandLine& line) {
+  auto* command = line.app.add_subcommand("eval", "Held-out loss of a run, and forward-only throughput");
+  auto options = std::make_shared<Options>();
+  command->add_option("run", options->run, "run directory")->required();
+  command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
+  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step");
+  command->add_option("--sequences", options->sequences, "sequences to evaluate; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([&line, options] { run_eval(*options, line.registry); });
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,93 @@
+#include <fmt/core.h>
+
+#include "framework/data/prepare.h"
+#include "framework/data/tokenizer.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/telemetry/text_output.h"
+#include "parallel/comm/self_group.h"
+#include "tools/hexad/checkpointing.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/generation.h"
+#include "tools/hexad/run_directory.h"
+
+namespace hexad::app {
+namespace {
+
+struct Options {
+  std::string run, prompt, step = "auto";
+  std::vector<std::string> overrides;
+  SamplingOptions sampling;
+};
+
+// Bytes of a text that may be cut inside a character: prints whole characters as they become complete.
+class Utf8Printer {
+ public:
+  void print(std::string_view bytes) {
+    pending_ += bytes;
+    size_t end = pending_.size();
+    // A character has at most three bytes after its first one.
+    for (size_t back = 1; back <= 3 && back <= end; ++back) {
+      const auto c = static_cast<unsigned char>(pending_[end - back]);
+      if (c < 0x80) break;
+      if (c >= 0xC0) {
+        const size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+        if (length > back) end -= back;
+        break;
+      }
+    }
+    output_.write(std::string_view(pending_).substr(0, end));
+    pending_.erase(0, end);
+  }
+  void finish() { output_.write(pending_ + "\n"); }
+
+ private:
+  telemetry::TextOutput output_{1};
+  std::string pending_;
+};
+
+void run_generate(Options options, const Registry& registry) {
+  options.overrides.push_back("parallel.ep=1");
+  auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, registry);
+  if (recipe.model.kind == ModelKind::encoder)
+    fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");
+  if (recipe.data.synthetic)
+    fail(ExitCode::usage, "'", options.run, "' was trained on synthetic tokens: there is no text");
+  complete(recipe, 1);
+  kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
+  const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
+  const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
+
+  const comm::SelfGroup alone;
+  ModelInstance instance(recipe, registry, alone);
+  Checkpointer::load_weights(checkpoint, instance);
+  std::vector<int32_t> ids{tokenizer->end_of_document()};
+  const auto text = tokenizer->encode(options.prompt);
+  ids.insert(ids.end(), text.begin(), text.end());
+  options.sampling.stop_id = tokenizer->end_of_document();
+  Utf8Printer printer;
+  printer.print(options.prompt);
+  generate(instance, ids, options.sampling, [&](int32_t id) { printer.print(tokenizer->bytes_of(id)); });
+  printer.finish();
+}
+
+}  // namespace
+
+void add_generate(CommandLine& line) {
+  auto* command = line.app.add_subcommand("generate", "Continue a text with a trained model");
+  auto options = std::make_shared<Options>();
+  command->add_option("run", options->run, "run directory")->required();
+  command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
+  command->add_option("--prompt", options->prompt, "text to continue")->required();
+  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step");
+  command->add_option("--max-tokens", options->sampling.max_tokens, "tokens to generate")->check(CLI::PositiveNumber);
+  command->add_option("--temperature", options->sampling.temperature, "0: always the most probable token")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-k", options->sampling.top_k, "choose among the k most probable; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-p", options->sampling.top_p, "choose among the most probable that make up this share")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--seed", options->sampling.seed, "of the random choices");
+  command->callback([&line, options] { run_generate(*options, line.registry); });
+}
+
+}  // namespace hexad::app

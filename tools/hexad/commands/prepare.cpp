@@ -1,0 +1,58 @@
+#include <fmt/core.h>
+
+#include "framework/data/prepare.h"
+#include "framework/telemetry/text_output.h"
+#include "framework/telemetry/units.h"
+#include "tools/hexad/commands/command.h"
+
+namespace hexad::app {
+namespace {
+
+void run_prepare(const data::PrepareOptions& options) {
+  using namespace telemetry;
+  TextOutput err(2);
+  std::string stage;
+  const auto summary = data::prepare(options, [&](const data::PrepareProgress& p) {
+    const double share = p.total_bytes > 0 ? static_cast<double>(p.done_bytes) / static_cast<double>(p.total_bytes) : 1;
+    if (err.is_terminal())
+      err.write(fmt::format("\r{:<24} {:>6}", p.stage, human_percent(share)));
+    else if (stage != p.stage)
+      err.write(fmt::format("{}\n", p.stage));
+    stage = p.stage;
+  });
+  if (err.is_terminal() && !stage.empty()) err.write("\n");
+  fmt::print("{}{}: {} files, vocabulary {}, {:.2f} bytes per token\n", options.output,
+             summary.skipped ? " (was there already)" : "", summary.files, summary.vocab_size,
+             summary.bytes_per_token());
+  const auto part = [](std::string_view name, const data::PreparedPart& p) {
+    fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, grouped(p.tokens),
+               grouped(p.documents), human_bytes(static_cast<double>(p.text_bytes)));
+  };
+  part("training", summary.train);
+  part("held-out", summary.heldout);
+}
+
+}  // namespace
+
+void add_prepare(CommandLine& line) {
+  auto* command = line.app.add_subcommand("prepare", "Turn text into a tokenizer and an indexed token dataset");
+  auto o = std::make_shared<data::PrepareOptions>();
+  auto rule = std::make_shared<std::string>("file");
+  command->add_option("--input", o->inputs, "text files and folders")->required();
+  command->add_option("--output", o->output, "folder to write")->required();
+  command->add_option("--tokenizer", o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
+  command->add_option("--vocab", o->vocab_size, "vocabulary of a bpe tokenizer")->check(CLI::Range(258, 1000000));
+  command->add_option("--heldout", o->heldout, "share of documents held out")->check(CLI::Range(0.0, 0.9));
+  command->add_option("--split", *rule, "what a document is: file, blank_lines, separator")
+      ->check(CLI::IsMember({"file", "blank_lines", "separator"}));
+  command->add_option("--separator", o->split.separator, "line between documents, for --split separator");
+  command->add_option("--split-bytes", o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([o, rule] {
+    for (const auto& [value, name] : enum_names(data::DocumentRule{}))
+      if (name == *rule) o->split.rule = value;
+    run_prepare(*o);
+  });
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,51 @@
+#include <fmt/core.h>
+
+#include "framework/telemetry/units.h"
+#include "layers/model_size.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/memory_estimate.h"
+#include "tools/hexad/run_directory.h"
+
+namespace hexad::app {
+namespace {
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  int64_t world = 1;
+};
+
+void validate(const Options& options, const layers::Registry& registry) {
+  using namespace telemetry;
+  Recipe recipe = load_recipe(config::load(options.recipe, options.overrides), registry, options.world);
+  if (recipe.model.vocab == 0) complete(recipe, 1);
+  const auto size = layers::model_size(recipe.model);
+  const auto memory = estimate_memory(recipe);
+  fmt::print("{}: valid for {} rank{}\n\n", options.recipe, options.world, options.world == 1 ? "" : "s");
+  fmt::print("parameters          {:>18}\n", grouped(size.parameters));
+  fmt::print("  active a token    {:>18}\n", grouped(size.active_parameters));
+  fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
+  fmt::print("FLOPs per token     {:>18}   forward and backward, {} tokens of context\n",
+             human_quantity(size.flops_per_token, "FLOP"), recipe.model.context);
+  fmt::print("tokens a step       {:>18}\n\n", grouped(recipe.batch.global * recipe.model.context));
+  fmt::print("memory of a rank (estimate)\n");
+  fmt::print("  weights           {:>18}\n", human_bytes(memory.weights));
+  fmt::print("  gradients         {:>18}\n", human_bytes(memory.gradients));
+  fmt::print("  optimizer         {:>18}\n", human_bytes(memory.optimizer));
+  fmt::print("  activations       {:>18}   of one micro-batch, evenly loaded experts\n",
+             human_bytes(memory.activations));
+  fmt::print("  total             {:>18}\n", human_bytes(memory.total()));
+}
+
+}  // namespace
+
+void add_validate(CommandLine& line) {
+  auto* command = line.app.add_subcommand("validate", "Check a recipe; print parameters, FLOPs and memory");
+  auto options = std::make_shared<Options>();
+  command->add_option("recipe", options->recipe, "YAML recipe")->required();
+  command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
+  command->add_option("--world", options->world, "number of ranks to check against")->check(CLI::PositiveNumber);
+  command->callback([&line, options] { validate(*options, line.registry); });
+}
+
+}  // namespace hexad::app

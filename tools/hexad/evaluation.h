@@ -1,0 +1,23 @@
+// Held-out loss.
+#pragma once
+
+#include <span>
+
+#include "framework/data/source.h"
+#include "tools/hexad/model_instance.h"
+
+namespace hexad::app {
+
+struct Evaluation {
+  int64_t tokens = 0;        // predicted
+  double loss = 0;           // nats per predicted token
+  double bits_per_byte = 0;  // of the text behind them; 0 without a tokenizer
+  double seconds = 0;
+};
+
+/// Forward passes over the first `sequences` sequences of `source` (0: all). Collective; every sequence is computed by
+/// one rank. `bytes_per_id` is empty when the tokens stand for no text.
+Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
+                    std::span<const int32_t> bytes_per_id);
+
+}  // namespace hexad::app

@@ -1,0 +1,114 @@
+#include "tools/hexad/recipe.h"
+
+#include <algorithm>
+
+#include "framework/config/constraints.h"
+#include "framework/io/checkpoint_store.h"
+
+namespace hexad::app {
+
+using base::cat;
+using config::nearest_multiples;
+using config::Problems;
+
+base::Dtype dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return base::Dtype::bf16;
+    case Precision::f64:
+      return base::Dtype::f64;
+    case Precision::f32:
+      break;
+  }
+  return base::Dtype::f32;
+}
+
+namespace {
+
+void check_divisible(Problems& problems, std::string_view path, int64_t value, std::string_view by, int64_t divisor) {
+  if (problems.good({path, by}) && value % divisor != 0)
+    problems.add(path,
+                 cat("must be divisible by ", by, " (", divisor, "); nearest: ", nearest_multiples(value, divisor)));
+}
+
+void check_attention(const layers::ModelConfig& m, Problems& problems) {
+  if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
+  check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
+  if (m.position == layers::PositionKind::rotary && m.size_of_head() % 2 != 0)
+    problems.add(m.head_size ? "model.head_size" : "model.hidden",
+                 cat("gives heads of odd size ", m.size_of_head(), "; rotary positions need an even one"));
+}
+
+void check_moe(const layers::ModelConfig& model, Problems& problems) {
+  const moe::MoeConfig& m = model.moe;
+  if (m.experts == 0) return;
+  if (m.top_k > m.experts) problems.add("model.moe.top_k", cat("must be at most model.moe.experts (", m.experts, ")"));
+  check_divisible(problems, "model.moe.experts", m.experts, "model.moe.groups", m.groups);
+  if (m.top_groups > m.groups)
+    problems.add("model.moe.top_groups", cat("must be at most model.moe.groups (", m.groups, ")"));
+  else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
+    problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
+                                        m.top_groups, " groups"));
+  if (model.moe_layers() == 0)
+    problems.add("model.moe.experts", cat("but no layer has experts: dense_layers ", m.dense_layers, ", every ",
+                                          m.every, ", layers ", model.layers));
+  if (m.routing == moe::Routing::trace && m.trace.empty())
+    problems.add("model.moe.trace", "must name a file for model.moe.routing: trace");
+}
+
+void check_mlp(const layers::ModelConfig& m, const layers::Registry& registry, Problems& problems) {
+  if (registry.feed_forward(m.mlp)) return;
+  std::string names;
+  for (const std::string& name : registry.feed_forward_names()) names += (names.empty() ? "" : ", ") + name;
+  problems.add("model.mlp", "is no registered layer; there are: " + names);
+}
+
+void check_objective(const Recipe& r, Problems& problems) {
+  const bool masked = r.data.mlm_probability > 0;
+  if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.synthetic)
+    problems.add("data.mlm_probability", "must be above 0 for model.kind: encoder, which sees the next token");
+  if (r.model.kind == layers::ModelKind::decoder && masked)
+    problems.add("data.mlm_probability", "must be 0 for model.kind: decoder");
+  if (r.data.synthetic && r.model.vocab == 0) problems.add("model.vocab", "must be given with data.synthetic");
+}
+
+void check_layout(const Recipe& r, int64_t world, Problems& problems) {
+  if (r.model.moe.experts > 0)
+    check_divisible(problems, "model.moe.experts", r.model.moe.experts, "parallel.ep", r.parallel.ep);
+  else if (r.parallel.ep > 1)
+    problems.add("parallel.ep", "must be 1 for a model without experts");
+  check_divisible(problems, "batch.global", r.batch.global, "batch.micro", r.batch.micro);
+  if (world <= 0) return;
+  if (problems.good({"parallel.ep"}) && world % r.parallel.ep != 0)
+    problems.add("parallel.ep", cat("must divide the number of ranks (", world, ")"));
+  if (problems.good({"batch.global", "batch.micro"}) && r.batch.global % (r.batch.micro * world) != 0)
+    problems.add("batch.global",
+                 cat("must be divisible by batch.micro x ranks (", r.batch.micro, " x ", world, " = ",
+                     r.batch.micro * world, "); nearest: ", nearest_multiples(r.batch.global, r.batch.micro * world)));
+}
+
+}  // namespace
+
+Recipe load_recipe(const config::Document& document, const layers::Registry& registry, int64_t world) {
+  Problems problems;
+  Recipe r = config::read<Recipe>(document, problems);
+  if (problems.good({"model"})) {
+    check_attention(r.model, problems);
+    check_moe(r.model, problems);
+    check_mlp(r.model, registry, problems);
+  }
+  if (problems.good({"model", "data"})) {
+    data::check(r.data, problems);
+    check_objective(r, problems);
+  }
+  check_layout(r, world, problems);
+  try {
+    io::Resume::parse(r.checkpoint.resume);
+  } catch (const base::Error&) {
+    problems.add("checkpoint.resume", "must be auto, none or a step");
+  }
+  problems.throw_if_any();
+  return r;
+}
+
+}  // namespace hexad::app

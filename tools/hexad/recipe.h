@@ -1,0 +1,173 @@
+// The composed recipe: every section with its owner's struct.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/base/dtype.h"
+#include "framework/config/recipe.h"
+#include "framework/data/data_config.h"
+#include "layers/feed_forward.h"
+#include "layers/model_config.h"
+#include "layers/recompute_config.h"
+#include "optim/optim_config.h"
+
+namespace hexad::app {
+
+struct ParallelConfig {
+  int64_t ep = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("ep", ep, "ranks over which the experts of a layer are spread; data parallelism takes all ranks",
+      config::at_least(1));
+  }
+};
+
+struct BatchConfig {
+  int64_t global = 8;
+  int64_t micro = 4;
+
+  template <class V>
+  void fields(V& v) {
+    v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1));
+    v("micro", micro, "sequences computed at a time; part of the meaning of a run (micro-batch scopes)",
+      config::at_least(1));
+  }
+};
+
+enum class Precision : uint8_t { f32, bf16, f64 };
+constexpr auto enum_names(Precision) {
+  return std::to_array<std::pair<Precision, std::string_view>>(
+      {{Precision::f32, "f32"}, {Precision::bf16, "bf16"}, {Precision::f64, "f64"}});
+}
+base::Dtype dtype_of(Precision precision);
+
+struct TrainConfig {
+  int64_t steps = 100;
+  Precision precision = Precision::f32;
+  uint64_t seed = 1;
+  std::optional<int64_t> threads;
+  int64_t log_every = 10, eval_every = 0, eval_sequences = 256;
+  int64_t max_skipped = 5;
+  std::optional<double> peak_flops;
+  std::string init_from;
+
+  template <class V>
+  void fields(V& v) {
+    using namespace config;
+    v("steps", steps, "optimizer steps of the whole run", at_least(1));
+    v("precision", precision, "of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
+    v("seed", seed, "of every random choice");
+    v("threads", threads, "OpenMP threads of a rank; auto: the cores this process may use over the ranks of its node",
+      automatic, at_least(1));
+    v("log_every", log_every, "steps between plain progress lines", at_least(1));
+    v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
+    v("eval_sequences", eval_sequences, "sequences of a held-out evaluation during training; 0: all", at_least(0));
+    v("max_skipped", max_skipped, "consecutive steps without a finite loss and gradient before giving up (exit 5)",
+      at_least(1));
+    v("peak_flops", peak_flops, "FLOP/s of a rank at full speed, for MFU; auto: measured with a product at the start",
+      automatic, positive());
+    v("init_from", init_from, "checkpoint folder whose weights a new run starts from");
+  }
+};
+
+enum class SaveFailure : uint8_t { stop, go_on };
+constexpr auto enum_names(SaveFailure) {
+  return std::to_array<std::pair<SaveFailure, std::string_view>>(
+      {{SaveFailure::stop, "stop"}, {SaveFailure::go_on, "go_on"}});
+}
+
+struct CheckpointConfig {
+  int64_t every = 0, keep = 3;
+  std::string resume = "auto";
+  SaveFailure on_failure = SaveFailure::stop;
+
+  template <class V>
+  void fields(V& v) {
+    v("every", every, "steps between checkpoints; 0: only at the end", config::at_least(0));
+    v("keep", keep, "complete checkpoints kept; 0: all", config::at_least(0));
+    v("resume", resume, "auto: the newest good checkpoint if there is one; none: start anew; or a step");
+    v("on_failure", on_failure, "when a checkpoint cannot be written: stop (exit 4), or go_on training");
+  }
+};
+
+struct OffloadConfig {
+  bool activations = false;
+  int64_t min_bytes = 1 << 16;
+  std::string folder = "/tmp";
+
+  template <class V>
+  void fields(V& v) {
+    v("activations", activations, "saved activations wait for backward in a file");
+    v("min_bytes", min_bytes, "smaller tensors stay in memory", config::at_least(0));
+    v("folder", folder, "where that file is made", config::non_empty());
+  }
+};
+
+struct DistributedConfig {
+  int64_t bucket_bytes = 1 << 22;
+
+  template <class V>
+  void fields(V& v) {
+    v("bucket_bytes", bucket_bytes, "gradients are reduced in buckets of about this size", config::at_least(1));
+  }
+};
+
+struct RunConfig {
+  std::string dir = "runs/default";
+  std::vector<std::string> prompts;
+
+  template <class V>
+  void fields(V& v) {
+    v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
+    v("prompts", prompts, "texts that the trained model continues in the report");
+  }
+};
+
+struct MemoryConfig {
+  int64_t limit_bytes = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("limit_bytes", limit_bytes, "memory a rank may take for tensors; 0: no limit", config::at_least(0));
+  }
+};
+
+struct Recipe {
+  layers::ModelConfig model;
+  ParallelConfig parallel;
+  BatchConfig batch;
+  TrainConfig train;
+  optim::OptimConfig optim;
+  layers::Recompute recompute = layers::Recompute::none;
+  OffloadConfig offload;
+  DistributedConfig distributed;
+  MemoryConfig memory;
+  data::DataConfig data;
+  CheckpointConfig checkpoint;
+  RunConfig run;
+
+  template <class V>
+  void fields(V& v) {
+    v("model", model, "what is trained");
+    v("parallel", parallel, "how it is spread over ranks");
+    v("batch", batch, "sequences a step");
+    v("train", train, "the training run");
+    v("optim", optim, "optimizer and learning rate");
+    v("recompute", recompute, "what backward computes again instead of keeping it");
+    v("offload", offload, "what leaves memory while it waits");
+    v("distributed", distributed, "gradient reduction");
+    v("memory", memory, "limits");
+    v("data", data, "where the tokens come from");
+    v("checkpoint", checkpoint, "saving and resuming");
+    v("run", run, "where results go");
+  }
+};
+
+/// Reads and checks a recipe. `world` > 0 also checks it against that number of ranks. Throws Error(usage) with every
+/// problem, each with file and line.
+Recipe load_recipe(const config::Document& document, const layers::Registry& registry, int64_t world);
+
+}  // namespace hexad::app

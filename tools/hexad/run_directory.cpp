@@ -1,0 +1,43 @@
+#include "tools/hexad/run_directory.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "framework/data/prepare.h"
+#include "framework/data/tokenizer.h"
+#include "tools/hexad/machine.h"
+
+namespace hexad::app {
+
+RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
+                      const layers::Registry& registry) {
+  const std::string path = dir + "/recipe.yaml";
+  if (!std::filesystem::is_regular_file(path))
+    base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
+  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0);
+  recipe.run.dir = dir;
+  io::StoreOptions options;
+  options.warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  const io::CheckpointStore store(dir + "/checkpoints", options);
+  auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
+  if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet");
+  return {std::move(recipe), std::move(*checkpoint)};
+}
+
+int64_t ranks_of_this_node(const comm::Topology& t) {
+  return std::count(t.node_of_rank.begin(), t.node_of_rank.end(), t.node_of_rank[static_cast<size_t>(t.rank)]);
+}
+
+void complete(Recipe& recipe, int64_t local_ranks) {
+  if (recipe.model.vocab == 0) {
+    const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
+    const auto tokenizer = data::load_tokenizer((std::filesystem::path(folder) / data::tokenizer_file_name).string());
+    recipe.model.vocab = tokenizer->vocab_size();
+  }
+  if (!recipe.train.threads)
+    recipe.train.threads = std::max<int64_t>(1, usable_cores() / std::max<int64_t>(1, local_ranks));
+}
+
+}  // namespace hexad::app

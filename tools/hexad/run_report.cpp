@@ -1,0 +1,48 @@
+#include "tools/hexad/run_report.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "framework/kernels/kernel_table.h"
+#include "framework/telemetry/units.h"
+#include "tools/hexad/generation.h"
+#include "tools/hexad/machine.h"
+
+namespace hexad::app {
+
+std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
+                                                              const data::Tokenizer* tokenizer) {
+  std::vector<telemetry::ReportInputs::Sample> samples;
+  if (!tokenizer || recipe.model.kind == ModelKind::encoder) return samples;
+  for (const std::string& prompt : recipe.run.prompts) {
+    std::vector<int32_t> ids{tokenizer->end_of_document()};
+    const auto text = tokenizer->encode(prompt);
+    ids.insert(ids.end(), text.begin(), text.end());
+    SamplingOptions options;
+    options.seed = recipe.train.seed;
+    options.stop_id = tokenizer->end_of_document();
+    samples.push_back({prompt, tokenizer->decode(generate(instance, ids, options))});
+  }
+  return samples;
+}
+
+void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
+                      const std::vector<telemetry::ReportInputs::Sample>& samples, double peak_flops) {
+  const std::filesystem::path dir = recipe.run.dir;
+  telemetry::ReportInputs inputs;
+  inputs.metrics = dir / "metrics.jsonl";
+  inputs.output = dir / "report.html";
+  inputs.run = info;
+  inputs.recipe = config::write(recipe);
+  inputs.samples = samples;
+  inputs.environment = {
+      {"Machine", processor_name()},
+      {"Layout", fmt::format("{} ranks, ep = {}, {} threads each", info.ranks, recipe.parallel.ep,
+                             recipe.train.threads.value_or(1))},
+      {"Peak for MFU", fmt::format("{} ({})", telemetry::human_quantity(peak_flops, "FLOP/s"),
+                                   recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};
+  telemetry::write_report(inputs);
+}
+
+}  // namespace hexad::app

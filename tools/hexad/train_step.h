@@ -1,0 +1,44 @@
+// One optimizer step: forward and backward of this rank's micro-batches, reductions, update.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "framework/data/source.h"
+#include "optim/optimizer.h"
+#include "parallel/dp/gradient_buckets.h"
+#include "tools/hexad/model_instance.h"
+
+namespace hexad::app {
+
+/// What a step gave, equal on all ranks.
+struct StepResult {
+  double loss = 0;                        // nats per valid token of the global batch
+  double grad_norm = 0;                   // before clipping
+  bool skipped = false;                   // loss or gradient was not finite: weights are as before
+  int64_t tokens = 0;                     // of the global batch
+  std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
+};
+
+class TrainStep {
+ public:
+  TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer);
+
+  /// Collective. Sequences [first_sequence, first_sequence + batch.global) of `source` are the global batch; `update`
+  /// counts the optimizer's updates from 1.
+  StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
+
+ private:
+  std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
+  double forward_backward(const MicroBatch& batch, int64_t step, double gradient_scale, bool last);
+  void reduce_statistics(std::vector<RouterStatistics>& routers) const;
+
+  const Recipe& recipe_;
+  ModelInstance& instance_;
+  optim::Optimizer& optimizer_;
+  dp::GradientBuckets buckets_;
+  std::unique_ptr<SavePolicy> policy_;
+  std::vector<RouterStatistics> statistics_;
+};
+
+}  // namespace hexad::app

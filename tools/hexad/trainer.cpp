@@ -1,0 +1,226 @@
+#include "tools/hexad/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "framework/io/output_file.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/gemm_rate.h"
+#include "framework/telemetry/jsonl_sink.h"
+#include "framework/telemetry/logger.h"
+#include "framework/telemetry/progress_sink.h"
+#include "framework/telemetry/tensorboard_sink.h"
+#include "layers/model_size.h"
+#include "optim/lr_schedule.h"
+#include "tools/hexad/fault.h"
+#include "tools/hexad/run_report.h"
+#include "tools/hexad/signals.h"
+
+namespace hexad::app {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::filesystem::path log_path(const Recipe& r, int rank) {
+  return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
+}
+
+}  // namespace
+
+Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world)
+    : world_(world), recipe_(std::move(recipe)) {
+  // The directory and its lock come first: whatever fails afterwards can be logged there.
+  if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir));
+  log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
+  kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
+
+  data_ = data::open_training_data(
+      recipe_.data, {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});
+  if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
+  instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
+  optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters);
+  step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
+  checkpoints_ =
+      std::make_unique<Checkpointer>(recipe_, world.group(), data_.fingerprints,
+                                     io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
+                                                      .warn = [this](const std::string& text) { warn(text); },
+                                                      .fault = save_fault_from_environment(world.rank())});
+  checkpoints_->clean();
+  resume();
+
+  const ModelSize size = model_size(recipe_.model);
+  flops_per_token_ = size.flops_per_token;
+  const double mine =
+      recipe_.train.peak_flops.value_or(0) > 0
+          ? *recipe_.train.peak_flops
+          : kernels::measure_gemm_rate(instance_->context, dtype_of(recipe_.train.precision), 0.1).flops_per_second;
+  peak_flops_ = world.group().all_reduce_value(mine, comm::Reduce::sum, instance_->context);
+  info_ = {.name = std::filesystem::path(recipe_.run.dir).filename().string(),
+           .first_step = progress_.step,
+           .total_steps = recipe_.train.steps,
+           .parameters = size.parameters,
+           .active_parameters = size.active_parameters,
+           .ranks = world.size()};
+  open_sinks();
+}
+
+void Trainer::warn(const std::string& text) { log_->warn(text); }
+
+void Trainer::resume() {
+  if (auto checkpoint = checkpoints_->find()) {
+    if (data_fingerprints(*checkpoint) != data_.fingerprints)
+      fail(ExitCode::data, checkpoint->folder(), ": the training data have changed since it was saved; expected ",
+           "the datasets of recipe.yaml as they were");
+    progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
+    saved_step_ = progress_.step;
+    if (leader()) log_->info("resumed from {} (step {})", checkpoint->folder(), progress_.step);
+  } else if (!recipe_.train.init_from.empty()) {
+    auto weights = io::Checkpoint::open(recipe_.train.init_from, io::Check::full);
+    Checkpointer::load_weights(weights, *instance_, *optimizer_);
+    if (leader()) log_->info("weights from {}", recipe_.train.init_from);
+  }
+}
+
+void Trainer::open_sinks() {
+  if (!leader()) return;
+  const std::filesystem::path dir = recipe_.run.dir;
+  io::atomic_write_file((dir / "recipe.yaml").string(), config::write(recipe_));
+  const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
+    sinks_.add(telemetry::tolerate_failures(std::move(sink), [this](const std::string& text) { warn(text); }));
+  };
+  tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
+  tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));
+  sinks_.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1), recipe_.train.log_every));
+}
+
+void Trainer::collect_traffic(telemetry::StepMetrics& metrics) {
+  const auto& group = world_.group();
+  for (int c = 0; c < comm::traffic_class_count; ++c) {
+    const auto traffic = static_cast<comm::TrafficClass>(c);
+    const comm::TrafficStats mine = group.take(traffic);
+    const double ranks = group.size();
+    const auto sum = [&](double x) { return group.all_reduce_value(x, comm::Reduce::sum, instance_->context); };
+    const telemetry::CommMetrics all{.bytes = static_cast<int64_t>(sum(static_cast<double>(mine.bytes))),
+                                     .seconds = sum(mine.seconds) / ranks,
+                                     .exposed_seconds = sum(mine.exposed_seconds) / ranks};
+    metrics.comm[std::string(comm::name_of(traffic))] = all;
+  }
+}
+
+telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, double seconds) {
+  telemetry::StepMetrics m;
+  m.step = progress_.step;
+  m.tokens = progress_.tokens;
+  m.loss = result.loss;
+  m.lr = lr;
+  m.grad_norm = result.grad_norm;
+  m.step_seconds = seconds;
+  m.tokens_per_second = static_cast<double>(result.tokens) / seconds;
+  m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
+  m.mfu = m.model_flops_per_second / peak_flops_;
+  m.skipped_steps = progress_.skipped;
+
+  const auto memory = instance_->context.allocator()->stats();
+  for (int c = 0; c < device::category_count; ++c) {
+    const auto category = static_cast<device::Category>(c);
+    const double peak = world_.group().all_reduce_value(static_cast<double>(memory.peak_in(category)),
+                                                        comm::Reduce::max, instance_->context);
+    m.memory_peak_bytes[std::string(device::name_of(category))] = static_cast<int64_t>(peak);
+  }
+  instance_->context.allocator()->reset_peaks();
+  if (world_.size() > 1) collect_traffic(m);
+
+  const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
+  int64_t assignments = 0, dropped = 0;
+  for (const RouterStatistics& r : result.routers) {
+    const double layers = static_cast<double>(result.routers.size());
+    m.aux_loss += r.aux_loss / micro_batches / layers;
+    m.z_loss += r.z_loss / micro_batches / layers;
+    assignments += r.assignments, dropped += r.dropped;
+    std::vector<double> load;
+    for (int64_t n : r.counts)
+      load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
+    m.router_max_load =
+        std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
+    m.expert_load.push_back(std::move(load));
+  }
+  m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
+  return m;
+}
+
+std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
+  if (!data_.heldout) return {};
+  const Evaluation e = evaluate(*instance_, recipe_, *data_.heldout, sequences, bytes_per_id_);
+  sinks_.on_eval({.step = progress_.step, .tokens = e.tokens, .loss = e.loss, .bits_per_byte = e.bits_per_byte});
+  return e;
+}
+
+void Trainer::save() {
+  if (saved_step_ == progress_.step) return;
+  try {
+    checkpoints_->save(progress_, *instance_, *optimizer_);
+    saved_step_ = progress_.step;
+  } catch (const Error& e) {
+    if (recipe_.checkpoint.on_failure == SaveFailure::stop) throw;
+    if (leader()) warn(e.what());
+  }
+}
+
+void Trainer::write_report() {
+  const auto samples = continue_prompts(recipe_, *instance_, data_.tokenizer.get());
+  if (!leader()) return;
+  try {
+    write_run_report(recipe_, info_, samples, peak_flops_);
+  } catch (const Error& e) {
+    warn(cat("no report: ", e.what()));
+  }
+}
+
+ExitCode Trainer::run() {
+  sinks_.on_start(info_);
+  int64_t skipped_in_a_row = 0;
+  bool preempted = false;
+  while (progress_.step < recipe_.train.steps && !preempted) {
+    const int64_t step = progress_.step + 1;
+    inject_fault(world_.rank(), step, *instance_);
+    const int64_t update = step - progress_.skipped;
+    const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
+    const double start = now();
+    const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
+    const double seconds = now() - start;
+
+    progress_.step = step;
+    progress_.tokens += result.tokens;
+    progress_.next_sequence += recipe_.batch.global;
+    progress_.skipped += result.skipped;
+    skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
+    if (result.skipped && leader())
+      warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
+    const telemetry::StepMetrics metrics = metrics_of(result, lr, seconds);
+    sinks_.on_step(metrics);
+    if (skipped_in_a_row >= recipe_.train.max_skipped)
+      fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,
+           " steps in a row without a finite loss and gradient (train.max_skipped)");
+
+    const bool last = step == recipe_.train.steps;
+    if (!last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0)
+      evaluate_heldout(recipe_.train.eval_sequences);
+    preempted = anyone(preemption_requested());
+    if (preempted || (recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0)) save();
+  }
+  if (preempted && progress_.step < recipe_.train.steps) {
+    sinks_.on_end();
+    if (leader()) log_->info("preempted after step {}; saved, start me again", progress_.step);
+    return ExitCode::preempted;
+  }
+  save();
+  const auto heldout = evaluate_heldout(0);
+  sinks_.on_end();
+  if (leader() && heldout)
+    log_->info("held-out loss {:.4f} nats per token, {:.4f} bits per byte", heldout->loss, heldout->bits_per_byte);
+  write_report();
+  return ExitCode::done;
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,58 @@
+// The training run: what `hexad train` does between reading the recipe and exiting.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "framework/data/training_data.h"
+#include "framework/io/run_lock.h"
+#include "framework/telemetry/metrics.h"
+#include "parallel/comm/world.h"
+#include "tools/hexad/checkpointing.h"
+#include "tools/hexad/evaluation.h"
+#include "tools/hexad/train_step.h"
+
+namespace hexad::app {
+
+class Trainer {
+ public:
+  /// Collective. Opens run directory, data, model, and the checkpoint to resume from. Everything that can be wrong with
+  /// the recipe's paths fails here, before step 0.
+  Trainer(Recipe recipe, const Registry& registry, const comm::World& world);
+
+  /// Trains to the last step; returns done, or preempted after a signal (state saved). Throws Error otherwise.
+  ExitCode run();
+
+ private:
+  void resume();
+  void open_sinks();
+  telemetry::StepMetrics metrics_of(const StepResult& result, double lr, double seconds);
+  void collect_traffic(telemetry::StepMetrics& metrics);
+  std::optional<Evaluation> evaluate_heldout(int64_t sequences);
+  void save();
+  void write_report();
+  void warn(const std::string& text);
+  bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
+  bool leader() const { return world_.rank() == 0; }
+
+  const comm::World& world_;
+  std::optional<io::RunLock> lock_;  // rank 0
+  std::shared_ptr<spdlog::logger> log_;
+  data::TrainingData data_;
+  Recipe recipe_;
+  std::vector<int32_t> bytes_per_id_;
+  std::unique_ptr<ModelInstance> instance_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Checkpointer> checkpoints_;
+  std::unique_ptr<TrainStep> step_;
+  telemetry::MetricsHub sinks_;  // rank 0 only has any
+  telemetry::RunInfo info_;
+  Progress progress_;
+  int64_t saved_step_ = -1;
+  double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks
+};
+
+}  // namespace hexad::app
