@@ -140,8 +140,9 @@ void CheckpointStore::check_hint(bool any) const {
   if (text.ends_with('\n')) text.pop_back();
   const auto step = step_of(text);
   if (!step) return options_.warn(cat(hint, ": does not name a checkpoint; scanning for the newest"));
-  if (!fs::exists(path(*step)))
+  if (!fs::exists(path(*step))) {
     options_.warn(cat(hint, ": names ", text, ", which is not there; scanning for the newest"));
+  }
 }
 
 int64_t CheckpointStore::next_sequence() const {
@@ -151,12 +152,18 @@ int64_t CheckpointStore::next_sequence() const {
 
 void CheckpointStore::clean() const {
   for (const std::string& name : names_in(folder_)) {
+    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not ours
     const std::string path = folder_ + "/" + name;
     std::error_code error;
-    if (name.ends_with(replaced_suffix) && !fs::exists(path.substr(0, path.size() - replaced_suffix.size()))) {
-      fs::rename(path, path.substr(0, path.size() - replaced_suffix.size()), error);  // killed between two renames
-    } else if (name.ends_with(replaced_suffix) || name.ends_with(unfinished_suffix)) {
+    if (name.ends_with(unfinished_suffix)) {
       fs::remove_all(path, error);
+    } else if (name.ends_with(replaced_suffix)) {
+      const std::string original = path.substr(0, path.size() - replaced_suffix.size());
+      if (fs::exists(original)) {
+        fs::remove_all(path, error);
+      } else {
+        fs::rename(path, original, error);  // killed between the two renames of a replacement
+      }
     }
     if (error) fail(ExitCode::resource, path, ": cannot be cleaned up: ", error.message());
   }
@@ -166,8 +173,8 @@ void CheckpointStore::retain() const {
   if (options_.keep == 0) return;
   std::vector<int64_t> expendable;
   {
-    Scan found = scan();
-    int64_t newest = found.good.empty() ? INT64_MAX : found.good.front().step();
+    const Scan found = scan();
+    const int64_t newest = found.good.empty() ? -1 : found.good.front().step();
     const size_t kept = std::min(found.good.size(), static_cast<size_t>(options_.keep));
     for (int64_t step : steps()) {
       const auto is_step = [&](const Checkpoint& c) { return c.step() == step; };

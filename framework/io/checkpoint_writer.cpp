@@ -47,6 +47,8 @@ void CheckpointWriter::create() {
   fs::remove_all(unfinished_, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
+  sync_folder(
+      fs::absolute(store_.folder()).parent_path().string());  // at the first save the store's folder is new, too
   reach(store_.options().fault, "folder: created");
 }
 

@@ -35,8 +35,9 @@ class CheckpointWriter {
   /// Error(resource), such as for a full disk.
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
   /// Makes the checkpoint exist: manifest, one rename, `latest`, retention. `state.step` must be the writer's. Parts in
-  /// any order. Throws Error(resource); then call discard(). After the rename nothing throws: a stale hint or a folder
-  /// that cannot be deleted is only warned about.
+  /// any order. Throws Error(resource) when the disk does not take it, std::logic_error when the parts do not make a
+  /// whole (see merge_parts); then call discard(). Once the rename is on disk nothing throws: a hint that cannot be
+  /// written or a folder that cannot be deleted is only warned about.
   void commit(const RunState& state, std::span<const std::string> parts) const;
   /// Removes what was written. Never throws; a folder that cannot be removed is warned about.
   void discard() const noexcept;

@@ -40,7 +40,7 @@ struct ShardRecord {
   std::string digest;
 };
 
-/// Where the run stood. The JSON texts are their owners' business; here they are only carried.
+/// Where the run stood. The JSON texts are their owners' business; here they are only carried, as equal JSON.
 struct RunState {
   int64_t step = 0;
   int64_t tokens = 0;  // seen since the start of training

@@ -1,5 +1,7 @@
 // The safetensors format: u64 length of a JSON header, the header, the tensors' bytes (little-endian, row-major).
 // https://github.com/huggingface/safetensors#format
+//
+// Tensors lie in host memory: those of a GPU are staged by their owner.
 #pragma once
 
 #include <map>

@@ -32,6 +32,7 @@ std::vector<TensorInfo> lay_out(std::span<const NamedTensor> tensors, std::span<
 }
 
 std::string append_tensor(OutputFile& file, const Tensor& tensor) {
+  require(tensor.device().kind() == device::DeviceKind::cpu, "[safetensors] only host memory can be written");
   data::StreamingDigest digest;
   const int64_t element = size_of(tensor.dtype());
   for_each_run(tensor.shape(), tensor.shape().row_major_strides(), tensor.strides(),

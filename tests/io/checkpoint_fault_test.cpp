@@ -360,6 +360,29 @@ TEST_F(CheckpointFaults, Fault14RetentionNeverDeletesTheNewestValidOne) {
   EXPECT_EQ(one.find(automatic, Check::full)->step(), 200);
 }
 
+TEST_F(CheckpointFaults, Fault14RetentionDeletesNothingWhenNothingIsGood) {
+  options.keep = 1;
+  const CheckpointStore all(folder / "one", {.keep = 0, .warn = options.warn, .fault = {}});
+  for (int64_t step : {100, 200}) {
+    save(all, step, 1, device);
+    fs::remove(all.path(step) + "/manifest.json");
+  }
+  CheckpointStore(folder / "one", options).retain();
+  EXPECT_EQ(all.steps(), (std::vector<int64_t>{100, 200}));
+}
+
+TEST_F(CheckpointFaults, CleaningTouchesOnlyWhatSavesLeaveBehind) {
+  save(store, 100, 1, device);
+  fs::create_directories(store.path(200) + ".tmp/sub");
+  write_bytes(folder / "checkpoints/latest.4711.tmp", "");
+  write_bytes(folder / "checkpoints/notes.tmp", "the user's");
+  store.clean();
+  EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
+  EXPECT_FALSE(fs::exists(folder / "checkpoints/latest.4711.tmp"));
+  EXPECT_TRUE(fs::exists(folder / "checkpoints/notes.tmp"));
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{100});
+}
+
 // Fault 35.
 
 TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
