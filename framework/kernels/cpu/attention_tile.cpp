@@ -1,0 +1,367 @@
+#include "framework/kernels/cpu/attention_tile.h"
+
+#include "framework/kernels/cpu/products/micro.h"
+#include "framework/kernels/cpu/simd/math.h"
+
+// Every product is multiply() of micro.h: strips of mr queries (or keys) times panels of nr columns. Scores,
+// probabilities and their gradients are strips of mr rows, `span` apart, one key block wide. The queries' panels hold
+// scale * q.
+namespace hexad::kernels::cpu::HEXAD_ISA {
+namespace {
+
+/// Distance of rows of a strip: a key block, and room for the last panel to pass its end.
+constexpr int64_t span = attention_keys + 32;
+static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
+
+int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+/// Keys [begin, end) that somebody sees.
+struct Range {
+  int64_t begin, end;
+};
+
+/// Sixty-four bytes of running sums or maxima, whatever the instruction set: the order of a reduction is then the same.
+template <class T>
+struct Lanes {
+  static constexpr int parts = 64 / vector_bytes, count = parts * lanes<T>;
+  V<T> part[parts];
+};
+
+template <class T>
+T largest(const T* p, int64_t n) {
+  T best = p[0];
+  int64_t i = 0;
+  if (n >= Lanes<T>::count) {
+    Lanes<T> top;
+    for (int w = 0; w < top.parts; ++w) top.part[w] = load<lanes<T>>(p + w * lanes<T>);
+    for (i = top.count; i + top.count <= n; i += top.count) {
+      for (int w = 0; w < top.parts; ++w) {
+        const V<T> x = load<lanes<T>>(p + i + w * lanes<T>);
+        top.part[w] = x > top.part[w] ? x : top.part[w];
+      }
+    }
+    for (int w = 0; w < top.parts; ++w)
+      for (int l = 0; l < lanes<T>; ++l) best = top.part[w][l] > best ? top.part[w][l] : best;
+  }
+  for (; i < n; ++i) best = p[i] > best ? p[i] : best;
+  return best;
+}
+
+template <class T>
+T total(const Lanes<T>& sums) {
+  T sum = 0;
+  for (int w = 0; w < sums.parts; ++w)
+    for (int l = 0; l < lanes<T>; ++l) sum += sums.part[w][l];
+  return sum;
+}
+
+template <class T>
+T sum_of(const T* p, int64_t n) {
+  Lanes<T> sums = {};
+  int64_t i = 0;
+  for (; i + sums.count <= n; i += sums.count)
+    for (int w = 0; w < sums.parts; ++w) sums.part[w] += load<lanes<T>>(p + i + w * lanes<T>);
+  T sum = total(sums);
+  for (; i < n; ++i) sum += p[i];
+  return sum;
+}
+
+template <class In, class T = Wide<In>>
+T dot(const In* a, const In* b, int64_t n) {
+  Lanes<T> sums = {};
+  int64_t i = 0;
+  for (; i + sums.count <= n; i += sums.count)
+    for (int w = 0; w < sums.parts; ++w)
+      sums.part[w] += widen<lanes<T>>(a + i + w * lanes<T>) * widen<lanes<T>>(b + i + w * lanes<T>);
+  T sum = total(sums);
+  for (; i < n; ++i) sum += widen_one(a + i) * widen_one(b + i);
+  return sum;
+}
+
+float log_of(float x) { return __builtin_logf(x); }
+double log_of(double x) { return __builtin_log(x); }
+
+/// to = from * factor, rounded to the stored type.
+template <class In, class T = Wide<In>>
+void store_scaled(In* to, const T* from, T factor, int64_t n) {
+  int64_t i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>) narrow<lanes<T>>(to + i, load<lanes<T>>(from + i) * factor);
+  for (; i < n; ++i) narrow_one(to + i, from[i] * factor);
+}
+
+/// Bump allocation in the task's scratch memory; every block is aligned to 64.
+class Arena {
+ public:
+  explicit Arena(void* memory) : next_(static_cast<char*>(memory)) {}
+  template <class T>
+  T* take(int64_t count) {
+    T* block = reinterpret_cast<T*>(next_);
+    next_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+    return block;
+  }
+
+ private:
+  char* next_;
+};
+
+template <class In>
+struct Attention {
+  using T = Wide<In>;
+  static constexpr int64_t width = nr<T>;
+
+  const AttentionProblem& p;
+  const AttentionTask& task;
+  int64_t size = p.size, padded = round_up(size, width);  // of a head; whole panels
+  int64_t depths = (size + attention_keys - 1) / attention_keys;
+
+  In* row(const HeadRows& h, int64_t token, int64_t head) const {
+    return static_cast<In*>(h.data) + token * h.token + head * h.head;
+  }
+  int64_t query_token(int64_t i) const { return task.sequence * p.queries + i; }
+  int64_t key_token(int64_t j) const { return task.sequence * p.keys + j; }
+  T& log_sum_exp(int64_t i, int64_t head) const {
+    return static_cast<T*>(p.log_sum_exp)[query_token(i) * p.heads + head];
+  }
+
+  /// What query i sees.
+  Range seen(int64_t i) const {
+    Range r{p.first ? max(p.first[query_token(i)], 0) : 0, p.last ? min(p.last[query_token(i)], p.keys) : p.keys};
+    if (p.causal) r.end = min(r.end, i + p.query_offset + 1);
+    return r.begin < r.end ? r : Range{0, 0};
+  }
+  /// What queries [begin, end) see together.
+  Range seen(int64_t begin, int64_t end) const {
+    Range all{p.keys, 0};
+    for (int64_t i = begin; i < end; ++i) {
+      const Range r = seen(i);
+      if (r.begin == r.end) continue;
+      all = {min(all.begin, r.begin), max(all.end, r.end)};
+    }
+    return all.begin < all.end ? all : Range{0, 0};
+  }
+
+  /// Rows [begin, end) of one head as panels of their transpose: [keys / nr][C][nr]. The last panel is filled with
+  /// zeros.
+  void pack_transposed_rows(T* to, const HeadRows& h, int64_t begin, int64_t end, int64_t head) const {
+    for (int64_t j = begin; j < end; j += width, to += padded * width)
+      pack_transposed<T>(to, row(h, key_token(j), head), h.token, min(width, end - j), size);
+  }
+  /// Rows of `count` tokens as panels [C / nr][count][nr].
+  void pack_plain_rows(T* to, const HeadRows& h, int64_t token, int64_t count, int64_t head) const {
+    for (int64_t c = 0; c < size; c += width, to += count * width)
+      pack_columns<T>(to, row(h, token, head) + c, h.token, min(width, size - c), count);
+  }
+  /// Queries [i, i + rows) as a strip for the left side of a product: [C / 256][mr][span], times factor.
+  void pack_strip(T* to, const HeadRows& h, int64_t i, int64_t rows, int64_t head, T factor) const {
+    for (int64_t c = 0; c < size; c += attention_keys, to += mr * span) {
+      pack_along<span, T>(to, row(h, query_token(i), head) + c, h.token, rows, min(attention_keys, size - c));
+      if (factor == 1) continue;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t k = 0; k < min(attention_keys, size - c); ++k) to[r * span + k] *= factor;
+    }
+  }
+
+  /// strip[mr, keys of the block] = left times rows of a transposed pack, for keys [block, end) from `begin` on.
+  /// `origin` is the first key of the pack. Panels reach up to nr - 1 keys beyond both ends.
+  void scores(T* strip, const T* left, const T* panels, int64_t origin, int64_t block, Range keys) const {
+    for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
+      const T* panel = panels + (j - origin) * padded;
+      T* to = strip + (j - block);
+      multiply<T, span, 1, Put::sums>(to, span, left, panel, min(attention_keys, size));
+      for (int64_t d = 1; d < depths; ++d)
+        multiply<T, span, 1, Put::add>(to, span, left + d * mr * span, panel + d * attention_keys * width,
+                                       min(attention_keys, size - d * attention_keys));
+    }
+  }
+
+  void forward(Arena arena) const {
+    const Range all = seen(task.first_query, task.end_query);
+    // Panels start at a multiple of 256 keys, so that none crosses the end of a block.
+    const int64_t origin = all.begin / attention_keys * attention_keys, count = all.end - origin;
+    T* keys = arena.take<T>(round_up(count, width) * padded);
+    T* values = arena.take<T>(count * padded);
+    T* strip = arena.take<T>(mr * span);
+    T* left = arena.take<T>(depths * mr * span);
+    T* sums = arena.take<T>(mr * padded);
+    if (count > 0) {
+      pack_transposed_rows(keys, p.k, origin, all.end, task.key_head);
+      pack_plain_rows(values, p.v, key_token(origin), count, task.key_head);
+    }
+    const int64_t group = p.heads / p.key_heads;
+    for (int64_t head = task.key_head * group; head < (task.key_head + 1) * group; ++head)
+      for (int64_t i = task.first_query; i < task.end_query; i += mr)
+        forward_strip(i, min(mr, task.end_query - i), head, keys, values, origin, count, strip, left, sums);
+  }
+
+  /// Softmax over key blocks with a running maximum (Milakov & Gimelshein 2018).
+  void forward_strip(int64_t i, int64_t rows, int64_t head, const T* keys, const T* values, int64_t origin,
+                     int64_t count, T* strip, T* left, T* sums) const {
+    constexpr T lowest = -__builtin_huge_valf();
+    T top[mr], weight[mr];
+    Range see[mr];
+    for (int64_t r = 0; r < rows; ++r) top[r] = lowest, weight[r] = 0, see[r] = seen(i + r);
+    for (int64_t c = 0; c < mr * padded; ++c) sums[c] = 0;
+    const Range all = seen(i, i + rows);
+    if (all.end > 0) pack_strip(left, p.q, i, rows, head, static_cast<T>(p.scale));
+    for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
+      const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
+      scores(strip, left, keys, origin, block, here);
+      for (int64_t r = 0; r < mr; ++r) {
+        T* s = strip + r * span - block;
+        const Range mine = r < rows ? Range{max(here.begin, see[r].begin), min(here.end, see[r].end)} : Range{0, 0};
+        if (mine.begin >= mine.end) {
+          for (int64_t j = here.begin; j < here.end; ++j) s[j] = 0;
+          continue;
+        }
+        for (int64_t j = here.begin; j < mine.begin; ++j) s[j] = 0;
+        for (int64_t j = mine.end; j < here.end; ++j) s[j] = 0;
+        const T peak = largest(s + mine.begin, mine.end - mine.begin), next = peak > top[r] ? peak : top[r];
+        if (next > top[r] && weight[r] > 0) {
+          const T shrink = exp_of(top[r] - next);
+          weight[r] *= shrink;
+          for (int64_t c = 0; c < padded; ++c) sums[r * padded + c] *= shrink;
+        }
+        top[r] = next;
+#pragma omp simd
+        for (int64_t j = mine.begin; j < mine.end; ++j) s[j] = exp_of(s[j] - next);
+        weight[r] += sum_of(s + mine.begin, mine.end - mine.begin);
+      }
+      for (int64_t c = 0; c < size; c += width)
+        multiply<T, span, 1, Put::add>(sums + c, padded, strip + (here.begin - block),
+                                       values + c * count + (here.begin - origin) * width, here.end - here.begin);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const bool any = see[r].end > 0;
+      store_scaled<In>(row(p.out, query_token(i + r), head), sums + r * padded, any ? 1 / weight[r] : T(0), size);
+      log_sum_exp(i + r, head) = any ? top[r] + log_of(weight[r]) : lowest;
+    }
+  }
+
+  /// Blocks of memory that backward fills once for a key head, and those it reuses.
+  struct Backward {
+    Range all;
+    int64_t origin, count;  // first key of the packs, and number of keys
+    T *keys, *values;       // transposed panels
+    T* plain_keys;          // [C / nr][count][nr]
+    T *dk, *dv;             // [count, padded] and a strip more
+    T *queries, *douts;     // [C / nr][queries of a block][nr], of one head; queries times scale
+    T *p, *ds;              // [queries of a block][span]
+    T *left, *dout_left;    // strips
+    T* dq;                  // [queries of a block][padded]
+  };
+
+  void backward(Arena arena) const {
+    Backward b;
+    b.all = seen(0, p.queries);
+    b.origin = b.all.begin / attention_keys * attention_keys;
+    b.count = b.all.end - b.origin;
+    b.keys = arena.take<T>(round_up(b.count, width) * padded);
+    b.values = arena.take<T>(round_up(b.count, width) * padded);
+    b.plain_keys = arena.take<T>(b.count * padded);
+    b.dk = arena.take<T>((b.count + mr) * padded);
+    b.dv = arena.take<T>((b.count + mr) * padded);
+    b.queries = arena.take<T>(attention_queries * padded);
+    b.douts = arena.take<T>(attention_queries * padded);
+    b.p = arena.take<T>(attention_queries * span);
+    b.ds = arena.take<T>(attention_queries * span);
+    b.left = arena.take<T>(depths * mr * span);
+    b.dout_left = arena.take<T>(depths * mr * span);
+    b.dq = arena.take<T>(attention_queries * padded);
+    for (int64_t c = 0; c < (b.count + mr) * padded; ++c) b.dk[c] = b.dv[c] = 0;
+    if (b.count > 0) {
+      pack_transposed_rows(b.keys, p.k, b.origin, b.all.end, task.key_head);
+      pack_transposed_rows(b.values, p.v, b.origin, b.all.end, task.key_head);
+      pack_plain_rows(b.plain_keys, p.k, key_token(b.origin), b.count, task.key_head);
+    }
+    const int64_t group = p.heads / p.key_heads;
+    for (int64_t head = task.key_head * group; head < (task.key_head + 1) * group; ++head)
+      for (int64_t i = 0; i < p.queries; i += attention_queries)
+        backward_block(b, i, min(attention_queries, p.queries - i), head);
+    for (int64_t j = 0; j < p.keys; ++j) {
+      const bool packed = b.origin <= j && j < b.all.end;
+      const int64_t from = packed ? (j - b.origin) * padded : 0;  // nobody saw the other keys
+      store_scaled<In>(row(p.dk, key_token(j), task.key_head), b.dk + from, T(packed), size);
+      store_scaled<In>(row(p.dv, key_token(j), task.key_head), b.dv + from, T(packed), size);
+    }
+  }
+
+  void backward_block(const Backward& b, int64_t i, int64_t rows, int64_t head) const {
+    for (int64_t c = 0; c < attention_queries * padded; ++c) b.dq[c] = 0;
+    const Range all = seen(i, i + rows);
+    if (all.end > 0) {
+      pack_plain_rows(b.queries, p.q, query_token(i), rows, head);
+      for (int64_t c = 0; c < rows * padded; ++c) b.queries[c] *= static_cast<T>(p.scale);
+      pack_plain_rows(b.douts, p.dout, query_token(i), rows, head);
+    }
+    for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
+      const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
+      for (int64_t r = 0; r < rows; r += mr) backward_strip(b, i + r, r, min(mr, rows - r), head, block, here);
+      // Keys beyond the range meet zeros in p and ds, up to the end of the last strip.
+      for (int64_t j = here.begin; j < here.end; j += mr) {
+        for (int64_t c = 0; c < size; c += width) {
+          const int64_t at = (j - b.origin) * padded + c;
+          multiply<T, 1, span, Put::add>(b.dv + at, padded, b.p + (j - block), b.douts + c * rows, rows);
+          multiply<T, 1, span, Put::add>(b.dk + at, padded, b.ds + (j - block), b.queries + c * rows, rows);
+        }
+      }
+    }
+    for (int64_t r = 0; r < rows; ++r)
+      store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * padded, static_cast<T>(p.scale), size);
+  }
+
+  /// p, ds and dq of queries [i, i + rows), which are rows `at` and on of their block, for the keys of one block.
+  void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
+                      Range here) const {
+    pack_strip(b.left, p.q, i, rows, head, static_cast<T>(p.scale));
+    pack_strip(b.dout_left, p.dout, i, rows, head, T(1));
+    T *probabilities = b.p + at * span, *gradients = b.ds + at * span;
+    const Range strip = seen(i, i + rows), mine{max(here.begin, strip.begin), min(here.end, strip.end)};
+    if (mine.begin < mine.end) {
+      scores(probabilities, b.left, b.keys, b.origin, block, mine);
+      scores(gradients, b.dout_left, b.values, b.origin, block, mine);
+    }
+    for (int64_t r = 0; r < mr; ++r) {
+      T *s = probabilities + r * span - block, *ds = gradients + r * span - block;
+      const Range see = r < rows ? seen(i + r) : Range{0, 0};
+      const int64_t begin = min(max(here.begin, see.begin), here.end), end = max(begin, min(here.end, see.end));
+      for (int64_t j = here.begin; j < begin; ++j) s[j] = ds[j] = 0;
+      for (int64_t j = end; j < here.end + mr; ++j) s[j] = ds[j] = 0;
+      if (begin == end) continue;
+      const T log_sum = log_sum_exp(i + r, head);
+      const T mean = dot(row(p.dout, query_token(i + r), head), row(p.out, query_token(i + r), head), size);
+#pragma omp simd
+      for (int64_t j = begin; j < end; ++j) {
+        s[j] = exp_of(s[j] - log_sum);
+        ds[j] = s[j] * (ds[j] - mean);
+      }
+    }
+    if (mine.begin >= mine.end) return;
+    for (int64_t c = 0; c < size; c += width)
+      multiply<T, span, 1, Put::add>(b.dq + at * padded + c, padded, gradients + (mine.begin - block),
+                                     b.plain_keys + c * b.count + (mine.begin - b.origin) * width,
+                                     mine.end - mine.begin);
+  }
+};
+
+template <class F>
+void with_stored(base::Dtype dtype, const F& f) {
+  if (dtype == base::Dtype::f64)
+    f.template operator()<double>();
+  else if (dtype == base::Dtype::bf16)
+    f.template operator()<uint16_t>();
+  else
+    f.template operator()<float>();
+}
+
+}  // namespace
+
+void attention_forward(const AttentionProblem& p, const AttentionTask& task, void* scratch) {
+  with_stored(p.dtype, [&]<class In>() { Attention<In>{p, task}.forward(Arena(scratch)); });
+}
+
+void attention_backward(const AttentionProblem& p, const AttentionTask& task, void* scratch) {
+  with_stored(p.dtype, [&]<class In>() { Attention<In>{p, task}.backward(Arena(scratch)); });
+}
+
+}  // namespace hexad::kernels::cpu::HEXAD_ISA

@@ -1,0 +1,49 @@
+// Attention of one sequence's queries to one key/value head, on one thread; compiled for each instruction set.
+//
+// Keys are taken in blocks of 256 counted from the sequence's start, queries (in backward) in blocks of 42. A query's
+// output and gradient depend on nothing but the keys it sees; all results are the same for both instruction sets.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/base/dtype.h"
+
+namespace hexad::kernels::cpu {
+
+/// [tokens, heads, C]: element (t, h, c) lies at data + t * token + h * head + c (in elements).
+struct HeadRows {
+  void* data;
+  int64_t token, head;
+};
+
+struct AttentionProblem {
+  base::Dtype dtype;
+  int64_t queries, keys, heads, key_heads, size;  // per sequence; size: C
+  double scale;
+  bool causal;
+  int64_t query_offset;
+  HeadRows q, k, v, out, dout, dq, dk, dv;  // the last four for backward only
+  void* log_sum_exp;                        // [B S, H]
+  const int32_t *first, *last;              // [B, S] or null
+};
+
+/// A piece of the work. Backward takes all queries, since the gradients of keys and values sum over them.
+struct AttentionTask {
+  int64_t sequence, key_head, first_query, end_query;
+};
+
+/// Queries of a block and keys of a block.
+inline constexpr int64_t attention_queries = 42, attention_keys = 256;
+/// Bytes of scratch memory of one task, aligned to 64.
+int64_t attention_scratch(const AttentionProblem& problem, bool backward);
+
+namespace v3 {
+void attention_forward(const AttentionProblem& problem, const AttentionTask& task, void* scratch);
+void attention_backward(const AttentionProblem& problem, const AttentionTask& task, void* scratch);
+}  // namespace v3
+namespace v4 {
+void attention_forward(const AttentionProblem& problem, const AttentionTask& task, void* scratch);
+void attention_backward(const AttentionProblem& problem, const AttentionTask& task, void* scratch);
+}  // namespace v4
+
+}  // namespace hexad::kernels::cpu

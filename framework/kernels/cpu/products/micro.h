@@ -1,0 +1,148 @@
+// The innermost loops of products: copying operands into panels, and multiplying panels in registers. For files
+// compiled by hexad_simd_sources; everything has internal linkage.
+#pragma once
+
+#include "framework/kernels/cpu/products/vector.h"
+
+namespace hexad::kernels::cpu::HEXAD_ISA {
+namespace {
+
+#ifdef __AVX512F__
+constexpr int mr = 14;  // 28 of 32 registers hold sums
+#else
+constexpr int mr = 6;  // 12 of 16
+#endif
+template <class T>
+constexpr int nr = 2 * lanes<T>;
+/// Two overlapping vectors of `part` elements cover a row of mr.
+constexpr int part = vector_bytes / 8, second_part = mr - part;
+static_assert(part <= mr && mr <= 2 * part);
+
+int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Integers as wide as T, for shuffles.
+template <class T>
+struct IndexOf;
+template <>
+struct IndexOf<float> {
+  using type = int32_t;
+};
+template <>
+struct IndexOf<double> {
+  using type = int64_t;
+};
+/// rows[0 .. lanes) becomes its transpose: log2(lanes) perfect shuffles.
+template <class T>
+void transpose(V<T>* rows) {
+  constexpr int n = lanes<T>;
+  V<typename IndexOf<T>::type> low, high;
+  for (int i = 0; i < n; ++i) {
+    low[i] = i / 2 + (i % 2) * n;
+    high[i] = low[i] + n / 2;
+  }
+  for (int stage = 1; stage < n; stage *= 2) {
+    V<T> next[n];
+#pragma GCC unroll 16
+    for (int i = 0; i < n / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(rows[i], rows[i + n / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + n / 2], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < n; ++i) rows[i] = next[i];
+  }
+}
+
+/// to[k, j] (rows of nr) = from[k * along + j], j < count <= nr; further columns become zero.
+template <class T, class In>
+void pack_columns(T* to, const In* from, int64_t along, int64_t count, int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k, to += nr<T>, from += along) {
+    if (count == nr<T>) {
+      store<lanes<T>>(to, widen<lanes<T>>(from));
+      store<lanes<T>>(to + lanes<T>, widen<lanes<T>>(from + lanes<T>));
+    } else {
+      for (int64_t j = 0; j < nr<T>; ++j) to[j] = j < count ? widen_one(from + j) : T(0);
+    }
+  }
+}
+
+/// The same for rows of a: to[k, i] (rows of mr) = from[k * along + i], i < count <= mr. A row is two overlapping
+/// vectors.
+template <class T, class In>
+void pack_rows(T* to, const In* from, int64_t along, int64_t count, int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k, to += mr, from += along) {
+    if (count == mr) {
+      store<part>(to, widen<part>(from));
+      store<part>(to + second_part, widen<part>(from + second_part));
+    } else {
+      for (int64_t i = 0; i < mr; ++i) to[i] = i < count ? widen_one(from + i) : T(0);
+    }
+  }
+}
+
+/// to[k, j] (rows of nr) = from[j * across + k]: a transposing copy.
+template <class T, class In>
+void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
+  constexpr int n = lanes<T>;
+  for (int first = 0; first < nr<T>; first += n) {
+    int64_t k = 0;
+    if (first + n <= count) {
+      for (; k + n <= depth; k += n) {
+        V<T> block[n];
+#pragma GCC unroll 16
+        for (int j = 0; j < n; ++j) block[j] = widen<n>(from + (first + j) * across + k);
+        transpose<T>(block);
+#pragma GCC unroll 16
+        for (int j = 0; j < n; ++j) store<n>(to + (k + j) * nr<T> + first, block[j]);
+      }
+    }
+    for (; k < depth; ++k)
+      for (int j = first; j < first + n; ++j) to[k * nr<T> + j] = j < count ? widen_one(from + j * across + k) : T(0);
+  }
+}
+
+/// to[i, k] (rows of `row`) = from[i * across + k], i < count <= mr; further rows become zero.
+template <int64_t row, class T, class In>
+void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
+  for (int64_t i = 0; i < mr; ++i, to += row, from += across) {
+    int64_t k = 0;
+    if (i < count) {
+      for (; k + lanes<T> <= depth; k += lanes<T>) store<lanes<T>>(to + k, widen<lanes<T>>(from + k));
+      for (; k < depth; ++k) to[k] = widen_one(from + k);
+    } else {
+      for (; k < depth; ++k) to[k] = T(0);
+    }
+  }
+}
+
+enum class Put { sums, replace, add };
+
+/// c[mr, nr] = or += a[mr, depth] b[depth, nr]. Element (i, k) of a lies at i * row + k * term, b is a panel of aligned
+/// rows of nr. For `sums`, c is memory that was just used.
+template <class T, int64_t row, int64_t term, Put how>
+__attribute__((noinline)) void multiply(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
+  constexpr int n = lanes<T>;
+  if constexpr (how != Put::sums) {
+    for (int i = 0; i < mr; ++i) {
+      __builtin_prefetch(c + i * stride, 1);
+      __builtin_prefetch(c + i * stride + n, 1);
+    }
+  }
+  V<T> sum[mr][2] = {};
+  for (int64_t k = 0; k < depth; ++k, a += term, b += nr<T>) {
+    const V<T> b0 = *reinterpret_cast<const V<T>*>(b), b1 = *reinterpret_cast<const V<T>*>(b + n);
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; ++i) {
+      const V<T> ai = a[i * row] - V<T>{};
+      sum[i][0] += ai * b0;
+      sum[i][1] += ai * b1;
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < mr; ++i, c += stride) {
+    store<n>(c, how == Put::add ? load<n>(c) + sum[i][0] : sum[i][0]);
+    store<n>(c + n, how == Put::add ? load<n>(c + n) + sum[i][1] : sum[i][1]);
+  }
+}
+
+}  // namespace
+}  // namespace hexad::kernels::cpu::HEXAD_ISA
