@@ -14,15 +14,15 @@ Shape::Shape(std::span<const int64_t> sizes) : rank_(static_cast<int>(sizes.size
 
 size_t Shape::index(int dim) const {
   const int i = dim < 0 ? dim + rank_ : dim;
-  require(i >= 0 && i < rank_, "[shape] dimension ", dim, " of ", to_string());
+  require(i >= 0 && i < rank_, "[shape] dimension ", dim, " of ", *this);
   return static_cast<size_t>(i);
 }
 
 int64_t Shape::numel() const {
   int64_t n = 1;
   for (int64_t s : *this) {
-    require(s >= 0, "[shape] negative size in ", to_string());
-    require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 elements in ", to_string());
+    require(s >= 0, "[shape] negative size in ", *this);
+    require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 elements in ", *this);
   }
   return n;
 }
@@ -32,7 +32,8 @@ Shape Shape::row_major_strides() const {
   int64_t step = 1;
   for (int d = rank_ - 1; d >= 0; --d) {
     strides[d] = step;
-    step *= std::max<int64_t>(1, (*this)[d]);
+    require(!__builtin_mul_overflow(step, std::max<int64_t>(1, (*this)[d]), &step),
+            "[shape] more than 2^63 elements in ", *this);
   }
   return strides;
 }

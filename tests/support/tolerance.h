@@ -27,7 +27,7 @@ inline double unit_roundoff(base::Dtype dtype) {
 inline double tolerance(base::Dtype dtype, int64_t reduction_length) {
   if (!base::is_floating(dtype)) return 0;
   const double length = static_cast<double>(reduction_length > 1 ? reduction_length : 1);
-  return 2 * unit_roundoff(dtype) + 8 * std::sqrt(length) * unit_roundoff(base::accumulator_dtype(dtype));
+  return 4 * unit_roundoff(dtype) + 12 * std::sqrt(length) * unit_roundoff(base::accumulator_dtype(dtype));
 }
 
 }  // namespace hexad::tests

@@ -1,0 +1,78 @@
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+namespace {
+
+using K = const KernelTable&;
+constexpr int64_t heads = 4, key_heads = 2;
+
+struct Problem {
+  AttentionShape shape;
+  Tensor q, k, v, first, last;
+
+  // Two sequences of size.rows queries (few, since the reference is quadratic); head size size.width.
+  Problem(Trial& r, AttentionShape s, bool documents) : shape(s) {
+    const int64_t c = std::min<int64_t>(r.size.width, 65);
+    shape.scale = 1 / std::sqrt(static_cast<double>(c));
+    const int64_t q_rows = s.sequences * s.queries, k_rows = s.sequences * s.keys;
+    q = r.normal({q_rows, heads, c}, Layout::strided_rows);
+    k = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
+    v = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
+    if (!documents) return;
+    // Documents of three positions.
+    std::vector<int32_t> begins, ends;
+    for (int64_t b = 0; b < s.sequences; ++b)
+      for (int64_t i = 0; i < s.queries; ++i) {
+        begins.push_back(static_cast<int32_t>(i / 3 * 3));
+        ends.push_back(static_cast<int32_t>(std::min(s.queries, i / 3 * 3 + 3)));
+      }
+    first = r.values<int32_t>(begins, {s.sequences, s.queries});
+    last = r.values<int32_t>(ends, {s.sequences, s.queries});
+  }
+};
+
+void forward(K k, Trial& r, const AttentionShape& shape, bool documents) {
+  const Problem p(r, shape, documents);
+  k.attention.forward(r.stream, r.output(p.q.shape(), shape.keys), r.output({p.q.dim(0), heads}, r.acc(), p.q.dim(2)),
+                      p.q, p.k, p.v, p.first, p.last, p.shape);
+}
+
+void backward(K k, Trial& r, const AttentionShape& shape, bool documents) {
+  const Problem p(r, shape, documents);
+  const Tensor out = r.scratch(p.q.shape(), r.dtype), log_sum_exp = r.scratch({p.q.dim(0), heads}, r.acc());
+  reference_table.attention.forward(r.stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
+  const Tensor dout = r.normal(p.q.shape());
+  if (shape.queries < 2) r.expect_zeros();  // one key: its probability is one
+  constexpr Layout strided = Layout::strided_rows;
+  k.attention.backward(r.stream, r.output(p.q.shape(), r.dtype, shape.keys, strided),
+                       r.output(p.k.shape(), r.dtype, shape.queries * heads, strided),
+                       r.output(p.v.shape(), r.dtype, shape.queries * heads, strided), dout, out, log_sum_exp, p.q, p.k,
+                       p.v, p.first, p.last, p.shape);
+}
+
+AttentionShape self(const Trial& r, bool causal) {
+  const int64_t s = std::min<int64_t>(r.size.rows, 70);
+  return {.sequences = 2, .queries = s, .keys = s, .scale = 1, .causal = causal};
+}
+AttentionShape cached(const Trial& r) {
+  const int64_t s = std::min<int64_t>(r.size.rows, 70);
+  return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
+}
+
+}  // namespace
+
+std::vector<Case> attention_cases() {
+  const size_t f = entry(&KernelTable::attention, &AttentionKernels::forward);
+  const size_t b = entry(&KernelTable::attention, &AttentionKernels::backward);
+  return {
+      {"attention_causal", f, [](K k, Trial& r) { forward(k, r, self(r, true), false); }},
+      {"attention_bidirectional", f, [](K k, Trial& r) { forward(k, r, self(r, false), false); }},
+      {"attention_documents", f, [](K k, Trial& r) { forward(k, r, self(r, true), true); }},
+      {"attention_with_cache", f, [](K k, Trial& r) { forward(k, r, cached(r), false); }},
+      {"attention_causal_backward", b, [](K k, Trial& r) { backward(k, r, self(r, true), false); }},
+      {"attention_bidirectional_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), false); }},
+      {"attention_documents_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), true); }},
+  };
+}
+
+}  // namespace hexad::tests

@@ -1,0 +1,18 @@
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all;
+  for (auto family : {product_cases, norm_cases, activation_cases, attention_cases, routing_cases, loss_cases,
+                      pointwise_cases, optimizer_cases})
+    for (Case& c : family()) all.push_back(std::move(c));
+  return all;
+}
+
+const std::vector<Size>& sizes() {
+  static const std::vector<Size> all{{1, 1}, {1, 7}, {7, 1}, {0, 7}, {7, 65}, {65, 127}, {5, 512}, {311, 131}};
+  return all;
+}
+
+}  // namespace hexad::tests

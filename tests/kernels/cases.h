@@ -1,0 +1,45 @@
+// One parity case or more for every entry of the KernelTable.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/trial.h"
+
+namespace hexad::tests {
+
+struct Case {
+  std::string name;
+  size_t entry;  // index of the function pointer in the table
+  std::function<void(const KernelTable&, Trial&)> body;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+};
+
+/// Index of an entry: KernelTable is nothing but function pointers.
+template <class Family, class Entry>
+size_t entry(Family KernelTable::*family, Entry Family::*member) {
+  const KernelTable& t = reference_table;
+  return static_cast<size_t>(reinterpret_cast<const std::byte*>(&(t.*family.*member)) -
+                             reinterpret_cast<const std::byte*>(&t)) /
+         sizeof(void (*)());
+}
+inline constexpr size_t entry_count = sizeof(KernelTable) / sizeof(void (*)());
+
+std::vector<Case> product_cases();
+std::vector<Case> norm_cases();
+std::vector<Case> activation_cases();
+std::vector<Case> attention_cases();
+std::vector<Case> routing_cases();
+std::vector<Case> loss_cases();
+std::vector<Case> pointwise_cases();
+std::vector<Case> optimizer_cases();
+std::vector<Case> all_cases();
+
+/// Odd sizes, one token, no token, one feature, and enough rows for every thread.
+const std::vector<Size>& sizes();
+
+}  // namespace hexad::tests

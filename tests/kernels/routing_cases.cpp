@@ -1,0 +1,117 @@
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+namespace {
+
+using K = const KernelTable&;
+
+struct NamedRule {
+  std::string name;
+  int64_t experts;
+  RouterRule rule;
+};
+
+const std::vector<NamedRule>& rules() {
+  static const std::vector<NamedRule> all{
+      {"softmax", 8, {}},
+      {"one_expert", 1, {.top_k = 1}},
+      {"raw_weights", 7, {.top_k = 3, .normalize = false, .scale = 2.5}},
+      {"sigmoid", 65, {.score = RouterScore::sigmoid, .top_k = 8, .scale = 2.5}},
+      {"groups", 24, {.score = RouterScore::sigmoid, .top_k = 4, .groups = 6, .top_groups = 2}},
+      {"groups_of_one", 5, {.top_k = 2, .groups = 5, .top_groups = 3}},
+  };
+  return all;
+}
+
+// Rows of a permutation for t tokens of two slots, the first slot of every fifth token dropped; two rows are unused.
+struct Plan {
+  static constexpr int64_t slots = 2;
+  Tensor rows;
+  int64_t count;
+
+  explicit Plan(Trial& r) : count(slots * r.size.rows + 2) {
+    std::vector<int64_t> v;
+    for (int64_t slot = 0; slot < slots * r.size.rows; ++slot) v.push_back(slot % 10 == 0 ? -1 : count - 2 - slot);
+    rows = r.values<int64_t>(v, {r.size.rows, slots});
+  }
+};
+
+}  // namespace
+
+std::vector<Case> routing_cases() {
+  std::vector<Case> cases{
+      {"gather", entry(&KernelTable::permute, &PermuteKernels::gather),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.permute.gather(r.stream, r.output({3 * t, d}), r.normal({t, d}), r.integers({3 * t}, Dtype::i64, t));
+       }},
+      {"combine", entry(&KernelTable::permute, &PermuteKernels::combine),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const Plan plan(r);
+         const Tensor y = r.normal({plan.count, d});
+         k.permute.combine(r.stream, r.output({t, d}, 2), y, plan.rows, r.normal({t, Plan::slots}, r.acc()));
+         k.permute.combine(r.stream, r.output({t, d}, 2), y, plan.rows, {});
+       }},
+      {"combine_backward", entry(&KernelTable::permute, &PermuteKernels::combine_backward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const Plan plan(r);
+         if (t < 7) r.expect_zeros();
+         k.permute.combine_backward(r.stream, r.output({plan.count, d}), r.output({t, Plan::slots}, r.acc(), d),
+                                    r.normal({t, d}), r.normal({plan.count, d}), plan.rows,
+                                    r.normal({t, Plan::slots}, r.acc()));
+       }},
+      {"embedding_forward", entry(&KernelTable::embedding, &EmbeddingKernels::forward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.embedding.forward(r.stream, r.output({t, d}), r.normal({53, d}), r.integers({t}, Dtype::i32, 53));
+       }},
+      {"embedding_backward", entry(&KernelTable::embedding, &EmbeddingKernels::backward),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.embedding.backward(r.stream, r.update({53, d}, r.acc(), t), r.normal({t, d}),
+                              r.integers({t}, Dtype::i32, 53));
+       }},
+  };
+  for (const auto& [name, experts, rule] : rules()) {
+    const auto operands = [experts = experts, rule = rule](Trial& r) {
+      struct {
+        Tensor scores, ids, weights;
+      } o{r.scratch({r.size.rows, experts}, r.acc()), r.scratch({r.size.rows, rule.top_k}, Dtype::i32),
+          r.scratch({r.size.rows, rule.top_k}, r.acc())};
+      reference_table.router.forward(r.stream, o.scores, o.ids, o.weights, r.normal({r.size.rows, experts}, r.acc()),
+                                     {}, rule);
+      return o;
+    };
+    cases.push_back({"router_forward_" + name, entry(&KernelTable::router, &RouterKernels::forward),
+                     [experts = experts, rule = rule](K k, Trial& r) {
+                       const int64_t t = r.size.rows;
+                       for (bool biased : {false, true})
+                         k.router.forward(r.stream, r.output({t, experts}, r.acc(), experts),
+                                          r.output({t, rule.top_k}, Dtype::i32),
+                                          r.output({t, rule.top_k}, r.acc(), experts), r.normal({t, experts}, r.acc()),
+                                          biased ? r.normal({experts}, r.acc()) : Tensor(), rule);
+                     }});
+    cases.push_back({"router_weigh_" + name, entry(&KernelTable::router, &RouterKernels::weigh),
+                     [operands, rule = rule](K k, Trial& r) {
+                       const auto o = operands(r);
+                       k.router.weigh(r.stream, r.output(o.weights.shape(), r.acc(), rule.top_k), o.ids, o.scores,
+                                      rule);
+                     }});
+    cases.push_back({"router_backward_" + name, entry(&KernelTable::router, &RouterKernels::backward),
+                     [operands, experts = experts, rule = rule](K k, Trial& r) {
+                       const auto o = operands(r);
+                       if (experts == 1) return;  // the weight is one: the gradient is rounding error
+                       for (bool auxiliary : {false, true})
+                         k.router.backward(r.stream, r.output(o.scores.shape(), r.acc(), experts),
+                                           r.normal(o.weights.shape(), r.acc()),
+                                           auxiliary ? r.normal(o.scores.shape(), r.acc()) : Tensor(), o.scores, o.ids,
+                                           rule);
+                       r.expect_zeros();  // sigmoid: only the chosen experts
+                     }});
+  }
+  return cases;
+}
+
+}  // namespace hexad::tests

@@ -1,0 +1,31 @@
+// Results are the same bits whatever the number of threads, and whichever other rows share the call.
+#include <gtest/gtest.h>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+namespace {
+
+TEST(Threads, DoNotChangeOneBit) {
+  using namespace kernels::cpu;
+  const int before = thread_count();
+  for (const Case& c : all_cases())
+    for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      const Size size{523, 257};
+      SCOPED_TRACE(cat(c.name, "_", dtype));
+      set_thread_count(1);
+      Trial one(7, size, dtype);
+      c.body(cpu_table, one);
+      for (int threads : {2, 3}) {
+        set_thread_count(threads);
+        Trial many(7, size, dtype);
+        c.body(cpu_table, many);
+        EXPECT_EQ(bitwise_difference(one, many), "") << threads << " threads";
+      }
+    }
+  set_thread_count(before);
+}
+
+}  // namespace
+}  // namespace hexad::tests
