@@ -244,14 +244,14 @@ TEST_P(Products, OwnKernelsGiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
   const auto memory = Tensor::empty({gemm_scratch + 64}, Dtype::u8, context_);
   void* scratch = memory.data<uint8_t>() + (64 - reinterpret_cast<uintptr_t>(memory.raw()) % 64) % 64;
   // A bf16 sum over several blocks of k is kept for at most gemm_sums elements: well above 200 x 700.
-  v3::gemm_tile(forward_tile(want, x, w), scratch);
+  v3::gemm_tile(forward_tile(want, x, w), nullptr, scratch);
   for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
     const Tensor out = Tensor::empty({some, outputs}, dtype(), context_);
     const GemmTile tile = forward_tile(out, x.slice(0, 0, some), w);
     gemm({&tile, 1});
     EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows";
     if (machine_isa() != Isa::v4) continue;
-    v4::gemm_tile(tile, scratch);
+    v4::gemm_tile(tile, nullptr, scratch);
     EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows, AVX-512";
   }
 }

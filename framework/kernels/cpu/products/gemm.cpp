@@ -33,7 +33,7 @@ GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, i
 /// Halves the longer side until each tile's share of the multiplications and its sums in scratch memory are small
 /// enough.
 void cut(const GemmTile& t, double limit, std::vector<GemmTile>& tiles) {
-  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > gemm_depth && t.m * t.n > gemm_sums;
+  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > gemm_chain && t.m * t.n > gemm_sums;
   const bool by_columns = t.n >= t.m;
   const int64_t size = by_columns ? t.n : t.m, step = by_columns ? column_step : row_step;
   const bool divisible = size >= 2 * step;
@@ -75,7 +75,10 @@ void gemm(std::span<const GemmTile> products) {
   const auto tile = machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile;
   std::atomic<size_t> next = 0;
   parallel_for(threads, 1, [&](int64_t, int64_t) {
-    for (size_t i = next++; i < tiles.size(); i = next++) tile(tiles[i], scratch(gemm_scratch));
+    for (size_t i = next++; i < tiles.size(); i = next++) {
+      const size_t after = i + static_cast<size_t>(threads);
+      tile(tiles[i], after < tiles.size() ? &tiles[after] : nullptr, scratch(gemm_scratch));
+    }
   });
 }
 

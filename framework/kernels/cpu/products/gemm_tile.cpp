@@ -36,68 +36,125 @@ void pack_b(T* to, const Operand& b, int64_t k, int64_t depth, int64_t j, int64_
   }
 }
 
-/// The valid part of sums goes to, or is added to, c.
-template <class T>
-void put(T* c, int64_t stride, const T* sums, int64_t rows, int64_t columns, bool add) {
-  for (int64_t i = 0; i < rows; ++i, c += stride, sums += nr<T>)
-    for (int64_t j = 0; j < columns; ++j) c[j] = add ? c[j] + sums[j] : sums[j];
-}
+/// Brings the lines of a block that is needed next into the second-level cache, a few at a time while the block before
+/// it is multiplied: copying a block from memory would otherwise take a tenth of the time of 256 rows' products.
+class Ahead {
+ public:
+  Ahead() = default;
+  Ahead(const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns, int64_t steps) {
+    const int64_t size = b.dtype == Dtype::bf16 ? 2 : b.dtype == Dtype::f32 ? 4 : 8;
+    const bool rows_of_terms = b.column == 1;
+    line_ = static_cast<const char*>(b.data) + (k * b.row + j * b.column) * size;
+    stride_ = (rows_of_terms ? b.row : b.column) * size;
+    rows_ = rows_of_terms ? depth : columns;
+    lines_ = ((rows_of_terms ? columns : depth) * size + 63) / 64;
+    per_step_ = (rows_ * lines_ + steps - 1) / steps;
+  }
+  void step() {
+    for (int64_t n = 0; n < per_step_ && rows_ > 0; ++n) {
+      __builtin_prefetch(line_ + at_ * 64, 0, 2);
+      if (++at_ == lines_) at_ = 0, --rows_, line_ += stride_;
+    }
+  }
 
-void put_bf16(uint16_t* c, int64_t stride, const float* sums, int64_t sums_stride, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; ++i, c += stride, sums += sums_stride)
-    for (int64_t j = 0; j < columns; ++j) narrow_one(c + j, sums[j]);
-}
+ private:
+  const char* line_ = nullptr;
+  int64_t stride_ = 0, rows_ = 0, lines_ = 0, at_ = 0, per_step_ = 0;
+};
+
+/// Blocks of k of nearly equal size, none longer than gemm_depth; one for up to 1.5 times gemm_chain terms.
+struct Depths {
+  int64_t k, blocks;
+  explicit Depths(int64_t terms) : k(terms), blocks(max(1, (terms + gemm_chain / 2) / gemm_chain)) {}
+  int64_t begin(int64_t block) const { return k * block / blocks; }
+  int64_t size(int64_t block) const { return begin(block + 1) - begin(block); }
+};
 
 template <class T, class A, class B>
-void run(const GemmTile& t, T* packed_a, T* packed_b, T* sums, T* whole) {
-  const bool narrow = t.c.dtype == Dtype::bf16, one_block = t.k <= gemm_depth, along = t.a.column == 1;
-  T* c = narrow ? whole : static_cast<T*>(t.c.data);
-  const int64_t stride = narrow ? t.n : t.c.stride;
-  for (int64_t j = 0; j < t.n; j += gemm_columns) {
-    const int64_t columns = min(gemm_columns, t.n - j);
-    for (int64_t k = 0; k < t.k; k += gemm_depth) {
-      const int64_t depth = min(gemm_depth, t.k - k);
-      pack_b<T, B>(packed_b, t.b, k, depth, j, columns);
-      for (int64_t i = 0; i < t.m; i += gemm_rows) {
-        const int64_t rows = min(gemm_rows, t.m - i);
-        pack_a<T, A>(packed_a, t.a, i, rows, k, depth);
-        for (int64_t jj = 0; jj < columns; jj += nr<T>) {
-          for (int64_t ii = 0; ii < rows; ii += mr) {
-            const T *pa = packed_a + ii * gemm_depth, *pb = packed_b + jj * depth;
-            T* to = c + (i + ii) * stride + j + jj;
-            const int64_t valid_rows = min(mr, rows - ii), valid_columns = min(nr<T>, columns - jj);
-            const bool whole_block = valid_rows == mr && valid_columns == nr<T>, add = t.add || k > 0;
-            if (whole_block && !(narrow && one_block)) {
-              if (add)
-                (along ? multiply<T, gemm_depth, 1, Put::add> : multiply<T, 1, mr, Put::add>)(to, stride, pa, pb,
-                                                                                              depth);
-              else
-                (along ? multiply<T, gemm_depth, 1, Put::replace> : multiply<T, 1, mr, Put::replace>)(to, stride, pa,
-                                                                                                      pb, depth);
-              continue;
-            }
-            (along ? multiply<T, gemm_depth, 1, Put::sums> : multiply<T, 1, mr, Put::sums>)(sums, nr<T>, pa, pb, depth);
-            if constexpr (sizeof(T) == 4) {
-              if (narrow && one_block) {
-                put_bf16(static_cast<uint16_t*>(t.c.data) + (i + ii) * t.c.stride + j + jj, t.c.stride, sums, nr<T>,
-                         valid_rows, valid_columns);
-                continue;
-              }
-            }
-            put(to, stride, sums, valid_rows, valid_columns, add);
-          }
+struct Product {
+  const GemmTile& t;
+  const GemmTile* next;
+  T *packed_a, *packed_b, *sums, *whole;
+  Depths depths{t.k};
+  bool narrow = t.c.dtype == Dtype::bf16;
+  bool rounded_at_once = narrow && depths.blocks == 1;  // a bf16 result that needs no sums in memory
+
+  void run() const {
+    for (int64_t j = 0; j < t.n; j += gemm_columns)
+      for (int64_t d = 0; d < depths.blocks; ++d) multiply_block(d, j, min(gemm_columns, t.n - j));
+    if constexpr (sizeof(T) == 4) {
+      if (narrow && !rounded_at_once) put(static_cast<uint16_t*>(t.c.data), t.c.stride, whole, t.n, t.m, t.n, false);
+    }
+  }
+
+  void multiply_block(int64_t d, int64_t j, int64_t columns) const {
+    const int64_t k = depths.begin(d), depth = depths.size(d);
+    pack_b<T, B>(packed_b, t.b, k, depth, j, columns);
+    Ahead ahead = block_after(d, j, ((columns + nr<T> - 1) / nr<T>)*((t.m + mr - 1) / mr));
+    for (int64_t i = 0; i < t.m; i += gemm_rows) {
+      const int64_t rows = min(gemm_rows, t.m - i);
+      pack_a<T, A>(packed_a, t.a, i, rows, k, depth);
+      for (int64_t jj = 0; jj < columns; jj += nr<T>) {
+        for (int64_t ii = 0; ii < rows; ii += mr) {
+          ahead.step();
+          multiply_panels(i + ii, min(mr, rows - ii), j + jj, min(nr<T>, columns - jj), packed_a + ii * gemm_depth,
+                          packed_b + jj * depth, depth, t.add || d > 0);
         }
       }
     }
   }
-  if constexpr (sizeof(T) == 4) {
-    if (narrow && !one_block) put_bf16(static_cast<uint16_t*>(t.c.data), t.c.stride, whole, t.n, t.m, t.n);
+
+  Ahead block_after(int64_t d, int64_t j, int64_t steps) const {
+    if (d + 1 < depths.blocks)
+      return {t.b, depths.begin(d + 1), depths.size(d + 1), j, min(gemm_columns, t.n - j), steps};
+    if (j + gemm_columns < t.n)
+      return {t.b, 0, depths.size(0), j + gemm_columns, min(gemm_columns, t.n - j - gemm_columns), steps};
+    if (next) return {next->b, 0, Depths(next->k).size(0), 0, min(gemm_columns, next->n), steps};
+    return {};
   }
-}
+
+  /// rows x columns elements of c from (i, j) on.
+  void multiply_panels(int64_t i, int64_t rows, int64_t j, int64_t columns, const T* a, const T* b, int64_t depth,
+                       bool add) const {
+    T* c = (narrow ? whole : static_cast<T*>(t.c.data)) + i * c_stride() + j;
+    if (rows == mr && columns == nr<T> && !rounded_at_once) {
+      if (add)
+        multiply_along<Put::add>(c, c_stride(), a, b, depth);
+      else
+        multiply_along<Put::replace>(c, c_stride(), a, b, depth);
+      return;
+    }
+    multiply_along<Put::sums>(sums, nr<T>, a, b, depth);
+    if constexpr (sizeof(T) == 4) {
+      if (rounded_at_once) {
+        put(static_cast<uint16_t*>(t.c.data) + i * t.c.stride + j, t.c.stride, sums, nr<T>, rows, columns, false);
+        return;
+      }
+    }
+    put(c, c_stride(), sums, nr<T>, rows, columns, add);
+  }
+
+  template <Put how>
+  void multiply_along(T* c, int64_t stride, const T* a, const T* b, int64_t depth) const {
+    if (t.a.column == 1)
+      multiply<T, gemm_depth, 1, how>(c, stride, a, b, depth);
+    else
+      multiply<T, 1, mr, how>(c, stride, a, b, depth);
+  }
+
+  int64_t c_stride() const { return narrow ? t.n : t.c.stride; }
+
+  /// The valid part of sums goes to, or is added to, c.
+  template <class Out>
+  static void put(Out* c, int64_t stride, const T* from, int64_t from_stride, int64_t rows, int64_t columns, bool add) {
+    for (int64_t i = 0; i < rows; ++i, c += stride, from += from_stride)
+      for (int64_t j = 0; j < columns; ++j) narrow_one(c + j, add ? widen_one(c + j) + from[j] : from[j]);
+  }
+};
 
 }  // namespace
 
-void gemm_tile(const GemmTile& t, void* scratch) {
+void gemm_tile(const GemmTile& t, const GemmTile* next, void* scratch) {
   const bool wide = t.a.dtype == Dtype::f64;
   const int64_t size = wide ? 8 : 4;
   char* packed_a = static_cast<char*>(scratch);
@@ -105,8 +162,13 @@ void gemm_tile(const GemmTile& t, void* scratch) {
   char* sums = packed_b + gemm_columns * gemm_depth * size;
   char* whole = sums + mr * nr<float> * 8;
   const auto go = [&]<class T, class A, class B>() {
-    run<T, A, B>(t, reinterpret_cast<T*>(packed_a), reinterpret_cast<T*>(packed_b), reinterpret_cast<T*>(sums),
-                 reinterpret_cast<T*>(whole));
+    Product<T, A, B>{t,
+                     next,
+                     reinterpret_cast<T*>(packed_a),
+                     reinterpret_cast<T*>(packed_b),
+                     reinterpret_cast<T*>(sums),
+                     reinterpret_cast<T*>(whole)}
+        .run();
   };
   const bool a16 = t.a.dtype == Dtype::bf16, b16 = t.b.dtype == Dtype::bf16;
   if (wide)

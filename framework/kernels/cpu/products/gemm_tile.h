@@ -33,8 +33,8 @@ struct GemmTile {
   bool add;
 };
 
-/// Terms of a sum that are added in one chain.
-inline constexpr int64_t gemm_depth = 256;
+/// Terms of a sum that are added in one chain: about gemm_chain, at most gemm_depth.
+inline constexpr int64_t gemm_chain = 256, gemm_depth = 384;
 /// Rows of a and columns of b that are packed at once.
 inline constexpr int64_t gemm_rows = 168, gemm_columns = 512;
 /// A bf16 result of more than one block of k is summed in scratch memory; such a tile has at most this many elements.
@@ -42,11 +42,12 @@ inline constexpr int64_t gemm_sums = 512 * 512;
 /// Bytes of scratch memory of one call, aligned to 64.
 inline constexpr int64_t gemm_scratch = (gemm_rows + gemm_columns) * gemm_depth * 8 + gemm_sums * 4 + 32768;
 
+/// Computes a tile. `next`, if not null, is the tile that this thread probably computes afterwards.
 namespace v3 {
-void gemm_tile(const GemmTile& tile, void* scratch);
+void gemm_tile(const GemmTile& tile, const GemmTile* next, void* scratch);
 }
 namespace v4 {
-void gemm_tile(const GemmTile& tile, void* scratch);
+void gemm_tile(const GemmTile& tile, const GemmTile* next, void* scratch);
 }
 
 }  // namespace hexad::kernels::cpu

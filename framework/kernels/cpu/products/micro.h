@@ -19,6 +19,7 @@ constexpr int part = vector_bytes / 8, second_part = mr - part;
 static_assert(part <= mr && mr <= 2 * part);
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /// Integers as wide as T, for shuffles.
 template <class T>
