@@ -1,16 +1,21 @@
+#include "framework/kernels/cpu/attention.h"
 #include "framework/kernels/cpu/families.h"
-#include "framework/kernels/reference/families.h"
+#include "framework/kernels/cpu/products/products.h"
 
 namespace hexad::kernels {
 
 const KernelTable cpu_table{
-    .matmul = reference::matmul,
-    .grouped_matmul = reference::grouped_matmul,
+    .matmul = {.forward = cpu::matmul_forward,
+               .input_gradient = cpu::matmul_input_gradient,
+               .weight_gradient = cpu::matmul_weight_gradient},
+    .grouped_matmul = {.forward = cpu::grouped_matmul_forward,
+                       .input_gradient = cpu::grouped_matmul_input_gradient,
+                       .weight_gradient = cpu::grouped_matmul_weight_gradient},
     .bias = cpu::bias,
     .rms_norm = cpu::rms_norm,
     .layer_norm = cpu::layer_norm,
     .rotary = cpu::rotary,
-    .attention = reference::attention,
+    .attention = {.forward = cpu::attention_forward, .backward = cpu::attention_backward},
     .swiglu = cpu::swiglu,
     .gelu = cpu::gelu,
     .router = cpu::router,

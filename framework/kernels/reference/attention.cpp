@@ -39,16 +39,21 @@ struct Problem {
     return (first.values.empty() || j >= index_at(first, row)) && (last.values.empty() || j < index_at(last, row));
   }
 
+  double score(int64_t query, int64_t key) const {
+    double dot = 0;
+    for (int64_t c = 0; c < size; ++c) dot += Q(query, c) * K(key, c);
+    return shape.scale * dot;
+  }
+
   Attended attend(int64_t b, int64_t i, int64_t h) const {
     constexpr double inf = std::numeric_limits<double>::infinity();
     Attended a{std::vector<double>(static_cast<size_t>(shape.keys), -inf), -inf};
     double largest = -inf, sum = 0;
     for (int64_t j = 0; j < shape.keys; ++j) {
       if (!sees(b, i, j)) continue;
-      double dot = 0;
-      for (int64_t c = 0; c < size; ++c) dot += Q(query_row(b, i, h), c) * K(key_row(b, j, h), c);
-      a.p[static_cast<size_t>(j)] = shape.scale * dot;
-      largest = std::max(largest, shape.scale * dot);
+      const double s = score(query_row(b, i, h), key_row(b, j, h));
+      a.p[static_cast<size_t>(j)] = s;
+      largest = std::max(largest, s);
     }
     if (largest > -inf) {
       for (double s : a.p) sum += std::exp(s - largest);
@@ -84,34 +89,29 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
   });
 }
 
-// dV = P^T dO; dS = P (dP - <P, dP>) with dP = dO V^T; dQ = scale dS K; dK = scale dS^T Q.
+// With P from the kept log-sum-exp L: dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale dS^T Q.
 void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-              const Tensor& /*out*/, const Tensor& /*log_sum_exp*/, const Tensor& q, const Tensor& k, const Tensor& v,
+              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
               const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   stream.run([=] {
     const Problem problem(q, k, v, first, last, shape);
-    const Array DO = load(dout);
+    const Array DO = load(dout), O = load(out), L = load(log_sum_exp);
     Array DQ = zeros(dq), DK = zeros(dk), DV = zeros(dv);
     problem.for_each_query([&](int64_t b, int64_t i, int64_t h) {
-      const Attended a = problem.attend(b, i, h);
       const int64_t row = problem.query_row(b, i, h);
-      std::vector<double> dp(a.p.size());
       double mean = 0;
+      for (int64_t c = 0; c < problem.size; ++c) mean += DO(row, c) * O(row, c);
       for (int64_t j = 0; j < shape.keys; ++j) {
         if (!problem.sees(b, i, j)) continue;
-        const size_t at = static_cast<size_t>(j);
+        const int64_t key = problem.key_row(b, j, h);
+        const double p = std::exp(problem.score(row, key) - L[row]);
+        double dp = 0;
+        for (int64_t c = 0; c < problem.size; ++c) dp += DO(row, c) * problem.V(key, c);
+        const double ds = shape.scale * p * (dp - mean);
         for (int64_t c = 0; c < problem.size; ++c) {
-          dp[at] += DO(row, c) * problem.V(problem.key_row(b, j, h), c);
-          DV(problem.key_row(b, j, h), c) += a.p[at] * DO(row, c);
-        }
-        mean += a.p[at] * dp[at];
-      }
-      for (int64_t j = 0; j < shape.keys; ++j) {
-        if (!problem.sees(b, i, j)) continue;
-        const double ds = shape.scale * a.p[static_cast<size_t>(j)] * (dp[static_cast<size_t>(j)] - mean);
-        for (int64_t c = 0; c < problem.size; ++c) {
-          DQ(row, c) += ds * problem.K(problem.key_row(b, j, h), c);
-          DK(problem.key_row(b, j, h), c) += ds * problem.Q(row, c);
+          DV(key, c) += p * DO(row, c);
+          DQ(row, c) += ds * problem.K(key, c);
+          DK(key, c) += ds * problem.Q(row, c);
         }
       }
     });

@@ -35,21 +35,25 @@ inline void store(double* p, int64_t i, double v) { p[i] = v; }
 inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
 inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
 
+// Fused where it says so and nowhere else (no contraction): an element then has the same bits in the vector part of a
+// loop, in its scalar rest, and on every instruction set.
+inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
 /// e^x within 2 ulp, denormals included; 0, inf and NaN where they belong. Cody-Waite reduction and the polynomial of
 /// Cephes' expf on [-ln 2 / 2, ln 2 / 2].
 inline float exp_of(float x) {
   const float c = x > 89.0f ? 89.0f : (x < -104.0f ? -104.0f : x);  // 2^n below stays finite; NaN falls through
   constexpr float magic = 0x1.8p23f;                                // adding it rounds to an integer
-  const float shifted = c * 0x1.715476p0f + magic;
+  const float shifted = fma_of(c, 0x1.715476p0f, magic);
   const float n = shifted - magic;
-  const float r = c - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
+  const float r = fma_of(n, -0x1.7f7d1cp-20f, fma_of(n, -0x1.62e4p-1f, c));
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
+  p = fma_of(p, r, 1.3981999507e-3f);
+  p = fma_of(p, r, 8.3334519073e-3f);
+  p = fma_of(p, r, 4.1665795894e-2f);
+  p = fma_of(p, r, 1.6666665459e-1f);
+  p = fma_of(p, r, 5.0000001201e-1f);
+  p = fma_of(p, r * r, r) + 1.0f;
   // 2^n in two factors, since n reaches from -150 to 128.
   const int32_t i = __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, magic);
   const int32_t half = i >> 1;
@@ -61,20 +65,20 @@ inline float exp_of(float x) {
 /// erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) beyond.
 inline float erf_of(float x) {
   const float t = x < 0 ? -x : x, s = x * x;
-  float far = -1.72853470e-5f * t + 3.83197126e-4f;
-  far = far * s + (-3.88396438e-3f * t + 2.42546219e-2f);
-  far = far * t - 1.06777877e-1f;
-  far = far * t - 6.34846687e-1f;
-  far = far * t - 1.28717512e-1f;
-  far = far * t - t;
+  float far = fma_of(-1.72853470e-5f, t, 3.83197126e-4f);
+  far = fma_of(far, s, fma_of(-3.88396438e-3f, t, 2.42546219e-2f));
+  far = fma_of(far, t, -1.06777877e-1f);
+  far = fma_of(far, t, -6.34846687e-1f);
+  far = fma_of(far, t, -1.28717512e-1f);
+  far = fma_of(far, t, -t);
   far = 1.0f - exp_of(far);
   float near = -5.96761703e-4f;
-  near = near * s + 4.99119423e-3f;
-  near = near * s - 2.67681349e-2f;
-  near = near * s + 1.12819925e-1f;
-  near = near * s - 3.76125336e-1f;
-  near = near * s + 1.28379166e-1f;
-  near = near * x + x;
+  near = fma_of(near, s, 4.99119423e-3f);
+  near = fma_of(near, s, -2.67681349e-2f);
+  near = fma_of(near, s, 1.12819925e-1f);
+  near = fma_of(near, s, -3.76125336e-1f);
+  near = fma_of(near, s, 1.28379166e-1f);
+  near = fma_of(near, x, x);
   return t > 0.921875f ? (x < 0 ? -far : far) : near;
 }
 
