@@ -26,7 +26,7 @@ int64_t size_class(int64_t bytes) {
 }  // namespace
 
 std::string_view name_of(Category category) {
-  constexpr std::string_view names[] = {"parameter", "gradient",  "optimizer",    "activation",
+  constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer", "activation",
                                         "temporary", "communication", "offload"};
   return names[static_cast<size_t>(category)];
 }
@@ -83,8 +83,16 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       it->second.pop_back();
     } else {
       if (limit_ && held_ + size > limit_) trim_locked();
-      if (!limit_ || held_ + size <= limit_)
-        block = std::aligned_alloc(alignment, static_cast<size_t>((size + slack + 63) / 64 * 64));
+      const auto take = [&] {
+        return std::aligned_alloc(alignment, static_cast<size_t>((size + slack + 63) / 64 * 64));
+      };
+      if (!limit_ || held_ + size <= limit_) {
+        block = take();
+        if (!block && !cached_.empty()) {
+          trim_locked();
+          block = take();
+        }
+      }
       if (block) held_ += size;
     }
   }

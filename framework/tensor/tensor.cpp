@@ -1,12 +1,25 @@
 #include "framework/tensor/tensor.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace hexad::tensor {
 
+namespace {
+
+int64_t bytes_of(const Shape& shape, Dtype dtype) {
+  int64_t bytes = 0;
+  require(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "[tensor] more than 2^63 bytes in ", shape,
+          " ", dtype);
+  return bytes;
+}
+
+}  // namespace
+
 Storage::Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category)
-    : allocator_(std::move(allocator)), bytes_(bytes), category_(category), block_(allocator_->allocate(bytes, category)) {}
+    : allocator_(std::move(allocator)),
+      bytes_(bytes),
+      category_(category),
+      block_(allocator_->allocate(bytes, category)) {}
 
 Storage::~Storage() { allocator_->deallocate(block_, bytes_, category_); }
 
@@ -22,7 +35,7 @@ Tensor Tensor::empty(Shape shape, Dtype dtype, Device device, Category category)
   t.strides_ = shape.row_major_strides();
   t.dtype_ = dtype;
   t.device_ = device;
-  t.storage_ = std::make_shared<Storage>(device.context().allocator(), shape.numel() * size_of(dtype), category);
+  t.storage_ = std::make_shared<Storage>(device.context().allocator(), bytes_of(shape, dtype), category);
   return t;
 }
 
@@ -42,42 +55,42 @@ Tensor Tensor::offloaded(Shape shape, Dtype dtype, Device device) {
   t.strides_ = shape.row_major_strides();
   t.dtype_ = dtype;
   t.device_ = device;
-  t.storage_ = std::make_shared<Storage>(device.context().offload_allocator(), shape.numel() * size_of(dtype),
-                                         Category::offload);
+  t.storage_ =
+      std::make_shared<Storage>(device.context().offload_allocator(), bytes_of(shape, dtype), Category::offload);
   return t;
 }
 
 bool Tensor::contiguous() const {
+  if (numel() == 0) return true;
   int64_t step = 1;
   for (int d = rank() - 1; d >= 0; --d) {
     if (shape_[d] != 1 && strides_[d] != step) return false;
-    step *= std::max<int64_t>(1, shape_[d]);
+    step *= shape_[d];
   }
   return true;
 }
 
 Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
-  require(0 <= begin && begin <= end && end <= shape_[dim], "[tensor] slice [", begin, ", ", end, ") of dimension ", dim,
-          " of ", shape_);
+  require(0 <= begin && begin <= end && end <= shape_[dim], "[tensor] slice [", begin, ", ", end, ") of dimension ",
+          dim, " of ", shape_);
   Tensor t = *this;
-  t.offset_ += begin * strides_[dim];
   t.shape_[dim] = end - begin;
+  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point into
   return t;
 }
 
 Tensor Tensor::reshape(Shape shape) const {
-  int64_t known = 1;
+  const Shape asked = shape;
   int unknown = -1;
   for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] >= 0) {
-      known *= shape[d];
-    } else {
-      require(unknown < 0, "[tensor] reshape with two unknown sizes: ", shape);
-      unknown = d;
-    }
+    if (shape[d] != -1) continue;
+    require(unknown < 0, "[tensor] reshape with two unknown sizes: ", asked);
+    unknown = d;
+    shape[d] = 1;
   }
   if (unknown >= 0) {
-    require(known > 0 && numel() % known == 0, "[tensor] ", shape_, " cannot become ", shape);
+    const int64_t known = shape.numel();
+    require(known > 0 && numel() % known == 0, "[tensor] ", shape_, " cannot become ", asked);
     shape[unknown] = numel() / known;
   }
   require(shape.numel() == numel(), "[tensor] ", shape_, " cannot become ", shape);
