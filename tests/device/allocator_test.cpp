@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "framework/base/error.h"
+#include "framework/device/context.h"
+#include "framework/device/offload_arena.h"
+
+namespace hexad::device {
+namespace {
+
+using base::Error;
+using base::ExitCode;
+
+TEST(CachingAllocator, AlignsBlocksToCacheLines) {
+  CachingAllocator a;
+  for (int64_t bytes : {1, 63, 64, 100, 513, 5000, 1 << 20}) {
+    void* block = a.allocate(bytes, Category::temporary);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
+    std::memset(block, 1, static_cast<size_t>(bytes));
+    a.deallocate(block, bytes, Category::temporary);
+  }
+}
+
+TEST(CachingAllocator, OfNoBytesGivesNoBlock) {
+  CachingAllocator a;
+  EXPECT_EQ(a.allocate(0, Category::temporary), nullptr);
+  a.deallocate(nullptr, 0, Category::temporary);
+  EXPECT_EQ(a.stats().total, 0);
+}
+
+TEST(CachingAllocator, AccountsByCategoryWithPeaks) {
+  CachingAllocator a;
+  void* p = a.allocate(1000, Category::parameter);
+  void* q = a.allocate(300, Category::gradient);
+  a.deallocate(q, 300, Category::gradient);
+  void* r = a.allocate(200, Category::gradient);
+  const MemoryStats s = a.stats();
+  EXPECT_EQ(s.used_in(Category::parameter), 1000);
+  EXPECT_EQ(s.used_in(Category::gradient), 200);
+  EXPECT_EQ(s.peak_in(Category::gradient), 300);
+  EXPECT_EQ(s.total, 1200);
+  EXPECT_EQ(s.peak_total, 1300);
+  a.deallocate(p, 1000, Category::parameter);
+  a.deallocate(r, 200, Category::gradient);
+  EXPECT_EQ(a.stats().total, 0);
+}
+
+TEST(CachingAllocator, PeakOfTheSumIsNotTheSumOfPeaks) {
+  CachingAllocator a;
+  for (Category c : {Category::activation, Category::temporary}) a.deallocate(a.allocate(100, c), 100, c);
+  EXPECT_EQ(a.stats().peak_total, 100);
+}
+
+TEST(CachingAllocator, PeaksRestartFromPresentUse) {
+  CachingAllocator a;
+  void* kept = a.allocate(10, Category::temporary);
+  a.deallocate(a.allocate(100, Category::temporary), 100, Category::temporary);
+  a.reset_peaks();
+  EXPECT_EQ(a.stats().peak_in(Category::temporary), 10);
+  EXPECT_EQ(a.stats().peak_total, 10);
+  a.deallocate(kept, 10, Category::temporary);
+}
+
+TEST(CachingAllocator, RecategorisingMovesTheAccountAndNotTheTotal) {
+  CachingAllocator a;
+  void* block = a.allocate(100, Category::temporary);
+  a.recategorise(100, Category::temporary, Category::activation);
+  EXPECT_EQ(a.stats().used_in(Category::temporary), 0);
+  EXPECT_EQ(a.stats().used_in(Category::activation), 100);
+  EXPECT_EQ(a.stats().total, 100);
+  EXPECT_EQ(a.stats().peak_total, 100);
+  a.deallocate(block, 100, Category::activation);
+}
+
+TEST(CachingAllocator, ReusesAFreedBlockOfTheSameSizeClass) {
+  CachingAllocator a;
+  void* first = a.allocate(1000, Category::temporary);
+  a.deallocate(first, 1000, Category::temporary);
+  EXPECT_EQ(a.allocate(990, Category::activation), first);
+  a.deallocate(first, 990, Category::activation);
+}
+
+TEST(CachingAllocator, PoisonsFreshAndReusedBlocksWithNaN) {
+  CachingAllocator a(0, true);
+  for (int round = 0; round < 2; ++round) {
+    auto* block = static_cast<double*>(a.allocate(80, Category::temporary));
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(std::isnan(block[i])) << "round " << round << " element " << i;
+    std::fill_n(block, 10, 1.0);
+    a.deallocate(block, 80, Category::temporary);
+  }
+}
+
+TEST(CachingAllocator, GivesCachedBlocksBackBeforeItExceedsTheLimit) {
+  CachingAllocator a(4096);
+  a.deallocate(a.allocate(4096, Category::temporary), 4096, Category::temporary);
+  void* block = a.allocate(2048, Category::temporary);  // another class: fits only after the cached one is returned
+  EXPECT_NE(block, nullptr);
+  a.deallocate(block, 2048, Category::temporary);
+}
+
+// Fault 20.
+TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
+  CachingAllocator a(1 << 20);
+  void* kept = a.allocate(500000, Category::parameter);
+  try {
+    a.allocate(700000, Category::activation);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_EQ(std::string(e.what()),
+              "out of memory: activation block of 700000 bytes exceeds the limit of 1048576 bytes; in use:\n"
+              "  parameter            0.5 MB in use, peak        0.5 MB\n"
+              "  gradient             0.0 MB in use, peak        0.0 MB\n"
+              "  optimizer            0.0 MB in use, peak        0.0 MB\n"
+              "  activation           0.0 MB in use, peak        0.0 MB\n"
+              "  temporary            0.0 MB in use, peak        0.0 MB\n"
+              "  communication        0.0 MB in use, peak        0.0 MB\n"
+              "  offload              0.0 MB in use, peak        0.0 MB\n"
+              "  total                0.5 MB in use, peak        0.5 MB");
+  }
+  EXPECT_EQ(a.stats().total, 500000) << "a failed request is not counted";
+  a.deallocate(kept, 500000, Category::parameter);
+}
+
+TEST(OffloadArena, KeepsWhatIsWrittenAndAccountsItOutsideTheTotal) {
+  OffloadArena arena("/tmp");
+  auto* a = static_cast<char*>(arena.allocate(5000, Category::offload));
+  auto* b = static_cast<char*>(arena.allocate(100, Category::offload));
+  std::memset(a, 1, 5000);
+  std::memset(b, 2, 100);
+  EXPECT_EQ(a[4999], 1);
+  EXPECT_EQ(b[99], 2);
+  EXPECT_EQ(arena.stats().used_in(Category::offload), 5100);
+  EXPECT_EQ(arena.stats().total, 0);
+  arena.deallocate(a, 5000, Category::offload);
+  arena.deallocate(b, 100, Category::offload);
+  EXPECT_EQ(arena.stats().used_in(Category::offload), 0);
+  EXPECT_EQ(arena.stats().peak_in(Category::offload), 5100);
+}
+
+TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
+  OffloadArena arena("/tmp");
+  void* first = arena.allocate(4096, Category::offload);
+  auto* second = static_cast<char*>(arena.allocate(4096, Category::offload));
+  std::memset(second, 2, 4096);
+  arena.deallocate(first, 4096, Category::offload);
+  void* third = arena.allocate(4096, Category::offload);
+  std::memset(third, 3, 4096);
+  EXPECT_EQ(second[0], 2);
+  EXPECT_EQ(second[4095], 2);
+  arena.deallocate(second, 4096, Category::offload);
+  arena.deallocate(third, 4096, Category::offload);
+}
+
+TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
+  try {
+    OffloadArena arena("/no/such/folder");
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_STREQ(e.what(), "cannot create an offload file in '/no/such/folder': No such file or directory");
+  }
+}
+
+TEST(OffloadArena, AForeignBlockIsRefused) {
+  OffloadArena arena("/tmp");
+  int foreign = 0;
+  EXPECT_THROW(arena.deallocate(&foreign, 4, Category::offload), std::logic_error);
+}
+
+TEST(DeviceContext, MakesItsOffloadMemoryAtFirstUse) {
+  DeviceContext lazy({.offload_folder = "/no/such/folder"});
+  EXPECT_THROW(lazy.offload_allocator(), Error);
+}
+
+TEST(DeviceContext, NamesItsLanes) {
+  EXPECT_EQ(name_of(Lane::inter), "inter");
+  EXPECT_EQ(name_of(Lane::compute), "compute");
+}
+
+}  // namespace
+}  // namespace hexad::device
