@@ -29,3 +29,27 @@ function(hexad_test source)
   set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT}
                        ENVIRONMENT "OMP_NUM_THREADS=2")
 endfunction()
+
+# More ranks than cores: a waiting rank yields. Root is what containers run as.
+set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
+
+# hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) -> tests 'comm.mpi_group.2' and 'comm.mpi_group.4',
+# label dist: the same executable, which brings its own main, under mpirun.
+function(hexad_mpi_test source)
+  cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
+  string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
+  set(target test_${A_FOLDER}_${name})
+  add_executable(${target} ${source})
+  list(TRANSFORM A_DEPENDS PREPEND hexad::)
+  target_link_libraries(${target} PRIVATE ${A_DEPENDS} ${A_PRIVATE} GTest::gtest hexad_warnings)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 120)
+  endif()
+  foreach(ranks ${A_RANKS})
+    add_test(NAME ${A_FOLDER}.${name}.${ranks}
+             COMMAND ${MPIEXEC_EXECUTABLE} -np ${ranks} --oversubscribe --bind-to none $<TARGET_FILE:${target}>)
+    set_tests_properties(${A_FOLDER}.${name}.${ranks} PROPERTIES LABELS dist TIMEOUT ${A_TIMEOUT} PROCESSORS ${ranks}
+      ENVIRONMENT "OMP_NUM_THREADS=1;${HEXAD_MPI_ENVIRONMENT}")
+  endforeach()
+endfunction()

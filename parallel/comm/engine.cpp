@@ -148,8 +148,9 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
 }
 
 void CommEngine::serve() {
-  while (take_commands()) {
-    bool progress = false;
+  bool progress = false;
+  while (take_commands(progress)) {
+    progress = false;
     try {
       start_rounds();
       progress = poll();
@@ -160,13 +161,14 @@ void CommEngine::serve() {
   }
 }
 
-bool CommEngine::take_commands() {
+bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(mutex_);
-    if (running_.empty()) changed_.wait(lock, [&] { return stopping_ || !commands_.empty(); });
+    // What has just finished may let something else start.
+    if (running_.empty() && !progress) changed_.wait(lock, [&] { return stopping_ || !commands_.empty(); });
     commands.swap(commands_);
-    if (commands.empty() && stopping_ && running_.empty()) return false;
+    if (commands.empty() && stopping_ && running_.empty() && !progress) return false;
   }
   for (const Command& c : commands) c();
   return true;
@@ -194,7 +196,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
       request->sent_bytes += t.bytes;
     }
   } catch (const std::exception& e) {
-    base::fail(ExitCode::communication, "rank ", topology_.rank, ": ", request->what, ": ", e.what());
+    base::fail(ExitCode::communication, request->what, " on rank ", topology_.rank, ": ", e.what());
   }
   if (running_[token].messages == 0) finish_round(token);
 }
@@ -206,7 +208,7 @@ bool CommEngine::poll() {
   for (const Transport::Done& message : done_) {
     Running& running = running_.at(message.token);
     if (!message.error.empty())
-      base::fail(ExitCode::communication, "rank ", topology_.rank, ": ", running.request->what, ": ", message.error);
+      base::fail(ExitCode::communication, running.request->what, " on rank ", topology_.rank, ": ", message.error);
     if (--running.messages == 0) finish_round(message.token);
   }
   return !done_.empty();

@@ -52,7 +52,7 @@ class CommEngine {
   void command(Command c);  // runs it on the engine's thread
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
   void serve();
-  bool take_commands();  // false: stopping, and nothing is in flight
+  bool take_commands(bool progress);  // false: stopping, and nothing is in flight
   void start_rounds();
   void start(const RequestPtr& request, size_t round);
   bool poll();

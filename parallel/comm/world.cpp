@@ -68,4 +68,20 @@ void World::abort_job(ExitCode code) {
   std::_Exit(static_cast<int>(code));
 }
 
+int with_world(const std::function<int(World&)>& body, CommEngine::Options options) {
+  World world(options);
+  const auto end = [&](const std::exception& e, ExitCode code) {
+    std::fprintf(stderr, "rank %d: %s\n", world.rank(), e.what());
+    world.abort_job(code);
+  };
+  try {
+    return body(world);
+  } catch (const Error& e) {
+    end(e, e.code());
+  } catch (const std::exception& e) {
+    end(e, ExitCode{1});
+  }
+  return 1;
+}
+
 }  // namespace hexad::comm

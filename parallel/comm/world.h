@@ -1,6 +1,7 @@
 // All ranks of a job, as its launcher started them.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "parallel/comm/engine.h"
@@ -13,8 +14,8 @@ class World {
   /// Under mpirun or srun with more than one rank: MPI. Otherwise alone, and MPI is not even initialised. Throws
   /// Error(communication) or Error(usage) when the launcher and MPI disagree. Made and used by the rank's main thread.
   explicit World(CommEngine::Options options = {});
-  /// Waits for the other ranks to come to their ends, too. When an exception passes through, ends the job instead: the
-  /// others may be waiting for this rank.
+  /// Waits for the other ranks to come to their ends, too. When an exception passes through, ends the job instead, and
+  /// its message is lost: the others may be waiting for this rank. Catch it before (with_world does).
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -37,6 +38,10 @@ class World {
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };
+
+/// Makes the world, runs `body` in it and returns what that returns: the shape of a program's main(). An exception is
+/// printed as "rank 3: message" and ends the whole job with its exit code (1 for one that is not an Error).
+int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
 /// Number of ranks that a launcher announces in the environment of this process; 1 without a launcher.
 int announced_world_size();

@@ -1,0 +1,28 @@
+// Started under mpirun by world_test.cpp: rank 1 ends in the way named by the argument while the others wait for it.
+#include <unistd.h>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "parallel/comm/world.h"
+
+using namespace hexad;
+
+int main(int, char** argv) {
+  const std::string way = argv[1];
+  return comm::with_world([&](comm::World& world) {
+    device::DeviceContext context;
+    device::InlineStream stream;
+    world.group().barrier(stream).wait();
+    int64_t size = 256;
+    if (world.rank() == 1) {
+      if (way == "abort") world.abort_job(base::ExitCode::resource);
+      if (way == "throw") base::fail(base::ExitCode::numeric, "out of luck");
+      if (way == "kill") kill(getpid(), SIGKILL);
+      if (way == "mismatch") size = 512;
+    }
+    const auto x = tensor::Tensor::zeros({size}, base::Dtype::f32, context);
+    world.group().all_reduce(x, comm::Reduce::sum, stream).wait();
+    return 0;
+  });
+}

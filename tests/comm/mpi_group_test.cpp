@@ -1,0 +1,89 @@
+// Run by mpirun: every rank runs every test.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "collectives_check.h"
+#include "parallel/comm/world.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::InlineStream;
+
+World* world = nullptr;  // of main(): MPI is initialised once in a process
+
+TEST(MpiGroup, DoesWhatEveryGroupDoes) { check_collectives(world->group()); }
+TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group()); }
+TEST(MpiGroup, SendsAndReceivesInBothDirections) { check_ring(world->group()); }
+TEST(MpiGroup, GroupsInFlightTogetherDoNotDeadlock) { check_groups_in_flight_together(world->group()); }
+
+TEST(MpiGroup, SplitsByColourAndKey) {
+  check_split(world->group());
+  const auto again = world->group().split(0, 0, TrafficClass::dp, "dp");  // after groups of different sizes
+  check_collectives(*again);
+}
+
+TEST(MpiGroup, AWorkerStreamStartsOperationsInCallOrder) {
+  DeviceContext context{{.worker_lanes = true}};
+  Stream &slow = context.stream(device::Lane::inter), &fast = context.stream(device::Lane::intra);
+  const Tensor a = Tensor::zeros({1}, Dtype::i64, context), b = Tensor::zeros({1}, Dtype::i64, context);
+  slow.run([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 * world->rank()));
+    *a.data<int64_t>() = 1;
+  });
+  const Event first = world->group().all_reduce(a, Reduce::sum, slow);
+  const Event second = world->group().all_reduce(b, Reduce::max, fast);
+  second.wait();  // one communicator, one order: the first is on its way, too
+  first.wait();
+  EXPECT_EQ(*a.data<int64_t>(), world->size());
+}
+
+TEST(MpiGroup, AccountsBytesAndTimeByTrafficClass) {
+  DeviceContext context;
+  InlineStream stream;
+  const auto ep = world->group().split(0, world->rank(), TrafficClass::ep, "ep");
+  ep->take(TrafficClass::ep);
+  const Tensor in = Tensor::zeros({1 << 20}, Dtype::f32, context);
+  const Tensor out = Tensor::zeros({int64_t{world->size()} << 20}, Dtype::f32, context);
+  ep->all_gather(out, in, stream).wait();
+  const TrafficStats stats = ep->take(TrafficClass::ep);
+  EXPECT_EQ(stats.bytes, (world->size() - 1) * (int64_t{4} << 20));
+  EXPECT_GT(stats.seconds, 0);
+  EXPECT_EQ(ep->take(TrafficClass::ep).bytes, 0);
+}
+
+TEST(MpiGroup, CommunicationMemoryIsGivenBack) {
+  DeviceContext context;
+  InlineStream stream;
+  const Tensor x = Tensor::zeros({1 << 20}, Dtype::f32, context, Category::gradient);
+  for (int i = 0; i < 4; ++i) world->group().all_reduce(x, Reduce::sum, stream).wait();
+  const auto stats = context.allocator()->stats();
+  EXPECT_EQ(stats.used_in(Category::communication), 0);
+  EXPECT_LE(stats.peak_in(Category::communication), 4 << 20);
+}
+
+TEST(World, KnowsItsNodes) {
+  EXPECT_EQ(world->topology().size, world->size());
+  EXPECT_EQ(world->topology().node_of_rank.size(), static_cast<size_t>(world->size()));
+  EXPECT_EQ(world->topology().node_names.size(), 1u);
+  EXPECT_EQ(world->local_rank(), world->rank());
+  EXPECT_FALSE(world->node_name().empty());
+}
+
+}  // namespace
+}  // namespace hexad::comm
+
+int main(int argc, char** argv) {
+  hexad::comm::World world;
+  hexad::comm::world = &world;
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  testing::InitGoogleTest(&argc, argv);
+  const int failed = RUN_ALL_TESTS();
+  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  if (failed) world.abort_job(hexad::comm::ExitCode::communication);
+  return 0;
+}

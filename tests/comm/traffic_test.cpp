@@ -1,0 +1,70 @@
+#include "parallel/comm/traffic.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+namespace hexad::comm {
+namespace {
+
+constexpr auto moment = std::chrono::milliseconds(2);
+
+TEST(TrafficMeter, TimeSharedByOperationsCountsOnce) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  const auto a = Flight::make(meter, TrafficClass::dp), b = Flight::make(meter, TrafficClass::dp);
+  const auto begin = std::chrono::steady_clock::now();
+  a->begin();
+  b->begin();
+  std::this_thread::sleep_for(moment);
+  a->complete(10);
+  b->complete(5);
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+  const TrafficStats stats = meter->take(TrafficClass::dp);
+  EXPECT_EQ(stats.bytes, 15);
+  EXPECT_GE(stats.seconds, 0.002);
+  EXPECT_LE(stats.seconds, all.count());
+  EXPECT_EQ(stats.exposed_seconds, 0);  // nobody waited
+  EXPECT_EQ(meter->take(TrafficClass::ep).seconds, 0);
+}
+
+TEST(TrafficMeter, OperationsInFlightCountUpToNow) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  const auto flight = Flight::make(meter, TrafficClass::ep);
+  flight->begin();
+  std::this_thread::sleep_for(moment);
+  EXPECT_GE(meter->take(TrafficClass::ep).seconds, 0.002);
+  flight->complete(1);
+  EXPECT_EQ(meter->take(TrafficClass::ep).bytes, 1);
+}
+
+TEST(Flight, TimeInWhichAThreadIsBlockedIsExposed) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  std::thread peer;
+  // The operation cannot end before its waiter blocks: it is the wait that ends it.
+  std::shared_ptr<Flight> flight;
+  flight = Flight::make(meter, TrafficClass::tp, [&] {
+    peer = std::thread([&] {
+      std::this_thread::sleep_for(moment);
+      flight->complete(0);
+    });
+  });
+  flight->begin();
+  flight->event().wait();
+  peer.join();
+  EXPECT_GE(meter->take(TrafficClass::tp).exposed_seconds, 0.002);
+}
+
+TEST(Flight, TheFirstCompletionCounts) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  const auto flight = Flight::make(meter, TrafficClass::pp);
+  flight->begin();
+  flight->complete(3);
+  flight->complete(4, std::make_exception_ptr(std::runtime_error("too late")));
+  EXPECT_NO_THROW(flight->event().wait());
+  EXPECT_EQ(meter->take(TrafficClass::pp).bytes, 3);
+}
+
+}  // namespace
+}  // namespace hexad::comm

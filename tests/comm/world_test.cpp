@@ -1,0 +1,96 @@
+#include "parallel/comm/world.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+namespace hexad::comm {
+namespace {
+
+// The variables that launchers set, as they are wanted; what was there returns at the end.
+class Environment {
+ public:
+  using Values = std::vector<std::pair<std::string, std::string>>;
+  explicit Environment(const Values& values) {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "HEXAD_NODE"}) {
+      const char* before = std::getenv(name);
+      before_.emplace_back(name, before ? before : "");
+      unsetenv(name);
+    }
+    for (const auto& [name, value] : values) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_)
+      value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
+  }
+
+ private:
+  Values before_;
+};
+
+TEST(World, AloneIsAGroupOfOne) {
+  const Environment environment(Environment::Values{{"HEXAD_NODE", "node7"}});
+  World world;
+  EXPECT_EQ(world.size(), 1);
+  EXPECT_EQ(world.rank(), 0);
+  EXPECT_EQ(world.local_rank(), 0);
+  EXPECT_EQ(world.node_name(), "node7");
+  device::DeviceContext context;
+  EXPECT_TRUE(world.group().any(true, context));
+}
+
+TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
+  const auto announced = [](const std::string& name, const std::string& value) {
+    const Environment environment(Environment::Values{{name, value}});
+    return announced_world_size();
+  };
+  EXPECT_EQ(announced("OMPI_COMM_WORLD_SIZE", "4"), 4);
+  EXPECT_EQ(announced("SLURM_STEP_NUM_TASKS", "16"), 16);
+  EXPECT_EQ(announced("PMI_SIZE", "1"), 1);
+  EXPECT_EQ(announced("HEXAD_NODE", "a"), 1);
+  try {
+    announced("OMPI_COMM_WORLD_SIZE", "four");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "OMPI_COMM_WORLD_SIZE is 'four', expected the number of ranks");
+    EXPECT_EQ(e.code(), ExitCode::usage);
+  }
+}
+
+// Runs three ranks of which rank 1 dies; 124: not over after ten seconds. All their output is in `text`.
+int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
+  const std::string command = cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ",
+                                  HEXAD_DYING_RANK, " ", way, " 2>&1");
+  FILE* pipe = popen(command.c_str(), "r");
+  std::array<char, 4096> part{};
+  while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), n);
+  return WEXITSTATUS(pclose(pipe));
+}
+
+class DyingRank : public testing::TestWithParam<std::pair<const char*, int>> {};
+INSTANTIATE_TEST_SUITE_P(By, DyingRank,
+                         testing::Values(std::pair{"abort", static_cast<int>(ExitCode::resource)},
+                                         std::pair{"throw", static_cast<int>(ExitCode::numeric)},
+                                         std::pair{"kill", 137}),
+                         [](const auto& way) { return way.param.first; });
+
+TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
+  const Environment environment(Environment::Values{});
+  std::string text;
+  EXPECT_EQ(status_when_rank_1_ends_by(GetParam().first, text), GetParam().second) << text;
+}
+
+TEST(MismatchedSizes, AreReportedWithRankGroupAndOperation) {
+  const Environment environment(Environment::Values{});
+  std::string text;
+  EXPECT_EQ(status_when_rank_1_ends_by("mismatch", text), static_cast<int>(ExitCode::communication)) << text;
+  // Whichever side notices first: the others are ended before they can say more.
+  EXPECT_NE(text.find("[world] all_reduce of f32 ["), std::string::npos) << text;
+  EXPECT_NE(text.find("receive from rank"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hexad::comm
