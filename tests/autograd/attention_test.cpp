@@ -1,0 +1,116 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/autograd/ops/ops.h"
+#include "tests/support/gradcheck.h"
+
+namespace hexad::tests {
+namespace {
+
+using Inputs = const std::vector<Value>&;
+
+struct Angles {
+  Tensor cosine, sine;
+};
+
+// Angles of `context` positions for heads of `size`.
+Angles angles(Lab& lab, int64_t context, int64_t size) {
+  Angles a{Tensor::empty({context, size / 2}, Dtype::f64, lab.context),
+           Tensor::empty({context, size / 2}, Dtype::f64, lab.context)};
+  for (int64_t p = 0; p < context; ++p)
+    for (int64_t i = 0; i < size / 2; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(10.0, -2.0 * static_cast<double>(i) / size);
+      a.cosine.data<double>()[p * (size / 2) + i] = std::cos(angle);
+      a.sine.data<double>()[p * (size / 2) + i] = std::sin(angle);
+    }
+  return a;
+}
+
+TEST(Rotary, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  const auto [cosine, sine] = angles(lab, 8, 6);
+  const Tensor positions = lab.values<int32_t>({0, 5, 5, 7});
+  gradcheck(lab, {lab.randn({4, 2, 6})}, [&](Tape& t, Inputs x) { return rotary(t, x[0], positions, cosine, sine); });
+}
+
+TEST(Rotary, BackwardUndoesForward) {
+  Lab lab;
+  const auto [cosine, sine] = angles(lab, 8, 6);
+  const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), x = lab.randn({4, 2, 6});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value leaf = tape.leaf(x), y = rotary(tape, leaf, positions, cosine, sine);
+  Replay replay(tape, std::vector<Replay::Root>{{y, y.data}});
+  replay.run();
+  expect_close(x, replay.take_gradient(leaf), tolerance(Dtype::f64, 4));
+}
+
+struct Case {
+  std::string name;
+  int64_t heads, groups;  // of queries; of keys and values
+  AttentionShape shape;
+  std::vector<int32_t> first = {}, last = {};
+  Zeros zeros = Zeros::mistrusted;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+constexpr double scale_of_4 = 0.5;  // heads of four elements
+
+class Attention : public testing::TestWithParam<Case> {};
+
+TEST_P(Attention, GradientsMatchFiniteDifferences) {
+  const Case& c = GetParam();
+  Lab lab;
+  const auto ranges = [&](const std::vector<int32_t>& v) {
+    return v.empty() ? Tensor{} : lab.values(v, {c.shape.sequences, c.shape.queries});
+  };
+  const Tensor first = ranges(c.first), last = ranges(c.last);
+  const int64_t queries = c.shape.sequences * c.shape.queries, keys = c.shape.sequences * c.shape.keys;
+  gradcheck(lab, {lab.randn({queries, c.heads, 4}), lab.randn({keys, c.groups, 4}), lab.randn({keys, c.groups, 4})},
+            [&](Tape& t, Inputs x) { return attention(t, x[0], x[1], x[2], first, last, c.shape); },
+            {.zeros = c.zeros});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Attention,
+    testing::Values(
+        Case{"causal", 2, 2, {2, 3, 3, scale_of_4}}, Case{"bidirectional", 2, 2, {2, 3, 3, scale_of_4, false}},
+        Case{"grouped_queries", 4, 2, {1, 4, 4, scale_of_4}}, Case{"one_key_head", 3, 1, {1, 4, 4, scale_of_4, false}},
+        Case{"documents", 2, 1, {1, 5, 5, scale_of_4}, {0, 0, 2, 2, 2}, {2, 2, 5, 5, 5}},
+        Case{"documents_bidirectional", 2, 1, {1, 5, 5, scale_of_4, false}, {0, 0, 2, 2, 2}, {2, 2, 5, 5, 5}},
+        Case{"documents_of_two_sequences",
+             1,
+             1,
+             {2, 3, 3, scale_of_4, false},
+             {0, 1, 1, 0, 0, 2},
+             {1, 3, 3, 2, 2, 3},
+             Zeros::expected},
+        // Row 1 sees nothing: its output is zero and nothing flows through it.
+        Case{"a_row_that_sees_no_key", 2, 2, {1, 3, 3, scale_of_4, false}, {0, 2, 2}, {2, 2, 3}, Zeros::expected},
+        Case{"query_offset", 2, 2, {1, 2, 5, scale_of_4, true, 3}},
+        Case{"one_position", 2, 1, {3, 1, 1, scale_of_4}, {}, {}, Zeros::expected},
+        Case{"many_elements", 4, 2, {2, 11, 11, scale_of_4}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(AttentionErrors, NameTheShapesThatDoNotFit) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const auto message = [&](Shape q, Shape k, Shape v, const AttentionShape& shape) -> std::string {
+    try {
+      attention(tape, tape.leaf(lab.randn(q)), tape.leaf(lab.randn(k)), tape.leaf(lab.randn(v)), {}, {}, shape);
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message({6, 2, 4}, {6, 2, 3}, {6, 2, 3}, {2, 3, 3, 1}),
+            "[attention] q is [6, 2, 4], k [6, 2, 3], v [6, 2, 3]");
+  EXPECT_EQ(message({6, 3, 4}, {6, 2, 4}, {6, 2, 4}, {2, 3, 3, 1}),
+            "[attention] 2 sequences of 3 queries and 3 keys do not fit q [6, 3, 4] and k [6, 2, 4]");
+  EXPECT_EQ(message({6, 2, 4}, {6, 2, 4}, {6, 2, 4}, {2, 4, 3, 1}),
+            "[attention] 2 sequences of 4 queries and 3 keys do not fit q [6, 2, 4] and k [6, 2, 4]");
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,225 @@
+// Embedding, and the head with its loss.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/autograd/ops/ops.h"
+#include "tests/support/gradcheck.h"
+
+namespace hexad::tests {
+namespace {
+
+using Inputs = const std::vector<Value>&;
+
+TEST(Embedding, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  Parameter& table = lab.parameter({4, 3});
+  const Tensor ids = lab.values<int32_t>({0, 1, 2, 3});
+  gradcheck(lab, {}, [&](Tape& t, Inputs) { return embedding(t, table, ids); });
+}
+
+TEST(Embedding, RepeatedIdsAddTheirGradientsAndUnusedRowsGetZero) {
+  Lab lab;
+  Parameter& table = lab.parameter({5, 3});
+  const Tensor ids = lab.values<int32_t>({4, 1, 4, 4});
+  gradcheck(lab, {}, [&](Tape& t, Inputs) { return embedding(t, table, ids); }, {.zeros = Zeros::expected});
+  for (int64_t unused : {0, 2, 3}) expect_zeros(table.gradient().slice(0, unused, unused + 1));
+}
+
+struct Case {
+  std::string name;
+  std::vector<int32_t> targets;
+  int64_t chunk_rows;
+  Zeros zeros = Zeros::mistrusted;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class CrossEntropy : public testing::TestWithParam<Case> {};
+
+TEST_P(CrossEntropy, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const Tensor targets = lab.values(GetParam().targets);
+  constexpr double scale = 0.25;
+  gradcheck(lab, {lab.randn({targets.dim(0), 3})},
+            [&](Tape& t, Inputs x) {
+              return linear_cross_entropy(t, x[0], w, targets,
+                                          {.gradient_scale = scale, .chunk_rows = GetParam().chunk_rows});
+            },
+            {.root_gradient = scale, .zeros = GetParam().zeros});
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
+                         testing::Values(Case{"whole", {0, 5, 2, 2, 1}, 256}, Case{"chunks", {0, 5, 2, 2, 1}, 2},
+                                         Case{"one_row_at_a_time", {0, 5, 2}, 1}, Case{"exact_chunks", {1, 2, 3, 4}, 2},
+                                         Case{"ignored", {0, -1, 2, 5, -1}, 2},
+                                         Case{"all_ignored", {-1, -1, -1}, 2, Zeros::expected}),
+                         [](const auto& test) { return test.param.name; });
+
+// What one call leaves behind.
+struct Outcome {
+  Tensor loss, row_losses, dx, dw;
+};
+Outcome outcome(Lab& lab, Parameter& w, const Tensor& x, const std::vector<int32_t>& targets,
+                const CrossEntropyOptions& options) {
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  w.clear_gradient();
+  const Value leaf = tape.leaf(x);
+  Tensor rows;
+  const Value loss = linear_cross_entropy(tape, leaf, w, lab.values(targets), options, &rows);
+  Replay replay(tape, std::vector<Replay::Root>{{loss, lab.values<double>({options.gradient_scale})}});
+  replay.run();
+  return {loss.data, rows, replay.take_gradient(leaf), copy_of(w.gradient_to_add(lab.stream()))};
+}
+
+TEST(CrossEntropyLoss, ChunksDoNotChangeTheResult) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const Tensor x = lab.randn({7, 3});
+  const std::vector<int32_t> targets{0, 5, -1, 2, 2, 1, 3};
+  const Outcome whole = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .chunk_rows = 7});
+  for (int64_t chunk : {1, 2, 3, 100}) {
+    SCOPED_TRACE(cat("chunk_rows ", chunk));
+    const Outcome chunked = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .chunk_rows = chunk});
+    expect_bitwise(whole.loss, chunked.loss);
+    expect_bitwise(whole.row_losses, chunked.row_losses);
+    expect_bitwise(whole.dx, chunked.dx);
+    expect_close(whole.dw, chunked.dw, tolerance(Dtype::f64, 7));
+  }
+}
+
+TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const Tensor x = lab.randn({4, 3});
+  const std::vector<int32_t> targets{0, -1, 5, 2};
+  const Outcome got = outcome(lab, w, x, targets, {.gradient_scale = 1, .chunk_rows = 3});
+  double sum = 0;
+  for (int64_t t = 0; t < 4; ++t) {
+    std::vector<double> logits(6);
+    double total = 0;
+    for (int64_t v = 0; v < 6; ++v) {
+      for (int64_t d = 0; d < 3; ++d)
+        logits[static_cast<size_t>(v)] += x.data<double>()[t * 3 + d] * w.local().data<double>()[v * 3 + d];
+      total += std::exp(logits[static_cast<size_t>(v)]);
+    }
+    const int32_t target = targets[static_cast<size_t>(t)];
+    const double loss = target < 0 ? 0 : std::log(total) - logits[static_cast<size_t>(target)];
+    EXPECT_NEAR(got.row_losses.data<double>()[t], loss, tolerance(Dtype::f64, 18) * 10) << "row " << t;
+    sum += loss;
+  }
+  EXPECT_NEAR(*got.loss.data<double>(), sum, tolerance(Dtype::f64, 18) * 10);
+}
+
+// Fault 29. A trainer that counts no valid token passes the scale 0.
+TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  for (double scale : {0.0, 0.25}) {
+    SCOPED_TRACE(cat("scale ", scale));
+    const Outcome got = outcome(lab, w, lab.randn({3, 3}), {-1, -1, -1}, {.gradient_scale = scale, .chunk_rows = 2});
+    expect_zeros(got.loss);
+    expect_zeros(got.row_losses);
+    expect_zeros(got.dx);
+    expect_zeros(got.dw);
+  }
+}
+
+TEST(CrossEntropyLoss, WithGradientScaleZeroHasZeroGradients) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const Outcome got = outcome(lab, w, lab.randn({3, 3}), {1, 0, 4}, {.gradient_scale = 0, .chunk_rows = 2});
+  EXPECT_GT(*got.loss.data<double>(), 0);
+  expect_zeros(got.dx);
+  expect_zeros(got.dw);
+}
+
+TEST(CrossEntropyLoss, OfNoRowsIsZero) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const Outcome got = outcome(lab, w, lab.randn({0, 3}), {}, {.gradient_scale = 0.5});
+  expect_zeros(got.loss);
+  expect_zeros(got.dw);
+}
+
+TEST(CrossEntropyLoss, OfRowsThatAreIgnoredMayBeNaN) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const Tensor x = lab.randn({3, 3});
+  x.data<double>()[4] = std::nan("");
+  const Outcome got = outcome(lab, w, x, {2, -1, 5}, {.gradient_scale = 0.5, .chunk_rows = 2});
+  EXPECT_TRUE(std::isfinite(*got.loss.data<double>()));
+  expect_zeros(got.dx.slice(0, 1, 2));
+}
+
+TEST(CrossEntropyLoss, BackwardWithAnotherGradientThanAnnouncedThrows) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value loss = linear_cross_entropy(tape, tape.leaf(lab.randn({2, 3})), w, lab.values<int32_t>({1, 2}),
+                                          {.gradient_scale = 0.25});
+  try {
+    backward(tape, loss, lab.values<double>({0.5}));
+    FAIL() << "no error";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[cross_entropy] was told the gradient 0.25 but got 0.5");
+  }
+}
+
+TEST(CrossEntropyLoss, TakesAScaleThatIsNotExactInSinglePrecision) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3}, Dtype::f32);
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value loss = linear_cross_entropy(tape, tape.leaf(lab.randn({2, 3}, Dtype::f32)), w,
+                                          lab.values<int32_t>({1, 2}), {.gradient_scale = 1.0 / 3});
+  EXPECT_NO_THROW(backward(tape, loss, lab.values<float>({1.0f / 3})));
+}
+
+TEST(CrossEntropyLoss, InEvaluationLeavesGradientsAlone) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  linear_cross_entropy(tape, tape.leaf(lab.randn({2, 3})), w, lab.values<int32_t>({1, 2}), {});
+  EXPECT_FALSE(w.has_gradient());
+}
+
+TEST(CrossEntropyLoss, KeepsNoLogits) {
+  Lab lab;
+  constexpr int64_t rows = 64, hidden = 2, vocab = 1000, chunk = 8;
+  Parameter& w = lab.parameter({vocab, hidden});
+  w.gradient();
+  const Tensor x = lab.randn({rows, hidden}), targets = lab.values(std::vector<int32_t>(rows, 3));
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value leaf = tape.leaf(x);
+  lab.context.allocator()->reset_peaks();
+  const int64_t before = lab.context.allocator()->stats().total;
+  linear_cross_entropy(tape, leaf, w, targets, {.gradient_scale = 1, .chunk_rows = chunk});
+  const int64_t peak = lab.context.allocator()->stats().peak_total - before;
+  EXPECT_LT(peak, 2 * chunk * vocab * 8);
+}
+
+TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
+  Lab lab;
+  Parameter& w = lab.parameter({6, 3});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const auto message = [&](Shape x, const std::vector<int32_t>& targets, int64_t chunk) -> std::string {
+    try {
+      linear_cross_entropy(tape, tape.leaf(lab.randn(x)), w, lab.values(targets), {.chunk_rows = chunk});
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message({2, 4}, {1, 2}, 8), "[cross_entropy] x is [2, 4], p0 [6, 3], targets [2]");
+  EXPECT_EQ(message({2, 3}, {1}, 8), "[cross_entropy] x is [2, 3], p0 [6, 3], targets [1]");
+  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0");
+}
+
+}  // namespace
+}  // namespace hexad::tests

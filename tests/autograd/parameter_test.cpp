@@ -1,0 +1,205 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "framework/autograd/parameter.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr uint64_t seed = 7;
+
+Parameter::Spec spec(const std::string& name, Shape shape = {4, 6, 8}) {
+  return {.name = name, .global_shape = shape, .placement = {}, .init = {}};
+}
+
+std::unique_ptr<Parameter> made(Lab& lab, const std::string& name, Dtype dtype = Dtype::f32,
+                                std::vector<Shard> shards = {}) {
+  Parameter::Spec s = spec(name);
+  s.dtype = dtype;
+  s.placement.shards = std::move(shards);
+  auto p = std::make_unique<Parameter>(s, lab.context);
+  p->initialize(seed);
+  return p;
+}
+
+// I1: initial weights do not depend on the layout.
+TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
+  Lab lab;
+  const auto whole = made(lab, "w");
+  for (int dim = 0; dim < 3; ++dim) {
+    const int parts = 2;
+    for (int index = 0; index < parts; ++index) {
+      const auto part = made(lab, "w", Dtype::f32, {{Axis::tp, dim, parts, index}});
+      const int64_t size = whole->local().dim(dim) / parts;
+      expect_bitwise(whole->local().slice(dim, index * size, (index + 1) * size), part->local());
+    }
+  }
+}
+
+TEST(Parameter, InitialValuesOfADoublyCutShardAreTheSliceOfTheWhole) {
+  Lab lab;
+  const auto whole = made(lab, "w");
+  for (int e = 0; e < 4; ++e)
+    for (int t = 0; t < 3; ++t) {
+      const auto part = made(lab, "w", Dtype::f32, {{Axis::ep, 0, 4, e}, {Axis::etp, 1, 3, t}});
+      expect_bitwise(whole->local().slice(0, e, e + 1).slice(1, 2 * t, 2 * t + 2), part->local());
+    }
+}
+
+TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
+  Lab lab;
+  const auto whole = made(lab, "w");
+  const auto part = made(lab, "w", Dtype::f32, {{Axis::tp, 2, 2, 1}, {Axis::dp, 2, 2, 0}});
+  expect_bitwise(whole->local().slice(2, 4, 6), part->local());
+}
+
+TEST(Parameter, TwoNamesHaveDifferentInitialValues) {
+  Lab lab;
+  const auto a = values_of(made(lab, "layers.0.w")->local()), b = values_of(made(lab, "layers.1.w")->local());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NE(a[i], b[i]) << "element " << i;
+}
+
+TEST(Parameter, TwoSeedsHaveDifferentInitialValuesAndOneSeedTheSame) {
+  Lab lab;
+  const auto p = made(lab, "w"), q = made(lab, "w");
+  expect_bitwise(p->local(), q->local());
+  q->initialize(seed + 1);
+  EXPECT_NE(bitwise_difference(p->local(), q->local()), "");
+}
+
+TEST(Parameter, ExpertsOfOneParameterDiffer) {
+  Lab lab;
+  const auto p = made(lab, "experts");
+  EXPECT_NE(values_of(p->local().slice(0, 0, 1)), values_of(p->local().slice(0, 1, 2)));
+}
+
+TEST(Parameter, InitialValuesInDoubleAreThoseInSingle) {
+  Lab lab;
+  EXPECT_EQ(values_of(made(lab, "w", Dtype::f64)->local()), values_of(made(lab, "w", Dtype::f32)->local()));
+}
+
+TEST(Parameter, InitialValuesInBf16AreThoseInSingleRounded) {
+  Lab lab;
+  const auto single = values_of(made(lab, "w")->local()), half = values_of(made(lab, "w", Dtype::bf16)->local());
+  for (size_t i = 0; i < single.size(); ++i)
+    EXPECT_EQ(half[i], static_cast<double>(bf16(static_cast<float>(single[i])))) << "element " << i;
+}
+
+TEST(Parameter, InitialValuesHaveTheStandardDeviationAskedFor) {
+  Lab lab;
+  Parameter::Spec s = spec("w", {100, 100});
+  s.init = {Init::Kind::normal, 0.5};
+  Parameter p(s, lab.context);
+  p.initialize(seed);
+  double sum = 0, squares = 0;
+  for (double v : values_of(p.local())) sum += v, squares += v * v;
+  EXPECT_NEAR(sum / 10000, 0, 0.02);
+  EXPECT_NEAR(std::sqrt(squares / 10000), 0.5, 0.02);
+}
+
+TEST(Parameter, AConstantFillsEveryElement) {
+  Lab lab;
+  Parameter::Spec s = spec("gain", {3});
+  s.init = {Init::Kind::constant, 1};
+  Parameter p(s, lab.context);
+  p.initialize(seed);
+  EXPECT_EQ(values_of(p.local()), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(Parameter, IsAccountedByCategory) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  EXPECT_EQ(lab.used(Category::parameter), p->local().bytes());
+  EXPECT_EQ(lab.used(Category::gradient), 0);
+  p->gradient();
+  EXPECT_EQ(lab.used(Category::gradient), p->local().bytes());
+}
+
+TEST(Parameter, TheMainGradientOfBf16IsSingle) {
+  Lab lab;
+  EXPECT_EQ(made(lab, "w", Dtype::bf16)->gradient().dtype(), Dtype::f32);
+  EXPECT_EQ(made(lab, "w", Dtype::f64)->gradient().dtype(), Dtype::f64);
+}
+
+TEST(Parameter, WritesReplaceOnceAndAddAfterwardsUntilCleared) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  EXPECT_FALSE(p->has_gradient());
+  EXPECT_EQ(p->next_write(), Write::replace);
+  EXPECT_TRUE(p->has_gradient());
+  EXPECT_EQ(p->next_write(), Write::add);
+  p->clear_gradient();
+  EXPECT_EQ(p->next_write(), Write::replace);
+}
+
+TEST(Parameter, AGradientToAddToStartsFromZeroWhateverTheMemoryHeld) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  std::memset(p->gradient().raw(), 0xff, static_cast<size_t>(p->gradient().bytes()));
+  expect_zeros(p->gradient_to_add(lab.stream()));
+  p->gradient().data<float>()[0] = 3;
+  EXPECT_EQ(p->gradient_to_add(lab.stream()).data<float>()[0], 3) << "zeroed once only";
+}
+
+TEST(Parameter, ABoundGradientLiesInTheMemoryGiven) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  const Tensor bucket = Tensor::zeros({1000}, Dtype::f32, lab.context);
+  p->next_write();
+  p->bind_gradient(bucket.slice(0, 100, 292).reshape({4, 6, 8}));
+  EXPECT_FALSE(p->has_gradient()) << "what the memory holds is stale";
+  EXPECT_EQ(p->gradient().data<float>(), bucket.data<float>() + 100);
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Parameter, ErrorsNameTheParameter) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  EXPECT_EQ(message_of([&] {
+              p->bind_gradient(Tensor::zeros({4, 6}, Dtype::f32, lab.context));
+            }),
+            "[parameter] w: gradient memory is [4, 6] f32");
+  EXPECT_EQ(message_of([&] {
+              p->bind_gradient(Tensor::zeros({4, 6, 8}, Dtype::bf16, lab.context));
+            }),
+            "[parameter] w: gradient memory is [4, 6, 8] bf16");
+  EXPECT_EQ(message_of([&] {
+              made(lab, "w", Dtype::f32, {{Axis::tp, 1, 4, 0}});
+            }),
+            "[parameter] w [4, 6, 8]: piece 0 of 4 of dimension 1");
+  EXPECT_EQ(message_of([&] {
+              made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
+            }),
+            "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1");
+  EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
+}
+
+TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesAKnownName) {
+  Lab lab;
+  ParameterSet set(lab.context);
+  set.add(spec("b", {1}));
+  set.add(spec("a", {1}));
+  std::vector<std::string> names;
+  for (const auto& p : set) names.push_back(p->name());
+  EXPECT_EQ(names, (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(&set.find("a"), (*(set.begin() + 1)).get());
+  EXPECT_EQ(message_of([&] { set.add(spec("a", {1})); }), "[parameters] two parameters are named a");
+  EXPECT_EQ(message_of([&] { set.find("c"); }), "[parameters] no parameter is named c");
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/autograd/ops/ops.h"
+#include "tests/support/gradcheck.h"
+
+namespace hexad::tests {
+namespace {
+
+using Inputs = const std::vector<Value>&;
+
+struct Segments {
+  std::string name;
+  std::vector<int32_t> segment;
+  int64_t scopes;
+  Zeros zeros = Zeros::mistrusted;
+};
+void PrintTo(const Segments& s, std::ostream* out) { *out << s.name; }
+
+class RouterLosses : public testing::TestWithParam<Segments> {
+ protected:
+  static constexpr int64_t experts = 4;
+  int64_t tokens() const { return static_cast<int64_t>(GetParam().segment.size()); }
+  // Positive, as scores are.
+  Tensor scores() {
+    Tensor t = lab.randn({tokens(), experts});
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = std::exp(t.data<double>()[i]);
+    return t;
+  }
+  Lab lab;
+};
+
+TEST_P(RouterLosses, LoadBalancingGradientsMatchFiniteDifferences) {
+  const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
+  gradcheck(lab, {scores()}, [&](Tape& t, Inputs x) { return load_balancing_loss(t, x[0], segment, fractions); },
+            {.zeros = GetParam().zeros});
+}
+
+TEST_P(RouterLosses, LoadBalancingThroughTheRouterMatchesFiniteDifferences) {
+  const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
+  for (RouterScore score : {RouterScore::softmax, RouterScore::sigmoid})
+    gradcheck(lab, {lab.randn({tokens(), experts})},
+              [&](Tape& t, Inputs x) {
+                return load_balancing_loss(t, choose_experts(t, x[0], {}, {.score = score}, {}).scores, segment,
+                                           fractions);
+              },
+              {.zeros = GetParam().zeros});
+}
+
+TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
+  const Tensor segment = lab.values(GetParam().segment);
+  gradcheck(lab, {lab.randn({tokens(), experts})}, [&](Tape& t, Inputs x) { return router_z_loss(t, x[0], segment); },
+            {.zeros = GetParam().zeros});
+}
+
+// A3: whatever stands in padding rows, even NaN, neither loss nor gradients see it.
+TEST_P(RouterLosses, PaddingTakesNoPart) {
+  const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
+  const Tensor clean = scores(), dirty = copy_of(clean);
+  for (int64_t t = 0; t < tokens(); ++t)
+    if (GetParam().segment[static_cast<size_t>(t)] < 0)
+      std::fill_n(dirty.data<double>() + t * experts, experts, std::nan(""));
+  const auto run = [&](const Tensor& in, auto&& loss) {
+    const auto policy = keep_policy();
+    Tape tape(lab.stream(), *policy);
+    const Value x = tape.leaf(in), l = loss(tape, x);
+    Replay replay(tape, std::vector<Replay::Root>{{l, lab.values<double>({1.5})}});
+    replay.run();
+    return std::pair(l.data, replay.take_gradient(x));
+  };
+  const auto balance = [&](Tape& t, const Value& x) { return load_balancing_loss(t, x, segment, fractions); };
+  const auto z = [&](Tape& t, const Value& x) { return router_z_loss(t, x, segment); };
+  expect_bitwise(run(clean, balance).first, run(dirty, balance).first);
+  expect_bitwise(run(clean, balance).second, run(dirty, balance).second, Zeros::expected);
+  expect_bitwise(run(clean, z).first, run(dirty, z).first);
+  expect_bitwise(run(clean, z).second, run(dirty, z).second, Zeros::expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Segments, RouterLosses,
+    testing::Values(Segments{"one_scope", {0, 0, 0}, 1}, Segments{"two_scopes", {0, 0, 1, 1, 1}, 2},
+                    Segments{"mixed_scopes", {1, 0, 1, 2}, 3}, Segments{"padding", {0, -1, 0, 1, -1}, 2},
+                    Segments{"an_empty_scope", {0, 0, 2}, 3}, Segments{"only_padding", {-1, -1}, 1, Zeros::expected},
+                    Segments{"one_token", {0}, 1}),
+    [](const auto& test) { return test.param.name; });
+
+double value(const Value& v) { return *v.data.data<double>(); }
+
+TEST(LoadBalancingLoss, IsOneWhenBalancedAndTheNumberOfExpertsWhenCollapsed) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Tensor segment = lab.values<int32_t>({0, 0});
+  const Value even = tape.leaf(lab.values<double>(std::vector<double>(8, 0.25), {2, 4}));
+  EXPECT_DOUBLE_EQ(
+      value(load_balancing_loss(tape, even, segment, lab.values<double>({0.25, 0.25, 0.25, 0.25}, {1, 4}))), 1);
+  const Value all_to_one = tape.leaf(lab.values<double>({1, 0, 0, 0, 1, 0, 0, 0}, {2, 4}));
+  EXPECT_DOUBLE_EQ(value(load_balancing_loss(tape, all_to_one, segment, lab.values<double>({1, 0, 0, 0}, {1, 4}))), 4);
+}
+
+TEST(LoadBalancingLoss, NormalisesSigmoidScoresByToken) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Tensor segment = lab.values<int32_t>({0}), fractions = lab.values<double>({0.7, 0.3}, {1, 2});
+  const double once =
+      value(load_balancing_loss(tape, tape.leaf(lab.values<double>({0.2, 0.6}, {1, 2})), segment, fractions));
+  const double thrice =
+      value(load_balancing_loss(tape, tape.leaf(lab.values<double>({0.3, 0.9}, {1, 2})), segment, fractions));
+  EXPECT_NEAR(once, 2 * (0.7 * 0.25 + 0.3 * 0.75), tolerance(Dtype::f64, 2));
+  EXPECT_NEAR(once, thrice, tolerance(Dtype::f64, 2));
+}
+
+TEST(LoadBalancingLoss, IsTheMeanOverScopesOfEachScopeAlone) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Tensor fractions = lab.randn({2, 3});
+  Tensor scores = lab.randn({5, 3});
+  for (int64_t i = 0; i < scores.numel(); ++i) scores.data<double>()[i] = std::abs(scores.data<double>()[i]);
+  const double both =
+      value(load_balancing_loss(tape, tape.leaf(scores), lab.values<int32_t>({0, 0, 1, 1, 1}), fractions));
+  const double first = value(load_balancing_loss(tape, tape.leaf(scores.slice(0, 0, 2)), lab.values<int32_t>({0, 0}),
+                                                 fractions.slice(0, 0, 1)));
+  const double second = value(load_balancing_loss(tape, tape.leaf(scores.slice(0, 2, 5)),
+                                                  lab.values<int32_t>({0, 0, 0}), fractions.slice(0, 1, 2)));
+  EXPECT_NEAR(both, (first + second) / 2, tolerance(Dtype::f64, 15) * 10);
+}
+
+TEST(ZLoss, IsTheMeanSquareOfLogSumExpAndDoesNotOverflow) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value logits = tape.leaf(lab.values<double>({1000, 1000, 0, 0, 5, 5}, {3, 2}));
+  const double got = value(router_z_loss(tape, logits, lab.values<int32_t>({0, 0, -1})));
+  const double a = 1000 + std::log(2), b = std::log(2);
+  EXPECT_NEAR(got, (a * a + b * b) / 2, (a * a + b * b) * tolerance(Dtype::f64, 4));
+}
+
+// A2: attached. Taking the term away changes the gradient of the logits.
+TEST(LoadBalancingLoss, ChangesTheGradientOfTheLogits) {
+  Lab lab;
+  const Tensor logits = lab.randn({4, 3}), dweights = lab.randn({4, 2}), segment = lab.values<int32_t>({0, 0, 0, 0});
+  const Tensor fractions = lab.values<double>({0.6, 0.3, 0.1}, {1, 3});
+  const auto gradient = [&](bool with_loss) {
+    const auto policy = keep_policy();
+    Tape tape(lab.stream(), *policy);
+    const Value x = tape.leaf(logits);
+    const RouterChoice c = choose_experts(tape, x, {}, {}, {});
+    std::vector<Replay::Root> roots{{c.weights, dweights}};
+    if (with_loss)
+      roots.push_back({load_balancing_loss(tape, c.scores, segment, fractions), lab.values<double>({0.01})});
+    Replay replay(tape, roots);
+    replay.run();
+    return values_of(replay.take_gradient(x));
+  };
+  const auto with = gradient(true), without = gradient(false);
+  for (size_t i = 0; i < with.size(); ++i) EXPECT_NE(with[i], without[i]) << "logit " << i;
+}
+
+TEST(LoadBalancingLoss, ANaNScoreIsNotSwallowed) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value scores = tape.leaf(lab.values<double>({0.5, std::nan("")}, {1, 2}));
+  EXPECT_TRUE(std::isnan(
+      value(load_balancing_loss(tape, scores, lab.values<int32_t>({0}), lab.values<double>({0.5, 0.5}, {1, 2})))));
+}
+
+TEST(LoadBalancingLoss, ErrorNamesATokenOfNoScope) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  try {
+    load_balancing_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, 2}), lab.randn({2, 3}));
+    FAIL() << "no error";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[load_balancing_loss] token 1 is of scope 2 of 2");
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,319 @@
+// The choice of experts, and the ways of rows to them and back.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "framework/autograd/ops/ops.h"
+#include "tests/support/gradcheck.h"
+
+namespace hexad::tests {
+namespace {
+
+using Inputs = const std::vector<Value>&;
+
+struct Case {
+  std::string name;
+  RouterRule rule;
+  int64_t experts;
+  bool bias = false, forced = false;
+  Zeros zeros = Zeros::mistrusted;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class ChooseExperts : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr int64_t tokens = 4;
+
+  // Logits whose scores lie well apart, so that no finite difference changes the choice.
+  static Tensor logits(Lab& lab) {
+    const int64_t experts = GetParam().experts;
+    Tensor t = Tensor::empty({tokens, experts}, Dtype::f64, lab.context);
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      const int64_t token = i / experts, expert = i % experts;
+      t.data<double>()[i] = 0.3 * static_cast<double>((expert * 11 + token * 3) % experts) - 1;
+    }
+    return t;
+  }
+  static Tensor bias(Lab& lab) {
+    if (!GetParam().bias) return {};
+    std::vector<double> values(static_cast<size_t>(GetParam().experts));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 0.4 : -0.01 * static_cast<double>(i);
+    return lab.values(values);
+  }
+  static Tensor forced(Lab& lab) {
+    if (!GetParam().forced) return {};
+    std::vector<int32_t> ids;
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t k = 0; k < GetParam().rule.top_k; ++k)
+        ids.push_back(static_cast<int32_t>((t + 2 * k + 1) % GetParam().experts));
+    return lab.values(ids, {tokens, GetParam().rule.top_k});
+  }
+};
+
+TEST_P(ChooseExperts, GradientsOfScoresAndWeightsMatchFiniteDifferences) {
+  Lab lab;
+  const Tensor b = bias(lab), f = forced(lab);
+  gradcheck(lab, {logits(lab)}, [&](Tape& t, Inputs x) {
+    const RouterChoice c = choose_experts(t, x[0], b, GetParam().rule, f);
+    return std::vector<Value>{c.scores, c.weights};
+  });
+}
+
+TEST_P(ChooseExperts, GradientsOfWeightsAloneMatchFiniteDifferences) {
+  Lab lab;
+  const Tensor b = bias(lab), f = forced(lab);
+  gradcheck(lab, {logits(lab)},
+            [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).weights; },
+            {.zeros = GetParam().zeros});
+}
+
+TEST_P(ChooseExperts, GradientsOfScoresAloneMatchFiniteDifferences) {
+  Lab lab;
+  const Tensor b = bias(lab), f = forced(lab);
+  gradcheck(lab, {logits(lab)},
+            [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).scores; });
+}
+
+// B1: the bias moves the choice and nothing else.
+TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
+  Lab lab;
+  const RouterRule& rule = GetParam().rule;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const RouterChoice c = choose_experts(tape, tape.leaf(logits(lab)), bias(lab), rule, forced(lab));
+  if (GetParam().forced) expect_bitwise(forced(lab), c.ids);
+  for (int64_t t = 0; t < tokens; ++t) {
+    double sum = 0;
+    std::set<int32_t> distinct;
+    for (int64_t k = 0; k < rule.top_k; ++k) {
+      const int32_t id = c.ids.data<int32_t>()[t * rule.top_k + k];
+      ASSERT_TRUE(id >= 0 && id < GetParam().experts) << "token " << t << " slot " << k << ": expert " << id;
+      distinct.insert(id);
+      sum += c.scores.data.data<double>()[t * GetParam().experts + id];
+    }
+    EXPECT_EQ(static_cast<int64_t>(distinct.size()), rule.top_k) << "token " << t;
+    for (int64_t k = 0; k < rule.top_k; ++k) {
+      const int32_t id = c.ids.data<int32_t>()[t * rule.top_k + k];
+      const double score = c.scores.data.data<double>()[t * GetParam().experts + id];
+      EXPECT_NEAR(c.weights.data.data<double>()[t * rule.top_k + k], score * rule.scale / (rule.normalize ? sum : 1),
+                  tolerance(Dtype::f64, GetParam().experts))
+          << "token " << t << " slot " << k;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, ChooseExperts,
+    testing::Values(Case{"softmax", {}, 6}, Case{"softmax_raw", {.top_k = 3, .normalize = false, .scale = 2.5}, 6},
+                    // Normalised over one expert the weight is one whatever the logits.
+                    Case{"softmax_top_1_raw", {.top_k = 1, .normalize = false}, 5},
+                    Case{"softmax_all", {.top_k = 4}, 4},
+                    Case{"sigmoid", {.score = RouterScore::sigmoid, .scale = 2.5}, 5, false, false, Zeros::expected},
+                    Case{"sigmoid_raw",
+                         {.score = RouterScore::sigmoid, .top_k = 2, .normalize = false},
+                         5,
+                         false,
+                         false,
+                         Zeros::expected},
+                    Case{"bias", {.score = RouterScore::sigmoid, .top_k = 2}, 7, true, false, Zeros::expected},
+                    Case{"softmax_bias", {.top_k = 2}, 7, true},
+                    Case{"groups",
+                         {.score = RouterScore::sigmoid, .top_k = 2, .groups = 4, .top_groups = 2},
+                         8,
+                         true,
+                         false,
+                         Zeros::expected},
+                    Case{"forced", {.top_k = 2}, 6, false, true},
+                    Case{"forced_raw_sigmoid",
+                         {.score = RouterScore::sigmoid, .top_k = 2, .normalize = false},
+                         6,
+                         true,
+                         true,
+                         Zeros::expected}),
+    [](const auto& test) { return test.param.name; });
+
+RouterChoice choose(Lab& lab, const Tensor& logits, const RouterRule& rule, const Tensor& forced = {}) {
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  return choose_experts(tape, {logits, -1}, {}, rule, forced);
+}
+
+// R8.
+TEST(Router, TiesGoToTheLowerIndex) {
+  Lab lab;
+  for (RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {
+    const Tensor logits = lab.values<double>({1, 1, 1, 1, 0, 2, 2, 0}, {2, 4});
+    EXPECT_EQ(choose(lab, logits, {.score = score, .top_k = 3}).ids.to_vector<int32_t>(),
+              (std::vector<int32_t>{0, 1, 2, 1, 2, 0}));
+  }
+}
+
+TEST(Router, TiedGroupsGoToTheLowerIndex) {
+  Lab lab;
+  const Tensor logits = lab.values<double>(std::vector<double>(6, 0.5), {1, 6});
+  EXPECT_EQ(choose(lab, logits, {.top_k = 2, .groups = 3, .top_groups = 2}).ids.to_vector<int32_t>(),
+            (std::vector<int32_t>{0, 1}));
+}
+
+TEST(Router, NaNLogitsAreChosenLastAndIndicesStayInRange) {
+  Lab lab;
+  const double nan = std::nan("");
+  const Tensor one = lab.values<double>({nan, 1, 0.5, nan}, {1, 4});
+  EXPECT_EQ(choose(lab, one, {.score = RouterScore::sigmoid, .top_k = 3}).ids.to_vector<int32_t>(),
+            (std::vector<int32_t>{1, 2, 0}));
+  const Tensor all = lab.values<double>(std::vector<double>(8, nan), {2, 4});
+  for (RouterScore score : {RouterScore::softmax, RouterScore::sigmoid})
+    for (int64_t groups : {1, 2}) {
+      const RouterRule rule{.score = score, .top_k = 2, .groups = groups, .top_groups = 1};
+      EXPECT_EQ(choose(lab, all, rule).ids.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 0, 1}));
+    }
+}
+
+TEST(Router, InfiniteLogitsAreChosenFirst) {
+  Lab lab;
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor logits = lab.values<double>({-inf, 0, inf, 1}, {1, 4});
+  const auto ids = choose(lab, logits, {.score = RouterScore::sigmoid, .top_k = 4}).ids.to_vector<int32_t>();
+  EXPECT_EQ(ids, (std::vector<int32_t>{2, 3, 1, 0}));
+}
+
+// The true gradient of x / x is zero; what remains is rounding.
+TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value logits = tape.leaf(lab.randn({3, 4}));
+  const Value weights = choose_experts(tape, logits, {}, {.top_k = 1}, {}).weights;
+  Replay replay(tape, std::vector<Replay::Root>{{weights, lab.randn(weights.shape())}});
+  replay.run();
+  for (double g : values_of(replay.take_gradient(logits))) EXPECT_NEAR(g, 0, 16 * tolerance(Dtype::f64, 4));
+}
+
+TEST(Router, ErrorsNameTheRule) {
+  Lab lab;
+  const auto message = [&](Tensor logits, const RouterRule& rule, const Tensor& forced = {}) -> std::string {
+    try {
+      choose(lab, logits, rule, forced);
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const Tensor logits = lab.randn({2, 6});
+  EXPECT_EQ(message(logits, {.top_k = 7}), "[router] top_k 7 of 6 experts");
+  EXPECT_EQ(message(logits, {.top_k = 0}), "[router] top_k 0 of 6 experts");
+  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16");
+  EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
+            "[router] cannot choose 3 of 6 experts from 1 of 3 groups");
+  EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2], expected [2, 2]");
+}
+
+// Three tokens of two slots at six rows, in the order of experts; slots (0, 1) and (2, 0) may be dropped.
+struct Plan {
+  Tensor tokens, rows;
+};
+Plan whole_plan(Lab& lab) {
+  return {lab.values<int64_t>({1, 0, 2, 1, 2, 0}), lab.values<int64_t>({5, 1, 0, 3, 2, 4}, {3, 2})};
+}
+Plan dropped_plan(Lab& lab) {
+  return {lab.values<int64_t>({1, 0, 1, 2}), lab.values<int64_t>({1, -1, 0, 2, -1, 3}, {3, 2})};
+}
+
+TEST(Gather, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  for (const Plan& plan : {whole_plan(lab), dropped_plan(lab)})
+    gradcheck(lab, {lab.randn({3, 4})}, [&](Tape& t, Inputs x) { return gather(t, x[0], plan.tokens, plan.rows); });
+}
+
+TEST(Combine, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  const Plan plan = whole_plan(lab);
+  gradcheck(lab, {lab.randn({6, 4}), lab.randn({3, 2})},
+            [&](Tape& t, Inputs x) { return combine(t, x[0], x[1], plan.rows); });
+}
+
+TEST(Combine, GradientsWithDroppedSlotsMatchFiniteDifferences) {
+  Lab lab;
+  const Plan plan = dropped_plan(lab);
+  gradcheck(lab, {lab.randn({4, 4}), lab.randn({3, 2})},
+            [&](Tape& t, Inputs x) { return combine(t, x[0], x[1], plan.rows); });
+}
+
+TEST(Combine, ATokenWhoseSlotsAreAllDroppedIsZeroForwardAndBackward) {
+  Lab lab;
+  const Tensor rows = lab.values<int64_t>({0, 1, -1, -1}, {2, 2});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value y = tape.leaf(lab.randn({2, 4})), weights = tape.leaf(lab.randn({2, 2}));
+  const Value out = combine(tape, y, weights, rows);
+  expect_zeros(out.data.slice(0, 1, 2));
+  Replay replay(tape, std::vector<Replay::Root>{{out, lab.randn(out.shape())}});
+  replay.run();
+  expect_zeros(replay.take_gradient(weights).slice(0, 1, 2));
+}
+
+// Padding never meets 0 x NaN: rows that no slot names are not read, and their gradient is zero.
+TEST(Combine, RowsThatNoSlotNamesMayBeNaNAndGetZeroGradients) {
+  Lab lab;
+  const Tensor rows = lab.values<int64_t>({0, 3, 2, -1}, {2, 2});
+  const Tensor data = lab.randn({5, 4});
+  for (int64_t row : {1, 4}) std::fill_n(data.data<double>() + row * 4, 4, std::nan(""));
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value y = tape.leaf(data), weights = tape.leaf(lab.randn({2, 2}));
+  const Value out = combine(tape, y, weights, rows);
+  Replay replay(tape, std::vector<Replay::Root>{{out, lab.randn(out.shape())}});
+  replay.run();
+  for (double v : values_of(out.data)) EXPECT_TRUE(std::isfinite(v));
+  for (double v : values_of(replay.take_gradient(weights))) EXPECT_TRUE(std::isfinite(v));
+  const Tensor dy = replay.take_gradient(y);
+  for (int64_t row : {1, 4}) expect_zeros(dy.slice(0, row, row + 1));
+}
+
+// R6: rows placed elsewhere, the same slots: the same bits.
+TEST(Combine, SumsBySlotWhateverTheOrderOfRows) {
+  Lab lab;
+  constexpr int64_t tokens = 37, slots = 4, width = 19;
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64}) {
+    SCOPED_TRACE(cat(dtype));
+    const Tensor y = lab.randn({tokens * slots, width}, dtype);
+    const Tensor weights = lab.randn({tokens, slots}, accumulator_dtype(dtype));
+    std::vector<int64_t> order(static_cast<size_t>(tokens * slots));
+    std::iota(order.begin(), order.end(), 0);
+    const auto run = [&](const std::vector<int64_t>& rows) {
+      Tensor moved = Tensor::like(y);
+      const int64_t bytes = width * size_of(dtype);
+      for (size_t i = 0; i < rows.size(); ++i)
+        std::copy_n(static_cast<const std::byte*>(y.raw()) + static_cast<int64_t>(i) * bytes, bytes,
+                    static_cast<std::byte*>(moved.raw()) + rows[i] * bytes);
+      const auto policy = keep_policy();
+      Tape tape(lab.stream(), *policy);
+      return combine(tape, {moved, -1}, {weights, -1}, lab.values(rows, {tokens, slots})).data;
+    };
+    const Tensor in_order = run(order);
+    std::reverse(order.begin(), order.end());
+    expect_bitwise(in_order, run(order));
+    std::rotate(order.begin(), order.begin() + 11, order.end());
+    expect_bitwise(in_order, run(order));
+  }
+}
+
+TEST(GatherAndCombine, AreAdjoint) {
+  Lab lab;
+  const Plan plan = whole_plan(lab);
+  const Tensor x = lab.randn({3, 4}), y = lab.randn({6, 4});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  const Tensor ones = lab.integers({3, 2}, 1, 2);
+  const auto gathered = values_of(gather(tape, {x, -1}, plan.tokens, plan.rows).data);
+  const auto combined = values_of(combine(tape, {y, -1}, {ones, -1}, plan.rows).data);
+  EXPECT_NEAR(std::inner_product(gathered.begin(), gathered.end(), y.data<double>(), 0.0),
+              std::inner_product(combined.begin(), combined.end(), x.data<double>(), 0.0),
+              10 * tolerance(Dtype::f64, 24));
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,323 @@
+// What the tape and its replay promise, whatever the ops.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "framework/autograd/ops/ops.h"
+#include "tests/support/gradcheck.h"
+
+namespace hexad::tests {
+namespace {
+
+using Inputs = const std::vector<Value>&;
+using Roots = std::vector<Replay::Root>;
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+class TapeTest : public testing::Test {
+ protected:
+  Lab lab;
+  std::unique_ptr<SavePolicy> policy = keep_policy();
+  Tape tape{lab.stream(), *policy};
+};
+
+TEST_F(TapeTest, AValueUsedSeveralTimesGetsTheSumOfItsGradients) {
+  gradcheck(lab, {lab.randn({3, 4})}, [](Tape& t, Inputs x) {
+    const Value twice = scale(t, x[0], 2);
+    return add(t, add(t, twice, swiglu(t, twice, x[0])), gelu(t, twice, GeluKind::exact));
+  });
+}
+
+// `add` hands the same dout to both of its inputs: accumulating into one must not change the other.
+TEST_F(TapeTest, AGradientSharedByTwoValuesIsNotChangedInPlace) {
+  const Value a = tape.leaf(lab.randn({5})), b = tape.leaf(lab.randn({5}));
+  const Value more = scale(tape, a, 3), sum = add(tape, a, b);
+  const Tensor given = lab.integers({5}, 1, 9), before = copy_of(given);
+  Replay replay(tape, Roots{{sum, given}, {more, given}});
+  replay.run();
+  const Tensor da = replay.take_gradient(a), db = replay.take_gradient(b);
+  expect_bitwise(before, given);
+  expect_bitwise(before, db);
+  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(da.data<double>()[i], 4 * before.data<double>()[i]);
+}
+
+TEST_F(TapeTest, TwoRootsOfOneValueAdd) {
+  const Value x = tape.leaf(lab.randn({4})), y = scale(tape, x, 2);
+  const Tensor one = lab.integers({4}, 1, 9), two = lab.integers({4}, 1, 9);
+  Replay replay(tape, Roots{{y, one}, {y, two}});
+  replay.run();
+  const Tensor dx = replay.take_gradient(x);
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(dx.data<double>()[i], 2 * (one.data<double>()[i] + two.data<double>()[i]));
+}
+
+TEST_F(TapeTest, AnOpWithoutAPullbackThrowsWhenReached) {
+  const Value x = tape.leaf(lab.randn({4}));
+  const Value y = tape.record("rounding", copy_of(x.data), {x}, {}, {});
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] rounding has no pullback");
+}
+
+TEST_F(TapeTest, AnOpWithoutAPullbackMayBeOffThePath) {
+  const Value x = tape.leaf(lab.randn({4}));
+  const Value y = scale(tape, x, 2);
+  tape.record("rounding", copy_of(x.data), {x}, {}, {});
+  EXPECT_NO_THROW(backward(tape, y, lab.randn({4})));
+}
+
+TEST_F(TapeTest, ARootThatNothingTrainableLedToThrows) {
+  const Value constant{lab.randn({4}), -1};
+  const Value y = scale(tape, constant, 2);
+  EXPECT_EQ(tape.size(), 0u);
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
+            "[tape] backward from a value that nothing trainable led to");
+}
+
+TEST_F(TapeTest, ARootGradientOfAnotherShapeOrDtypeThrows) {
+  const Value y = scale(tape, tape.leaf(lab.randn({4})), 2);
+  EXPECT_EQ(message_of([&] {
+              backward(tape, y, lab.randn({2, 2}));
+            }),
+            "[tape] the root is [4] f64 but its gradient [2, 2] f64");
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4}, Dtype::f32)); }),
+            "[tape] the root is [4] f64 but its gradient [4] f32");
+}
+
+TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {
+  const Value x = tape.leaf(lab.randn({4}));
+  const Value y = tape.record("wrong", copy_of(x.data), {x}, {}, [&](Backward& b, const Tensor& dout, const Saved&) {
+    b.accumulate(0, dout);
+    b.accumulate(0, dout.reshape({2, 2}));
+  });
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
+            "[tape] gradients [4] f64 and [2, 2] f64 of one value");
+}
+
+TEST_F(TapeTest, AGradientForAnInputThatTheOpDoesNotHaveThrows) {
+  const Value x = tape.leaf(lab.randn({4}));
+  const Value y = tape.record("wrong", copy_of(x.data), {x}, {},
+                              [&](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(1, dout); });
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] gradient for input 1 of an op with 1");
+}
+
+TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
+  const Value x = tape.leaf(lab.randn({4}));
+  const Value y = tape.record("wrong", copy_of(x.data), {x}, save(x.data),
+                              [&](Backward&, const Tensor&, const Saved& s) { s.get<2>(); });
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] 1 tensors were saved but 2 are read");
+}
+
+TEST_F(TapeTest, TheGradientOfAValueThatWantsNoneThrows) {
+  const Value y = scale(tape, tape.leaf(lab.randn({4})), 2);
+  Replay replay(tape, Roots{{y, lab.randn({4})}});
+  EXPECT_EQ(message_of([&] {
+              replay.take_gradient({lab.randn({4}), -1});
+            }),
+            "[tape] the gradient of a value that wants none");
+}
+
+TEST_F(TapeTest, AnInputThatWantsNoGradientGetsNone) {
+  Parameter& w = lab.parameter({3, 3});
+  const Value constant{lab.randn({2, 3}), -1}, wanted = tape.leaf(lab.randn({2, 3}));
+  const Value y = add(tape, linear(tape, constant, w), wanted);
+  Replay replay(tape, Roots{{y, lab.randn({2, 3})}});
+  replay.run();
+  EXPECT_TRUE(w.has_gradient());
+  EXPECT_TRUE(replay.take_gradient(wanted).defined());
+}
+
+TEST_F(TapeTest, ALeafThatNothingDependsOnHasNoGradient) {
+  const Value x = tape.leaf(lab.randn({4})), unused = tape.leaf(lab.randn({4}));
+  const Value y = scale(tape, x, 2);
+  Replay replay(tape, Roots{{y, lab.randn({4})}});
+  replay.run();
+  EXPECT_FALSE(replay.take_gradient(unused).defined());
+}
+
+// C2, fault 25: a reduction bucket waits for every parameter, also for one that no gradient reached.
+TEST_F(TapeTest, ParametersOfUnusedOutputsContributeZeroAndAreStillReady) {
+  Parameter &used = lab.parameter({3, 3}), &unused = lab.parameter({3, 3});
+  for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
+    Tape t(lab.stream(), *policy);
+    const Value x = t.leaf(lab.randn({2, 3}));
+    const Value y = linear(t, x, used);
+    linear(t, x, unused);
+    std::vector<Parameter*> ready;
+    Replay(t, Roots{{y, lab.randn({2, 3})}}, weights, [&](Parameter& p) { ready.push_back(&p); }).run();
+    EXPECT_EQ(ready, (std::vector<Parameter*>{&unused, &used}));
+  }
+  EXPECT_FALSE(unused.has_gradient());
+  expect_zeros(unused.gradient_to_add(lab.stream()));
+}
+
+TEST_F(TapeTest, ATiedParameterIsReadyOnceAfterItsLastContribution) {
+  Parameter &table = lab.parameter({6, 3}), &w = lab.parameter({3, 3});
+  const Tensor ids = lab.values<int32_t>({4, 0, 4}), targets = lab.values<int32_t>({1, 2, 5});
+  for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
+    table.clear_gradient();
+    Tape t(lab.stream(), *policy);
+    const Value x = linear(t, embedding(t, table, ids), w);
+    const Value loss = linear_cross_entropy(t, x, table, targets, {.gradient_scale = 0.5});
+    std::vector<Tensor> at_ready;
+    int ready = 0;
+    Replay replay(t, Roots{{loss, lab.values<double>({0.5})}}, weights, [&](Parameter& p) {
+      if (&p == &table) ++ready, at_ready.push_back(copy_of(p.gradient()));
+    });
+    replay.run();
+    ASSERT_EQ(ready, 1);
+    expect_bitwise(table.gradient(), at_ready[0]);
+  }
+}
+
+TEST_F(TapeTest, GradientsOfATiedEmbeddingMatchFiniteDifferences) {
+  Parameter &table = lab.parameter({6, 3}), &w = lab.parameter({3, 3});
+  const Tensor ids = lab.values<int32_t>({4, 0, 4}), targets = lab.values<int32_t>({1, 2, 5});
+  gradcheck(lab, {},
+            [&](Tape& t, Inputs) {
+              const Value x = linear(t, embedding(t, table, ids), w);
+              return linear_cross_entropy(t, x, table, targets, {.gradient_scale = 0.5, .chunk_rows = 2});
+            },
+            {.root_gradient = 0.5});
+}
+
+// A small network with every kind of weight gradient.
+struct Network {
+  explicit Network(Lab& lab)
+      : gain(lab.parameter({4})),
+        first(lab.parameter({6, 4})),
+        bias(lab.parameter({6})),
+        second(lab.parameter({4, 6})) {}
+  Value operator()(Tape& t, const Value& x) const {
+    const Value h = linear(t, rms_norm(t, x, gain, 1e-5), first, &bias);
+    return add(t, x, linear(t, swiglu(t, h, h), second));
+  }
+  std::vector<Parameter*> all() const { return {&gain, &first, &bias, &second}; }
+  Parameter &gain, &first, &bias, &second;
+};
+
+std::vector<Tensor> gradients_of(const Network& n) {
+  std::vector<Tensor> out;
+  for (Parameter* p : n.all()) out.push_back(copy_of(p->gradient()));
+  return out;
+}
+
+TEST_F(TapeTest, ANetworkMatchesFiniteDifferences) {
+  const Network n(lab);
+  gradcheck(lab, {lab.randn({3, 4})}, [&](Tape& t, Inputs x) { return n(t, n(t, x[0])); });
+}
+
+TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
+  const Network n(lab);
+  const Tensor x = lab.randn({3, 4}), dout = lab.randn({3, 4});
+  const auto with = [&](Replay::Weights weights, auto&& go) {
+    for (Parameter* p : n.all()) p->clear_gradient();
+    Tape t(lab.stream(), *policy);
+    const Value leaf = t.leaf(x), y = n(t, leaf);
+    Replay replay(t, Roots{{y, dout}}, weights);
+    go(replay);
+    auto all = gradients_of(n);
+    all.push_back(replay.take_gradient(leaf));
+    return all;
+  };
+  const auto whole = with(Replay::Weights::at_once, [](Replay& r) { r.run(); });
+  const auto steps = with(Replay::Weights::at_once, [](Replay& r) {
+    int count = 0;
+    while (r.step()) ++count;
+    EXPECT_EQ(count, 5);
+    EXPECT_FALSE(r.step());
+    EXPECT_FALSE(r.step_weights());
+  });
+  const auto delayed = with(Replay::Weights::delayed, [](Replay& r) {
+    while (r.step()) {
+    }
+    EXPECT_EQ(r.pending_weights(), 3u);
+    while (r.step_weights()) {
+    }
+    EXPECT_EQ(r.pending_weights(), 0u);
+  });
+  const auto interleaved = with(Replay::Weights::delayed, [](Replay& r) {
+    bool more = true;
+    while (more) {
+      more = r.step();
+      more |= r.step_weights();
+    }
+  });
+  for (size_t i = 0; i < whole.size(); ++i) {
+    expect_bitwise(whole[i], steps[i]);
+    expect_bitwise(whole[i], delayed[i]);
+    expect_bitwise(whole[i], interleaved[i]);
+  }
+}
+
+TEST_F(TapeTest, DelayedWeightsTouchNoGradientBeforeTheirTask) {
+  Parameter& w = lab.parameter({3, 3});
+  const Value y = linear(tape, tape.leaf(lab.randn({2, 3})), w);
+  int ready = 0;
+  Replay replay(tape, Roots{{y, lab.randn({2, 3})}}, Replay::Weights::delayed, [&](Parameter&) { ++ready; });
+  while (replay.step()) {
+  }
+  EXPECT_FALSE(w.has_gradient());
+  EXPECT_EQ(ready, 0);
+  EXPECT_TRUE(replay.step_weights());
+  EXPECT_TRUE(w.has_gradient());
+  EXPECT_EQ(ready, 1);
+}
+
+TEST_F(TapeTest, TheFirstContributionReplacesStaleMemoryAndTheNextAdds) {
+  Parameter& w = lab.parameter({3, 3});
+  const Tensor x = lab.integers({2, 3}, 1, 5), dout = lab.integers({2, 3}, 1, 5);
+  std::memset(w.gradient().raw(), 0xff, static_cast<size_t>(w.gradient().bytes()));
+  const auto step = [&] {
+    Tape t(lab.stream(), *policy);
+    backward(t, linear(t, t.leaf(x), w), dout);
+    return copy_of(w.gradient());
+  };
+  const Tensor one = step(), two = step();
+  for (int64_t i = 0; i < 9; ++i) {
+    EXPECT_TRUE(std::isfinite(one.data<double>()[i]));
+    EXPECT_EQ(two.data<double>()[i], 2 * one.data<double>()[i]);  // integers: exact
+  }
+  w.clear_gradient();
+  expect_bitwise(one, step());
+}
+
+TEST_F(TapeTest, ForgetRecordsNothingAndFreesWhatItMade) {
+  const Network n(lab);
+  const Tensor x = lab.randn({3, 4});
+  Tape forget(lab.stream(), *policy, Tape::Mode::forget);
+  const int64_t before = lab.context.allocator()->stats().total;
+  const Value leaf = forget.leaf(x);
+  EXPECT_FALSE(leaf.wants_gradient());
+  {
+    const Value y = n(forget, n(forget, leaf));
+    EXPECT_FALSE(y.wants_gradient());
+    EXPECT_EQ(lab.context.allocator()->stats().total, before + y.data.bytes());
+  }
+  EXPECT_EQ(forget.size(), 0u);
+  EXPECT_EQ(lab.used(Category::activation), 0);
+  EXPECT_EQ(lab.context.allocator()->stats().total, before);
+  EXPECT_EQ(forget.used_parameters().size(), 8u);
+}
+
+TEST_F(TapeTest, ForgetComputesTheSameBits) {
+  const Network n(lab);
+  const Tensor x = lab.randn({3, 4});
+  Tape forget(lab.stream(), *policy, Tape::Mode::forget);
+  expect_bitwise(n(tape, tape.leaf(x)).data, n(forget, forget.leaf(x)).data);
+}
+
+TEST_F(TapeTest, AnExceptionInAPullbackReachesTheCaller) {
+  const Value x = tape.leaf(lab.randn({4}));
+  const Value y = tape.record("broken", copy_of(x.data), {x}, {},
+                              [](Backward&, const Tensor&, const Saved&) { throw std::runtime_error("device lost"); });
+  EXPECT_THROW(backward(tape, y, lab.randn({4})), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace hexad::tests
