@@ -59,7 +59,7 @@ else
 fi
 
 step 'letting the model write'
-"$hexad" generate "$run" --prompt 'It was a pleasant morning, and'
+"$hexad" generate "$run" --prompt 'It was a pleasant morning, and' --temperature 0.7
 
 step 'done'
 last_value() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$run/metrics.jsonl" | tail -n 1; }
