@@ -1,23 +1,33 @@
 #include "framework/autograd/parameter.h"
 
+#include <algorithm>
+#include <array>
+
 #include "framework/base/philox.h"
+#include "framework/kernels/cpu/parallel.h"
 
 namespace hexad::autograd {
 namespace {
 
-// Calls f(local offset, global index) for every element of `region` in row-major order.
+// Calls f(local offset, global index, count) for every run of elements of `region` that is contiguous in the global
+// tensor.
 template <class F>
-void for_each_element(const Shape& global, const Placement::Region& region, F&& f) {
-  const Shape strides = global.row_major_strides();
+void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
-  const int64_t count = region.size.numel();
-  for (int64_t local = 0; local < count; ++local) {
-    int64_t rest = local, index = 0;
+  const Shape strides = global.row_major_strides();
+  // Dimensions that are held whole join the run of the one before them.
+  int dim = rank - 1;
+  int64_t run = rank > 0 ? region.size[dim] : 1;
+  for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
+  const int64_t runs = run > 0 ? region.size.numel() / run : 0;
+  for (int64_t r = 0; r < runs; ++r) {
+    int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      index += (region.begin[d] + rest % region.size[d]) * strides[d];
-      rest /= region.size[d];
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // inside a run only its first element counts
+      index += (region.begin[d] + rest % steps) * strides[d];
+      rest /= steps;
     }
-    f(local, index);
+    f(r * run, index, run);
   }
 }
 
@@ -46,11 +56,21 @@ void Parameter::initialize(uint64_t seed) {
       std::fill_n(out, local_.numel(), T(static_cast<A>(spec_.init.value)));
       return;
     }
-    // Rounded through float, so that an fp64 run starts from the very weights of an fp32 run.
-    for_each_element(spec_.global_shape, region(), [&](int64_t local, int64_t global) {
-      const float value = static_cast<float>(random.normal(static_cast<uint64_t>(global)) * spec_.init.value);
-      out[local] = T(static_cast<A>(value));
-    });
+    // Drawn in float, so that an fp64 run starts from the very weights of an fp32 run.
+    constexpr int64_t piece = 4096;
+    const auto draw = [&](int64_t local, int64_t global, int64_t count) {
+      kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
+        std::array<float, piece> values;
+        for (int64_t at = begin * piece; at < std::min(count, end * piece); at += piece) {
+          const auto n = static_cast<size_t>(std::min(piece, count - at));
+          random.normals({values.data(), n}, static_cast<uint64_t>(global + at));
+          for (size_t i = 0; i < n; ++i)
+            out[local + at + static_cast<int64_t>(i)] =
+                T(static_cast<A>(values[i] * static_cast<float>(spec_.init.value)));
+        }
+      });
+    };
+    for_each_run(spec_.global_shape, region(), draw);
   });
   changed();
 }

@@ -42,18 +42,44 @@ inline bool is_floating(Dtype d) { return d == Dtype::f32 || d == Dtype::bf16 ||
 
 template <class T>
 struct DtypeOf;
-template <> struct DtypeOf<float> { static constexpr Dtype value = Dtype::f32; };
-template <> struct DtypeOf<bf16> { static constexpr Dtype value = Dtype::bf16; };
-template <> struct DtypeOf<double> { static constexpr Dtype value = Dtype::f64; };
-template <> struct DtypeOf<int32_t> { static constexpr Dtype value = Dtype::i32; };
-template <> struct DtypeOf<int64_t> { static constexpr Dtype value = Dtype::i64; };
-template <> struct DtypeOf<uint8_t> { static constexpr Dtype value = Dtype::u8; };
-template <class T> inline constexpr Dtype dtype_of = DtypeOf<T>::value;
+template <>
+struct DtypeOf<float> {
+  static constexpr Dtype value = Dtype::f32;
+};
+template <>
+struct DtypeOf<bf16> {
+  static constexpr Dtype value = Dtype::bf16;
+};
+template <>
+struct DtypeOf<double> {
+  static constexpr Dtype value = Dtype::f64;
+};
+template <>
+struct DtypeOf<int32_t> {
+  static constexpr Dtype value = Dtype::i32;
+};
+template <>
+struct DtypeOf<int64_t> {
+  static constexpr Dtype value = Dtype::i64;
+};
+template <>
+struct DtypeOf<uint8_t> {
+  static constexpr Dtype value = Dtype::u8;
+};
+template <class T>
+inline constexpr Dtype dtype_of = DtypeOf<T>::value;
 
 /// The type in which sums over T are kept: f64 for f64, otherwise f32.
-template <class T> struct AccumulatorOf { using type = float; };
-template <> struct AccumulatorOf<double> { using type = double; };
-template <class T> using accumulator_t = typename AccumulatorOf<T>::type;
+template <class T>
+struct AccumulatorOf {
+  using type = float;
+};
+template <>
+struct AccumulatorOf<double> {
+  using type = double;
+};
+template <class T>
+using accumulator_t = typename AccumulatorOf<T>::type;
 /// Dtype of accumulator_t: of main gradients, router logits, losses and reductions.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 

@@ -1,8 +1,5 @@
 #include "framework/base/philox.h"
 
-#include <cmath>
-#include <numbers>
-
 namespace hexad::base {
 namespace {
 
@@ -51,14 +48,6 @@ float Philox::uniform(uint64_t index) const { return static_cast<float>(bits(ind
 double Philox::uniform_double(uint64_t index) const {
   const auto b = block(index);
   return static_cast<double>(((uint64_t{b[1]} << 32) | b[0]) >> 11) * 0x1p-53;
-}
-
-double Philox::normal(uint64_t index) const {
-  const auto b = block(index);
-  // 1 - u lies in (0, 1], so the logarithm is finite.
-  const double u = 1.0 - static_cast<double>(((uint64_t{b[1]} << 32) | b[0]) >> 11) * 0x1p-53;
-  const double v = static_cast<double>(((uint64_t{b[3]} << 32) | b[2]) >> 11) * 0x1p-53;
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
 
 uint64_t Philox::below(uint64_t index, uint64_t bound) const {

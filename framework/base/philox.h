@@ -4,12 +4,22 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace hexad::base {
 
 /// What a stream of random numbers is for; part of the key, so that purposes never share numbers.
-enum class Purpose : uint32_t { init = 1, shuffle = 2, mask = 3, jitter = 4, dropout = 5, sample = 6, synthetic = 7, route = 8 };
+enum class Purpose : uint32_t {
+  init = 1,
+  shuffle = 2,
+  mask = 3,
+  jitter = 4,
+  dropout = 5,
+  sample = 6,
+  synthetic = 7,
+  route = 8
+};
 
 /// One block of four 32-bit words for `counter` under `key`.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
@@ -27,8 +37,10 @@ class Philox {
   float uniform(uint64_t index) const;
   /// Uniform in [0, 1), 53 bits.
   double uniform_double(uint64_t index) const;
-  /// Standard normal (Box-Muller); one block per index.
-  double normal(uint64_t index) const;
+  /// Standard normal (Box-Muller in float, as in normal.cpp).
+  float normal(uint64_t index) const;
+  /// normal(first), normal(first + 1), ...: many at a time, a few nanoseconds each.
+  void normals(std::span<float> out, uint64_t first) const;
   /// Uniform integer in [0, bound), without modulo bias worth measuring (64-bit multiply).
   uint64_t below(uint64_t index, uint64_t bound) const;
 

@@ -61,13 +61,39 @@ TEST(Philox, NormalNumbersHaveTheMomentsOfANormal) {
   constexpr int count = 20000;
   double sum = 0, squares = 0, fourths = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    const double x = random.normal(i);
+    const double x = static_cast<double>(random.normal(i));
     ASSERT_TRUE(std::isfinite(x)) << i;
     sum += x, squares += x * x, fourths += x * x * x * x;
   }
   EXPECT_NEAR(sum / count, 0, 4 / std::sqrt(count));
   EXPECT_NEAR(squares / count, 1, 4 * std::sqrt(2.0 / count));
   EXPECT_NEAR(fourths / count, 3, 4 * std::sqrt(96.0 / count));
+}
+
+TEST(Philox, NormalNumbersInARowAreTheOnesDrawnAloneFromAnyStart) {
+  const Philox random(3, Purpose::init, "w");
+  for (uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{63}, (uint64_t{1} << 34) - 5}) {
+    for (size_t count : {size_t{1}, size_t{3}, size_t{64}, size_t{200}}) {
+      std::vector<float> row(count, -100.0f);
+      random.normals(row, first);
+      for (size_t i = 0; i < count; ++i) EXPECT_EQ(row[i], random.normal(first + i)) << first << " + " << i;
+    }
+  }
+}
+
+// Several come from one block of bits: neighbours must not know of each other.
+TEST(Philox, NeighbouringNormalNumbersAreUncorrelated) {
+  const Philox random(3, Purpose::init, "w");
+  constexpr int count = 20000;
+  for (uint64_t distance : {1, 2, 3, 4}) {
+    double product = 0, squares = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto x = static_cast<double>(random.normal(i)), y = static_cast<double>(random.normal(i + distance));
+      product += x * y, squares += (x * x - 1) * (y * y - 1);
+    }
+    EXPECT_NEAR(product / count, 0, 4 / std::sqrt(count)) << distance;
+    EXPECT_NEAR(squares / count, 0, 4 * 2 / std::sqrt(count)) << distance;
+  }
 }
 
 TEST(Philox, BelowIsInRangeAndReachesEveryValue) {
