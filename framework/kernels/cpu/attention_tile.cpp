@@ -107,7 +107,7 @@ class Arena {
 template <class In>
 struct Attention {
   using T = Wide<In>;
-  static constexpr int64_t width = nr<T>;
+  static constexpr int width = nr<T>;
 
   const AttentionProblem& p;
   const AttentionTask& task;
@@ -148,8 +148,7 @@ struct Attention {
   }
   /// Rows of `count` tokens as panels [C / nr][count][nr].
   void pack_plain_rows(T* to, const HeadRows& h, int64_t token, int64_t count, int64_t head) const {
-    for (int64_t c = 0; c < size; c += width, to += count * width)
-      pack_columns<T>(to, row(h, token, head) + c, h.token, min(width, size - c), count);
+    pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size, count);
   }
   /// Queries [i, i + rows) as a strip for the left side of a product: [C / 256][mr][span], times factor.
   void pack_strip(T* to, const HeadRows& h, int64_t i, int64_t rows, int64_t head, T factor) const {
@@ -163,14 +162,14 @@ struct Attention {
 
   /// strip[mr, keys of the block] = left times rows of a transposed pack, for keys [block, end) from `begin` on.
   /// `origin` is the first key of the pack. Panels reach up to nr - 1 keys beyond both ends.
-  void scores(T* strip, const T* left, const T* panels, int64_t origin, int64_t block, Range keys) const {
+  void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
       const T* panel = panels + (j - origin) * padded;
       T* to = strip + (j - block);
-      multiply<T, span, 1, Put::sums>(to, span, left, panel, min(attention_keys, size));
+      multiply<T, span, 1, Put::sums>(to, span, left, panel, min(attention_keys, size), rows);
       for (int64_t d = 1; d < depths; ++d)
         multiply<T, span, 1, Put::add>(to, span, left + d * mr * span, panel + d * attention_keys * width,
-                                       min(attention_keys, size - d * attention_keys));
+                                       min(attention_keys, size - d * attention_keys), rows);
     }
   }
 
@@ -205,7 +204,7 @@ struct Attention {
     if (all.end > 0) pack_strip(left, p.q, i, rows, head, static_cast<T>(p.scale));
     for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
       const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
-      scores(strip, left, keys, origin, block, here);
+      scores(strip, left, rows, keys, origin, block, here);
       for (int64_t r = 0; r < mr; ++r) {
         T* s = strip + r * span - block;
         const Range mine = r < rows ? Range{max(here.begin, see[r].begin), min(here.end, see[r].end)} : Range{0, 0};
@@ -228,7 +227,7 @@ struct Attention {
       }
       for (int64_t c = 0; c < size; c += width)
         multiply<T, span, 1, Put::add>(sums + c, padded, strip + (here.begin - block),
-                                       values + c * count + (here.begin - origin) * width, here.end - here.begin);
+                                       values + c * count + (here.begin - origin) * width, here.end - here.begin, rows);
     }
     for (int64_t r = 0; r < rows; ++r) {
       const bool any = see[r].end > 0;
@@ -300,8 +299,9 @@ struct Attention {
       for (int64_t j = here.begin; j < here.end; j += mr) {
         for (int64_t c = 0; c < size; c += width) {
           const int64_t at = (j - b.origin) * padded + c;
-          multiply<T, 1, span, Put::add>(b.dv + at, padded, b.p + (j - block), b.douts + c * rows, rows);
-          multiply<T, 1, span, Put::add>(b.dk + at, padded, b.ds + (j - block), b.queries + c * rows, rows);
+          multiply<T, 1, span, Put::add>(b.dv + at, padded, b.p + (j - block), b.douts + c * rows, rows, here.end - j);
+          multiply<T, 1, span, Put::add>(b.dk + at, padded, b.ds + (j - block), b.queries + c * rows, rows,
+                                         here.end - j);
         }
       }
     }
@@ -317,8 +317,8 @@ struct Attention {
     T *probabilities = b.p + at * span, *gradients = b.ds + at * span;
     const Range strip = seen(i, i + rows), mine{max(here.begin, strip.begin), min(here.end, strip.end)};
     if (mine.begin < mine.end) {
-      scores(probabilities, b.left, b.keys, b.origin, block, mine);
-      scores(gradients, b.dout_left, b.values, b.origin, block, mine);
+      scores(probabilities, b.left, rows, b.keys, b.origin, block, mine);
+      scores(gradients, b.dout_left, rows, b.values, b.origin, block, mine);
     }
     for (int64_t r = 0; r < mr; ++r) {
       T *s = probabilities + r * span - block, *ds = gradients + r * span - block;
@@ -339,7 +339,7 @@ struct Attention {
     for (int64_t c = 0; c < size; c += width)
       multiply<T, span, 1, Put::add>(b.dq + at * padded + c, padded, gradients + (mine.begin - block),
                                      b.plain_keys + c * b.count + (mine.begin - b.origin) * width,
-                                     mine.end - mine.begin);
+                                     mine.end - mine.begin, rows);
   }
 };
 

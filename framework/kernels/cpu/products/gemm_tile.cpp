@@ -16,38 +16,33 @@ static_assert(gemm_rows % mr == 0 && gemm_columns % nr<float> == 0 && gemm_colum
 template <class T, class In>
 void pack_a(T* to, const Operand& a, int64_t i, int64_t rows, int64_t k, int64_t depth) {
   const In* from = static_cast<const In*>(a.data) + i * a.row + k * a.column;
-  for (int64_t r = 0; r < rows; r += mr, to += mr * gemm_depth, from += mr * a.row) {
-    if (a.column == 1)
-      pack_along<gemm_depth, T, In>(to, from, a.row, min(mr, rows - r), depth);
-    else
-      pack_rows<T, In>(to, from, a.column, min(mr, rows - r), depth);
-  }
+  if (a.column != 1) return pack_panels<mr, vector_bytes / 8>(to, mr * gemm_depth, from, a.column, rows, depth);
+  for (int64_t r = 0; r < rows; r += mr)
+    pack_along<gemm_depth>(to + r * gemm_depth, from + r * a.row, a.row, min(mr, rows - r), depth);
 }
 
 /// Terms [k, k + depth) and columns [j, j + columns) of b, as panels [depth][nr].
 template <class T, class In>
 void pack_b(T* to, const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns) {
   const In* from = static_cast<const In*>(b.data) + k * b.row + j * b.column;
-  for (int64_t c = 0; c < columns; c += nr<T>, to += nr<T> * depth, from += nr<T> * b.column) {
-    if (b.column == 1)
-      pack_columns<T, In>(to, from, b.row, min(nr<T>, columns - c), depth);
-    else
-      pack_transposed<T, In>(to, from, b.column, min(nr<T>, columns - c), depth);
-  }
+  if (b.column == 1) return pack_panels<nr<T>, lanes<T>>(to, nr<T> * depth, from, b.row, columns, depth);
+  for (int64_t c = 0; c < columns; c += nr<T>)
+    pack_transposed(to + c * depth, from + c * b.column, b.column, min(nr<T>, columns - c), depth);
 }
 
-/// Brings the lines of a block that is needed next into the second-level cache, a few at a time while the block before
-/// it is multiplied: copying a block from memory would otherwise take a tenth of the time of 256 rows' products.
+/// Brings the block of b that is needed next into the second-level cache, a few lines at every step: copying it from
+/// memory later would cost a tenth of the time of 256 rows. (The same for a gained nothing.)
 class Ahead {
  public:
   Ahead() = default;
+  /// Terms [k, k + depth) and columns [j, j + columns), within `steps` steps.
   Ahead(const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns, int64_t steps) {
     const int64_t size = b.dtype == Dtype::bf16 ? 2 : b.dtype == Dtype::f32 ? 4 : 8;
-    const bool rows_of_terms = b.column == 1;
+    const bool across = b.column == 1;
     line_ = static_cast<const char*>(b.data) + (k * b.row + j * b.column) * size;
-    stride_ = (rows_of_terms ? b.row : b.column) * size;
-    rows_ = rows_of_terms ? depth : columns;
-    lines_ = ((rows_of_terms ? columns : depth) * size + 63) / 64;
+    stride_ = (across ? b.row : b.column) * size;
+    rows_ = across ? depth : columns;
+    lines_ = ((across ? columns : depth) * size + 63) / 64;
     per_step_ = (rows_ * lines_ + steps - 1) / steps;
   }
   void step() {
@@ -88,9 +83,9 @@ struct Product {
   }
 
   void multiply_block(int64_t d, int64_t j, int64_t columns) const {
-    const int64_t k = depths.begin(d), depth = depths.size(d);
+    const int64_t k = depths.begin(d), depth = depths.size(d), panels = (columns + nr<T> - 1) / nr<T>;
     pack_b<T, B>(packed_b, t.b, k, depth, j, columns);
-    Ahead ahead = block_after(d, j, ((columns + nr<T> - 1) / nr<T>)*((t.m + mr - 1) / mr));
+    Ahead ahead = block_after(d, j, panels * ((t.m + mr - 1) / mr));
     for (int64_t i = 0; i < t.m; i += gemm_rows) {
       const int64_t rows = min(gemm_rows, t.m - i);
       pack_a<T, A>(packed_a, t.a, i, rows, k, depth);
@@ -107,10 +102,9 @@ struct Product {
   Ahead block_after(int64_t d, int64_t j, int64_t steps) const {
     if (d + 1 < depths.blocks)
       return {t.b, depths.begin(d + 1), depths.size(d + 1), j, min(gemm_columns, t.n - j), steps};
-    if (j + gemm_columns < t.n)
-      return {t.b, 0, depths.size(0), j + gemm_columns, min(gemm_columns, t.n - j - gemm_columns), steps};
-    if (next) return {next->b, 0, Depths(next->k).size(0), 0, min(gemm_columns, next->n), steps};
-    return {};
+    const int64_t c = j + gemm_columns;
+    if (c < t.n) return {t.b, 0, depths.size(0), c, min(gemm_columns, t.n - c), steps};
+    return next ? Ahead(next->b, 0, Depths(next->k).size(0), 0, min(gemm_columns, next->n), steps) : Ahead();
   }
 
   /// rows x columns elements of c from (i, j) on.
@@ -119,12 +113,12 @@ struct Product {
     T* c = (narrow ? whole : static_cast<T*>(t.c.data)) + i * c_stride() + j;
     if (rows == mr && columns == nr<T> && !rounded_at_once) {
       if (add)
-        multiply_along<Put::add>(c, c_stride(), a, b, depth);
+        multiply_along<Put::add>(c, c_stride(), a, b, depth, rows);
       else
-        multiply_along<Put::replace>(c, c_stride(), a, b, depth);
+        multiply_along<Put::replace>(c, c_stride(), a, b, depth, rows);
       return;
     }
-    multiply_along<Put::sums>(sums, nr<T>, a, b, depth);
+    multiply_along<Put::sums>(sums, nr<T>, a, b, depth, rows);
     if constexpr (sizeof(T) == 4) {
       if (rounded_at_once) {
         put(static_cast<uint16_t*>(t.c.data) + i * t.c.stride + j, t.c.stride, sums, nr<T>, rows, columns, false);
@@ -135,11 +129,11 @@ struct Product {
   }
 
   template <Put how>
-  void multiply_along(T* c, int64_t stride, const T* a, const T* b, int64_t depth) const {
+  void multiply_along(T* c, int64_t stride, const T* a, const T* b, int64_t depth, int64_t rows) const {
     if (t.a.column == 1)
-      multiply<T, gemm_depth, 1, how>(c, stride, a, b, depth);
+      multiply<T, gemm_depth, 1, how>(c, stride, a, b, depth, rows);
     else
-      multiply<T, 1, mr, how>(c, stride, a, b, depth);
+      multiply<T, 1, mr, how>(c, stride, a, b, depth, rows);
   }
 
   int64_t c_stride() const { return narrow ? t.n : t.c.stride; }

@@ -14,9 +14,6 @@ constexpr int mr = 6;  // 12 of 16
 #endif
 template <class T>
 constexpr int nr = 2 * lanes<T>;
-/// Two overlapping vectors of `part` elements cover a row of mr.
-constexpr int part = vector_bytes / 8, second_part = mr - part;
-static_assert(part <= mr && mr <= 2 * part);
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -53,30 +50,20 @@ void transpose(V<T>* rows) {
   }
 }
 
-/// to[k, j] (rows of nr) = from[k * along + j], j < count <= nr; further columns become zero.
-template <class T, class In>
-void pack_columns(T* to, const In* from, int64_t along, int64_t count, int64_t depth) {
-  for (int64_t k = 0; k < depth; ++k, to += nr<T>, from += along) {
-    if (count == nr<T>) {
-      store<lanes<T>>(to, widen<lanes<T>>(from));
-      store<lanes<T>>(to + lanes<T>, widen<lanes<T>>(from + lanes<T>));
-    } else {
-      for (int64_t j = 0; j < nr<T>; ++j) to[j] = j < count ? widen_one(from + j) : T(0);
+/// Columns of from[k * along + j], j < count, as panels [depth][width], `panel` elements apart; the last one is filled
+/// with zeros. A row of a panel is copied as two vectors of `part` elements, which overlap when width is smaller.
+template <int width, int part, class T, class In>
+void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t count, int64_t depth) {
+  static_assert(part <= width && width <= 2 * part);
+  for (int64_t k = 0; k < depth; ++k, to += width, from += along) {
+    T* row = to;
+    int64_t j = 0;
+    for (; j + width <= count; j += width, row += panel) {
+      store<part>(row, widen<part>(from + j));
+      store<part>(row + width - part, widen<part>(from + j + width - part));
     }
-  }
-}
-
-/// The same for rows of a: to[k, i] (rows of mr) = from[k * along + i], i < count <= mr. A row is two overlapping
-/// vectors.
-template <class T, class In>
-void pack_rows(T* to, const In* from, int64_t along, int64_t count, int64_t depth) {
-  for (int64_t k = 0; k < depth; ++k, to += mr, from += along) {
-    if (count == mr) {
-      store<part>(to, widen<part>(from));
-      store<part>(to + second_part, widen<part>(from + second_part));
-    } else {
-      for (int64_t i = 0; i < mr; ++i) to[i] = i < count ? widen_one(from + i) : T(0);
-    }
+    if (j == count) continue;
+    for (int i = 0; i < width; ++i) row[i] = j + i < count ? widen_one(from + j + i) : T(0);
   }
 }
 
@@ -117,32 +104,41 @@ void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t de
 
 enum class Put { sums, replace, add };
 
-/// c[mr, nr] = or += a[mr, depth] b[depth, nr]. Element (i, k) of a lies at i * row + k * term, b is a panel of aligned
-/// rows of nr. For `sums`, c is memory that was just used.
-template <class T, int64_t row, int64_t term, Put how>
-__attribute__((noinline)) void multiply(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
+/// c[height, nr] = or += a[height, depth] b[depth, nr]. Element (i, k) of a lies at i * row + k * term, b is a panel of
+/// aligned rows of nr. For `sums`, c is memory that was just used.
+template <int height, class T, int64_t row, int64_t term, Put how>
+__attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
   constexpr int n = lanes<T>;
   if constexpr (how != Put::sums) {
-    for (int i = 0; i < mr; ++i) {
+    for (int i = 0; i < height; ++i) {
       __builtin_prefetch(c + i * stride, 1);
       __builtin_prefetch(c + i * stride + n, 1);
     }
   }
-  V<T> sum[mr][2] = {};
+  V<T> sum[height][2] = {};
   for (int64_t k = 0; k < depth; ++k, a += term, b += nr<T>) {
     const V<T> b0 = *reinterpret_cast<const V<T>*>(b), b1 = *reinterpret_cast<const V<T>*>(b + n);
 #pragma GCC unroll 16
-    for (int i = 0; i < mr; ++i) {
+    for (int i = 0; i < height; ++i) {
       const V<T> ai = a[i * row] - V<T>{};
       sum[i][0] += ai * b0;
       sum[i][1] += ai * b1;
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < mr; ++i, c += stride) {
+  for (int i = 0; i < height; ++i, c += stride) {
     store<n>(c, how == Put::add ? load<n>(c) + sum[i][0] : sum[i][0]);
     store<n>(c + n, how == Put::add ? load<n>(c + n) + sum[i][1] : sum[i][1]);
   }
+}
+
+/// The same for mr rows, of which at least the first `rows` are computed.
+template <class T, int64_t row, int64_t term, Put how>
+void multiply(T* c, int64_t stride, const T* a, const T* b, int64_t depth, int64_t rows) {
+  if (rows > mr / 2)
+    multiply_rows<mr, T, row, term, how>(c, stride, a, b, depth);
+  else
+    multiply_rows<mr / 2, T, row, term, how>(c, stride, a, b, depth);
 }
 
 }  // namespace
