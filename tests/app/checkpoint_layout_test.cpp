@@ -1,0 +1,144 @@
+// K1, K2: what one layout saves, any other loads, bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parallel/comm/self_group.h"
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+const comm::SelfGroup self;
+const std::vector<std::string> with_states{"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"};
+
+struct Layout {
+  int ranks, ep;
+};
+
+Recipe recipe_in(const Scratch& scratch, int ep) {
+  Recipe r = small_recipe(with_states);
+  r.run.dir = scratch.path();
+  r.parallel.ep = ep;
+  return r;
+}
+
+// Trains three steps under `layout` and saves; returns the whole tensors.
+TensorMap save_under(const Layout& layout, const Scratch& scratch) {
+  TensorMap states;
+  on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe_in(scratch, layout.ep), world);
+    for (int s = 0; s < 3; ++s) run.step(documents_of(run.recipe));
+    run.save();
+    TensorMap all = run.states();
+    if (world.rank() == 0) states = std::move(all);
+  });
+  return states;
+}
+
+TEST(CheckpointLayouts, K1_AnyLayoutLoadsWhatAnyOtherSaved) {
+  const Layout layouts[] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}};
+  for (const Layout& from : layouts) {
+    const Scratch scratch;
+    const TensorMap saved = save_under(from, scratch);
+    for (const Layout& to : layouts) {
+      SCOPED_TRACE(cat(from.ranks, " ranks ep ", from.ep, " -> ", to.ranks, " ranks ep ", to.ep));
+      on_ranks(to.ranks, [&](const comm::ProcessGroup& world) {
+        TrainingRun run(recipe_in(scratch, to.ep), world);
+        run.load(scratch / "checkpoints/step-00000003");
+        EXPECT_EQ(run.progress.step, 3);
+        EXPECT_EQ(run.progress.tokens, 3 * 64);
+        EXPECT_EQ(run.progress.next_sequence, 24);
+        expect_bitwise(saved, run.states());
+        for (const auto& [name, w] : run.weights()) {
+          SCOPED_TRACE(name);
+          expect_bitwise(saved.at(name + "/main"), w, Zeros::expected);
+        }
+      });
+    }
+  }
+}
+
+TEST(CheckpointLayouts, K2_EveryExpertOfEveryRankIsInTheFile) {
+  const Scratch scratch;
+  const TensorMap saved = save_under({4, 4}, scratch);
+  auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  device::DeviceContext context;
+  for (const char* weight : {"gate", "up", "down"})
+    for (const auto kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2}) {
+      const std::string name = cat("layers.1.moe.experts.", weight, ".weight");
+      EXPECT_EQ(checkpoint.record(name, kind).shape[0], 4);
+      EXPECT_EQ(checkpoint.record(name, kind).pieces.size(), 4u);
+      const Tensor all = checkpoint.read(name, kind, context);
+      expect_bitwise(saved.at(cat(name, "/", io::name_of(kind))), all);
+      for (int64_t e = 1; e < 4; ++e)
+        EXPECT_NE(all.slice(0, e, e + 1).to_vector<double>(), all.slice(0, 0, 1).to_vector<double>());
+    }
+}
+
+TEST(CheckpointLayouts, ReplicatedTensorsAreWrittenOnce) {
+  const Scratch scratch;
+  save_under({4, 2}, scratch);
+  const auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  for (const auto& t : checkpoint.manifest().tensors)
+    EXPECT_EQ(t.pieces.size(), t.name.find(".experts.") == std::string::npos ? 1u : 2u) << t.name;
+}
+
+TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
+  const Scratch scratch;
+  save_under({1, 1}, scratch);
+  const std::string folder = scratch / "checkpoints/step-00000003";
+  Recipe recipe = recipe_in(scratch, 1);
+  recipe.model.hidden = 32, recipe.model.vocab = 37;
+  TrainingRun run(recipe, self);
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { run.load(folder); }),
+            "cannot continue from " + folder +
+                ", the recipe has changed:\n  model.hidden: 16 -> 32\n  model.vocab: 31 -> 37\n"
+                "use another run.dir, or train.init_from to start a new run from these weights");
+}
+
+TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
+  const Scratch scratch;
+  save_under({1, 1}, scratch);
+  Recipe recipe = recipe_in(scratch, 1);
+  recipe.train.seed = 4;
+  TrainingRun run(recipe, self);
+  EXPECT_NE(
+      message_of(ExitCode::usage, [&] { run.load(scratch / "checkpoints/step-00000003"); }).find("train.seed: 3 -> 4"),
+      std::string::npos);
+}
+
+TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
+  const Scratch scratch;
+  TrainingRun run(recipe_in(scratch, 1), self);
+  run.step(documents_of(run.recipe));
+  run.instance.parameters.find("layers.1.moe.router.weight").local().data<double>()[5] = std::nan("");
+  run.save();
+  TrainingRun other(recipe_in(scratch, 1), self);
+  EXPECT_NE(message_of(ExitCode::numeric, [&] { other.load(scratch / "checkpoints/step-00000001"); })
+                .find("layers.1.moe.router.weight"),
+            std::string::npos);
+}
+
+// A new run may begin with the weights of another precision and optimizer.
+TEST(CheckpointLayouts, WeightsAloneLoadIntoAnotherPrecision) {
+  const Scratch scratch;
+  const TensorMap saved = save_under({2, 2}, scratch);
+  auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  Recipe recipe = recipe_in(scratch, 1);
+  recipe.train.precision = Precision::bf16, recipe.optim.kind = optim::OptimizerKind::sgd;
+  TrainingRun run(recipe, self);
+  Checkpointer::load_weights(checkpoint, run.instance, run.optimizer);
+  for (const auto& p : run.instance.parameters) {
+    const auto want = values_of(saved.at(p->name() + "/main")), got = values_of(p->local());
+    for (size_t i = 0; i < want.size(); ++i) {
+      const auto f32 = static_cast<float>(want[i]);
+      ASSERT_EQ(got[i], p->local().dtype() == Dtype::bf16 ? static_cast<double>(bf16(f32)) : static_cast<double>(f32))
+          << p->name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests

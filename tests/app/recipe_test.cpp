@@ -1,0 +1,117 @@
+// F28, F30: recipes that cannot be, told with file:line, the arithmetic and the nearest legal values.
+#include "tools/hexad/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr const char* yaml = R"(model:
+  hidden: 32
+  heads: 4
+  vocab: 97
+  moe:
+    experts: 8
+batch:
+  global: 8
+  micro: 2
+parallel:
+  ep: 1
+data:
+  synthetic: true
+)";
+
+std::string problem(const std::vector<std::string>& overrides, int64_t world = 0) {
+  return message_of(ExitCode::usage, [&] { recipe_of(yaml, overrides, world); });
+}
+
+TEST(Recipe, ThatIsRightLoadsForEveryNumberOfRanks) {
+  for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
+}
+
+TEST(Recipe, F28_ExpertsMustSpreadEvenly) {
+  EXPECT_EQ(problem({"model.moe.experts=63", "parallel.ep=8"}),
+            "command line: model.moe.experts=63: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: "
+            "56, 64");
+}
+
+TEST(Recipe, F28_IsToldWithItsLine) {
+  std::string text = yaml;
+  text.replace(text.find("ep: 1"), 5, "ep: 3");
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { recipe_of(text); }),
+            "test.yaml:6: model.moe.experts (8) must be divisible by parallel.ep (3); nearest: 6, 9");
+}
+
+TEST(Recipe, F28_TheBatchMustSpreadEvenly) {
+  EXPECT_EQ(problem({}, 8),
+            "test.yaml:8: batch.global (8) must be divisible by batch.micro x ranks (2 x 8 = 16); nearest: 16");
+  EXPECT_EQ(problem({"batch.global=40"}, 8),
+            "command line: batch.global=40: batch.global (40) must be divisible by batch.micro x ranks (2 x 8 = 16); "
+            "nearest: 32, 48");
+  EXPECT_EQ(problem({"batch.micro=3"}),
+            "test.yaml:8: batch.global (8) must be divisible by batch.micro (3); nearest: 6, 9");
+}
+
+TEST(Recipe, F28_EpMustDivideTheRanks) {
+  EXPECT_EQ(problem({"parallel.ep=4"}, 2),
+            "command line: parallel.ep=4: parallel.ep (4) must divide the number of ranks (2)");
+}
+
+TEST(Recipe, ADenseModelHasNoExpertParallelism) {
+  EXPECT_EQ(problem({"parallel.ep=2", "model.moe.experts=0"}),
+            "command line: parallel.ep=2: parallel.ep (2) must be 1 for a model without experts");
+}
+
+TEST(Recipe, HeadsMustFit) {
+  EXPECT_NE(problem({"model.heads=5"}).find("model.hidden (32) must be divisible by model.heads (5); nearest: 30, 35"),
+            std::string::npos);
+  EXPECT_EQ(problem({"model.kv_heads=3"}),
+            "test.yaml:3: model.heads (4) must be divisible by model.kv_heads (3); nearest: 3, 6");
+  EXPECT_EQ(problem({"model.head_size=7"}),
+            "command line: model.head_size=7: model.head_size (7) gives heads of odd size 7; rotary positions need an "
+            "even one");
+  EXPECT_EQ(recipe_of(yaml, {"model.head_size=7", "model.position=learned"}).model.size_of_head(), 7);
+}
+
+TEST(Recipe, RoutingMustBePossible) {
+  EXPECT_EQ(problem({"model.moe.top_k=9"}),
+            "command line: model.moe.top_k=9: model.moe.top_k (9) must be at most model.moe.experts (8)");
+  EXPECT_EQ(problem({"model.moe.groups=3"}),
+            "test.yaml:6: model.moe.experts (8) must be divisible by model.moe.groups (3); nearest: 6, 9");
+  EXPECT_EQ(problem({"model.moe.top_groups=2"}),
+            "command line: model.moe.top_groups=2: model.moe.top_groups (2) must be at most model.moe.groups (1)");
+  EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
+            "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most the 2 experts of 1 groups");
+  EXPECT_NE(problem({"model.moe.dense_layers=4"}).find("but no layer has experts"), std::string::npos);
+  EXPECT_NE(problem({"model.moe.routing=trace"}).find("must name a file for model.moe.routing: trace"),
+            std::string::npos);
+}
+
+TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
+  EXPECT_EQ(problem({"model.mlp=swigly"}),
+            "command line: model.mlp=swigly: model.mlp (swigly) is no registered layer; there are: gelu, swiglu");
+  EXPECT_NE(problem({"model.moe.expert=8"}).find("model.moe.expert"), std::string::npos);
+  EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
+}
+
+TEST(Recipe, ObjectiveAndModelMustFit) {
+  EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
+  EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);
+  EXPECT_NE(problem({"data.synthetic=false", "data.dataset=x", "model.kind=encoder"}).find("must be above 0"),
+            std::string::npos);
+}
+
+TEST(Recipe, CheckpointResumeMustBeKnown) {
+  EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
+}
+
+TEST(Recipe, EveryProblemIsToldAtOnce) {
+  const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
+  for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hexad::tests

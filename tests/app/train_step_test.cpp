@@ -1,0 +1,221 @@
+// What one optimizer step means: losses, scopes, counting, clipping, skipping.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+#include "tools/hexad/evaluation.h"
+
+namespace hexad::tests {
+namespace {
+
+const comm::SelfGroup self;
+constexpr double rounding = 1e-12;  // of f64 sums in another order, over a whole model
+
+// Mean over layers and micro-batches, as metrics.jsonl reports it.
+double aux_loss(const StepResult& r, const Recipe& recipe) {
+  double sum = 0;
+  for (const RouterStatistics& s : r.routers) sum += s.aux_loss;
+  return sum / static_cast<double>(r.routers.size()) / static_cast<double>(recipe.batch.global / recipe.batch.micro);
+}
+
+class MicroBatchSize : public testing::TestWithParam<std::string> {};
+
+TEST_P(MicroBatchSize, A1_DoesNotEnterTheAuxiliaryLossOfThisScope) {
+  std::optional<TensorMap> gradients;
+  double expected = 0;
+  for (const char* micro : {"1", "2", "4", "8"}) {
+    SCOPED_TRACE(micro);
+    // SGD without clipping, so that the second step, too, shows the scale of the first one's gradients.
+
+    TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
+                                  "optim.kind=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
+                    self);
+    const FixedSource source = documents_of(run.recipe);
+    run.step(source);
+    const StepResult result = run.step(source);
+    if (!gradients) gradients = run.gradients(), expected = aux_loss(result, run.recipe);
+    EXPECT_NEAR(aux_loss(result, run.recipe), expected, rounding);
+    expect_close(*gradients, run.gradients(), rounding * 100);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(, MicroBatchSize, testing::Values("sequence", "global_batch"),
+                         [](const auto& i) { return i.param; });
+
+TEST(TrainStep, A1_TheScopeMicroBatchDependsOnItsSizeWhichIsWhyItIsExplicit) {
+  const auto loss = [](const char* micro) {
+    TrainingRun run(small_recipe({std::string("batch.micro=") + micro}), self);
+    return aux_loss(run.step(documents_of(run.recipe)), run.recipe);
+  };
+  EXPECT_GT(std::abs(loss("1") - loss("8")), 1e-3);
+}
+
+TEST(TrainStep, A1_TheFirstGlobalBatchIsComparedWithAnEvenLoad) {
+  TrainingRun run(small_recipe({"model.moe.aux_loss.scope=global_batch"}), self);
+  EXPECT_NEAR(aux_loss(run.step(documents_of(run.recipe)), run.recipe), 1, rounding);
+}
+
+TEST(TrainStep, A2_RemovingATermChangesTheRoutersGradients) {
+  const auto gradient = [](const std::vector<std::string>& overrides) {
+    TrainingRun run(small_recipe(overrides), self);
+    run.step(documents_of(run.recipe));
+    return values_of(run.gradients().at("layers.0.moe.router.weight"));
+  };
+  const auto none = gradient({"model.moe.aux_loss.coefficient=0"});
+  EXPECT_NE(none, gradient({}));
+  EXPECT_NE(none, gradient({"model.moe.aux_loss.coefficient=0", "model.moe.z_loss=0.01"}));
+}
+
+TEST(TrainStep, A4_RecomputedBlocksCountOnce) {
+  const auto counts = [](const char* recompute) {
+    TrainingRun run(small_recipe({std::string("recompute=") + recompute, "model.moe.capacity_factor=1"}), self);
+    const StepResult r = run.step(documents_of(run.recipe));
+    std::vector<int64_t> all;
+    for (const auto& s : r.routers) {
+      all.insert(all.end(), s.counts.begin(), s.counts.end());
+      all.push_back(s.assignments), all.push_back(s.dropped);
+    }
+    return all;
+  };
+  EXPECT_EQ(counts("none"), counts("block"));
+}
+
+TEST(TrainStep, A4_EvaluationsInBetweenChangeNothing) {
+  const Recipe recipe = small_recipe({"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"});
+  const FixedSource source = documents_of(recipe);
+  const Trajectory plain = trajectory_alone(recipe, source, 3);
+  TrainingRun run(recipe, self);
+  Trajectory disturbed;
+  for (int s = 0; s < 3; ++s) {
+    evaluate(run.instance, recipe, source, 5, {});
+    StepResult result = run.step(source);
+    disturbed.steps.push_back({std::move(result), run.gradients()});
+  }
+  disturbed.weights = run.weights(), disturbed.states = run.states();
+  expect_bitwise(plain, disturbed);
+}
+
+TEST(TrainStep, A5_TheRouterIsF32InABf16Model) {
+  TrainingRun run(small_recipe({"train.precision=bf16"}), self);
+  for (const auto& p : run.instance.parameters) {
+    const bool router = p->name().ends_with("router.weight");
+    EXPECT_EQ(p->local().dtype(), router ? Dtype::f32 : Dtype::bf16) << p->name();
+    EXPECT_EQ(p->gradient().dtype(), Dtype::f32) << p->name();
+  }
+  EXPECT_TRUE(std::isfinite(run.step(documents_of(run.recipe)).loss));
+}
+
+TEST(TrainStep, B1_TheBiasFollowsTheCountsOfTheWholeGlobalBatch) {
+  for (const char* micro : {"1", "4"}) {  // once a global batch, however it is cut
+    TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
+    std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
+    for (int s = 0; s < 3; ++s) {
+      const StepResult r = run.step(documents_of(run.recipe));
+      for (size_t l = 0; l < 2; ++l) {
+        const auto& counts = r.routers[l].counts;
+        EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}), 8 * 8 * 2);
+        for (size_t e = 0; e < 4; ++e) expected[l][e] += counts[e] < 32 ? 0.125 : counts[e] > 32 ? -0.125 : 0;
+      }
+    }
+    const TensorMap states = run.states();
+    EXPECT_EQ(values_of(states.at("layers.0.moe.router.bias/state")), expected[0]);
+    EXPECT_EQ(values_of(states.at("layers.1.moe.router.bias/state")), expected[1]);
+  }
+}
+
+TEST(TrainStep, L1_TheLossIsTheMeanOverValidTokensWhereverTheyAre) {
+  // Two sequences with one target each, six with none, equal the two alone.
+  const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
+  data::Batch batch = documents_of(recipe).batch(0, 8);
+  std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
+  batch.targets[3] = 5, batch.targets[7 * 8 + 2] = 9;
+  data::Batch pair(2, 8);
+  for (auto column : {&data::Batch::ids, &data::Batch::targets, &data::Batch::first, &data::Batch::last}) {
+    std::copy_n((batch.*column).begin(), 8, (pair.*column).begin());
+    std::copy_n((batch.*column).begin() + 56, 8, (pair.*column).begin() + 8);
+  }
+  TrainingRun eight(recipe, self), two(small_recipe({"model.moe.aux_loss.coefficient=0", "batch.global=2"}), self);
+  const StepResult a = eight.step(FixedSource(batch)), b = two.step(FixedSource(pair));
+  EXPECT_NEAR(a.loss, b.loss, rounding);
+  expect_close(two.gradients(), eight.gradients(), 100 * rounding);
+}
+
+TEST(TrainStep, F29_AllLabelsMaskedGiveLossZero) {
+  for (const char* precision : {"f64", "f32", "bf16"}) {
+    TrainingRun run(small_recipe({std::string("train.precision=") + precision}), self);
+    data::Batch batch = documents_of(run.recipe).batch(0, 8);
+    std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
+    const StepResult r = run.step(FixedSource(batch));
+    EXPECT_EQ(r.loss, 0);
+    EXPECT_FALSE(r.skipped);
+    EXPECT_TRUE(std::isfinite(r.grad_norm));
+    EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss is still there";
+  }
+}
+
+TEST(TrainStep, C1_TheNormIsThatOfAllGradients) {
+  TrainingRun run(small_recipe(), self);
+  const StepResult r = run.step(documents_of(run.recipe));
+  double squares = 0;
+  for (const auto& [name, gradient] : run.gradients())
+    for (double g : values_of(gradient)) squares += g * g;
+  EXPECT_NEAR(r.grad_norm, std::sqrt(squares), rounding * r.grad_norm);
+}
+
+TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
+  for (const double clip : {0.01, 1e6, 0.0}) {
+    TrainingRun run(small_recipe({"optim.kind=sgd", "optim.lr=0.5", cat("optim.clip=", clip)}), self);
+    const TensorMap before = run.weights();
+    const StepResult r = run.step(documents_of(run.recipe));
+    const double scale = clip == 0.01 ? clip / r.grad_norm : 1;
+    const TensorMap after = run.weights(), gradients = run.gradients();
+    for (const auto& [name, w] : before) {
+      const auto was = values_of(w), is = values_of(after.at(name)), g = values_of(gradients.at(name));
+      for (size_t i = 0; i < was.size(); ++i) ASSERT_NEAR(is[i], was[i] - 0.5 * scale * g[i], rounding) << name;
+    }
+  }
+}
+
+// F18: the optimizer's state and the router's are as before, and the next step is sound.
+TEST(TrainStep, F18_AStepThatIsNotFiniteChangesNothing) {
+  for (const char* precision : {"f64", "f32", "bf16"}) {
+    TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);
+    const FixedSource source = documents_of(run.recipe);
+    run.step(source);
+    Parameter& p = run.instance.parameters.find("head.weight");
+    const Tensor& w = p.local();
+    const Tensor saved = Tensor::like(w);
+    std::memcpy(saved.raw(), w.raw(), static_cast<size_t>(w.bytes()));
+    kernels::kernels(run.instance.context)
+        .pointwise.fill(run.instance.context.compute(), w.slice(0, 3, 4), std::nan(""));
+    p.changed();
+    const TensorMap before = run.weights(), states = run.states();
+    const StepResult bad = run.step(source);
+    EXPECT_TRUE(bad.skipped);
+    expect_bitwise(before, run.weights());
+    expect_bitwise(states, run.states());
+    std::memcpy(w.raw(), saved.raw(), static_cast<size_t>(w.bytes()));
+    p.changed();
+    const StepResult good = run.step(source);
+    EXPECT_FALSE(good.skipped);
+    EXPECT_TRUE(std::isfinite(good.loss));
+  }
+}
+
+TEST(TrainStep, F18_AllRanksSkipTheSameStep) {
+  on_ranks(2, [](const comm::ProcessGroup& world) {
+    TrainingRun run(small_recipe({"parallel.ep=2"}), world);
+    if (world.rank() == 1) {
+      Parameter& p = run.instance.parameters.find("layers.1.moe.experts.up.weight");
+      p.local().data<double>()[0] = std::nan("");
+      p.changed();
+    }
+    EXPECT_TRUE(run.step(documents_of(run.recipe)).skipped);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,78 @@
+// M1: parameters and operations by hand.
+#include "layers/model_size.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+ModelSize size_of_recipe(const std::string& path) {
+  return model_size(load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/" + path), Registry(), 0).model);
+}
+
+TEST(ModelSize, M1_Mixtral8x7bHasThePublishedParameters) {
+  const ModelSize s = size_of_recipe("models/mixtral-8x7b.yaml");
+  EXPECT_EQ(s.parameters, 46'702'792'704);
+  EXPECT_EQ(s.active_parameters, 12'879'925'248);
+}
+
+TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
+}
+
+TEST(ModelSize, M1_FlopsOfATokenOfMixtral) {
+  // A layer: q and output 4096 x 4096 each, k and v 4096 x 1024 each, router 4096 x 8, two experts of three
+  // 4096 x 14336. The head is 4096 x 32000, the embedding a table.
+  const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
+  const double products = 32 * layer + 4096.0 * 32000;
+  // Causal attention: scores and values, 2 operations each for 4096 elements and half of 32768 keys, three times.
+  const double attention = 32 * 3 * 2 * 2 * 4096.0 * 16384;
+  EXPECT_DOUBLE_EQ(size_of_recipe("models/mixtral-8x7b.yaml").flops_per_token, 6 * products + attention);
+}
+
+TEST(ModelSize, M1_FlopsOfATokenOfASmallModel) {
+  // hidden 16, 4 heads of 4 and 2 of keys: q, output 256 each, k, v 128 each; router 64; 2 experts of 3 x 16 x 12.
+  const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
+  const double expected = 6 * (2 * layer + 16 * 31) + 2 * 12 * 16 * 4.0;
+  EXPECT_DOUBLE_EQ(model_size(small_recipe().model).flops_per_token, expected);
+  // Every key is seen, not half of them.
+  EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model).flops_per_token,
+                   expected + 2 * 12 * 16 * 4.0);
+}
+
+// What is counted by hand is what the layers make.
+class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(CountEqualsModel, OnThisRecipe) {
+  const comm::SelfGroup self;
+  const Recipe recipe = small_recipe(GetParam());
+  const ModelInstance instance(recipe, Registry(), self);
+  int64_t all = 0, experts = 0;
+  for (const auto& p : instance.parameters) {
+    all += p->global_shape().numel();
+    if (p->name().find(".experts.") != std::string::npos) experts += p->global_shape().numel();
+  }
+  EXPECT_EQ(model_size(recipe.model).parameters, all);
+  EXPECT_EQ(model_size(recipe.model).expert_parameters, experts);
+  const auto& m = recipe.model.moe;
+  EXPECT_EQ(model_size(recipe.model).active_parameters,
+            all - (m.experts > 0 ? experts / m.experts * (m.experts - m.top_k) : 0));
+}
+
+using Overrides = std::vector<std::string>;
+INSTANTIATE_TEST_SUITE_P(
+    Recipes, CountEqualsModel,
+    testing::Values(Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
+                    Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
+                    Overrides{"model.position=learned"}, Overrides{"model.qk_norm=true"},
+                    Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
+                    Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
+                    Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
+                    Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},
+                    Overrides{"model.head_size=6", "model.kv_heads=1"}));
+
+}  // namespace
+}  // namespace hexad::tests

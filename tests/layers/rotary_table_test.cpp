@@ -1,0 +1,79 @@
+#include "layers/rotary_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/compare.h"
+
+namespace hexad::tests {
+namespace {
+
+using layers::RotaryTable;
+using layers::YarnConfig;
+using namespace tensor;
+
+constexpr int64_t positions = 64, head_size = 16, half = head_size / 2;
+constexpr double theta = 10000;
+
+// The angle at position 1, and the table's factor.
+struct Entry {
+  double frequency, magnitude;
+};
+Entry entry(const RotaryTable& table, int64_t i) {
+  const double c = table.cosine.data<double>()[half + i], s = table.sine.data<double>()[half + i];
+  return {std::atan2(s, c), std::hypot(s, c)};
+}
+
+RotaryTable table(const YarnConfig& yarn, Dtype dtype = Dtype::f64) {
+  static device::DeviceContext context;
+  return RotaryTable(positions, head_size, theta, yarn, dtype, context);
+}
+
+TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
+  const RotaryTable t = table({});
+  EXPECT_EQ(t.cosine.shape(), (Shape{positions, half}));
+  for (int64_t p = 0; p < positions; ++p)
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(theta, -static_cast<double>(i) / half);
+      EXPECT_NEAR(t.cosine.data<double>()[p * half + i], std::cos(angle), 1e-13);
+      EXPECT_NEAR(t.sine.data<double>()[p * half + i], std::sin(angle), 1e-13);
+    }
+}
+
+TEST(RotaryTable, YarnOfFactorOneIsOff) {
+  YarnConfig yarn;
+  yarn.factor = 1, yarn.original_context = 8;
+  expect_bitwise(table({}).cosine, table(yarn).cosine, Zeros::expected);
+  expect_bitwise(table({}).sine, table(yarn).sine, Zeros::expected);
+}
+
+// Peng et al. 2023: fast dimensions keep their frequency, slow ones are interpolated, the rest lies between; the table
+// is multiplied by 0.1 ln(factor) + 1.
+TEST(RotaryTable, YarnKeepsFastDimensionsAndInterpolatesSlowOnes) {
+  YarnConfig yarn;
+  yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
+  const RotaryTable t = table(yarn), plain = table({});
+  // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 a dimension; 32 turns are reached between
+  // i = 2 and 3, one turn between 5 and 6: the ramp goes from 2 to 6.
+  const double ramp[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
+  for (int64_t i = 0; i < half; ++i) {
+    const double f = entry(plain, i).frequency;
+    EXPECT_NEAR(entry(t, i).frequency, f * (1 - ramp[i]) + f / 4 * ramp[i], 1e-14) << "dimension " << i;
+    EXPECT_NEAR(entry(t, i).magnitude, 0.1 * std::log(4) + 1, 1e-14);
+  }
+}
+
+TEST(RotaryTable, F32IsTheRoundingOfF64) {
+  const RotaryTable a = table({}), b = table({}, Dtype::f32);
+  for (int64_t i = 0; i < positions * half; ++i)
+    EXPECT_EQ(b.cosine.data<float>()[i], static_cast<float>(a.cosine.data<double>()[i]));
+}
+
+TEST(RotaryTable, RefusesAnOddHeadSize) {
+  device::DeviceContext context;
+  EXPECT_THROW(RotaryTable(4, 7, theta, {}, Dtype::f64, context), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,219 @@
+// What tokens see of each other, and the gradients of whole models of odd sizes.
+#include "layers/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parallel/comm/self_group.h"
+#include "tests/support/gradcheck.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using Overrides = std::vector<std::string>;
+const comm::SelfGroup self;
+// Rows of grouped products may be computed in another order when another token changes its expert, so bits are compared
+// in dense models.
+const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
+
+Overrides dense_with(const Overrides& more) {
+  Overrides all = dense;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// One sequence of eight tokens: documents [0, 3), [3, 8) or a whole.
+data::Batch sequence(bool two_documents) {
+  data::Batch b(1, 8);
+  for (int32_t t = 0; t < 8; ++t) {
+    const auto i = static_cast<size_t>(t);
+    b.ids[i] = (5 * t + 2) % 31, b.targets[i] = (3 * t + 1) % 31;
+    b.first[i] = two_documents && t >= 3 ? 3 : 0;
+    b.last[i] = two_documents && t < 3 ? 3 : 8;
+    b.positions[i] = t - b.first[i];
+  }
+  return b;
+}
+
+Tensor logits(ModelInstance& instance, const data::Batch& batch) {
+  const auto policy = keep_policy();
+  const MicroBatch micro = make_micro_batch(batch, 0, batch.count, instance.context);
+  Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
+  return instance.model.logits(tape, {.batch = micro});
+}
+
+bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
+  return bitwise_difference(a.slice(0, begin, end), b.slice(0, begin, end)).empty();
+}
+
+class Documents : public testing::TestWithParam<Overrides> {};
+
+TEST_P(Documents, DoNotSeeEachOther) {
+  ModelInstance instance(small_recipe(GetParam()), Registry(), self);
+  data::Batch batch = sequence(true);
+  const Tensor before = logits(instance, batch);
+  batch.ids[1] = 30;
+  const Tensor first_changed = logits(instance, batch);
+  EXPECT_TRUE(equal_rows(before, first_changed, 3, 8));
+  EXPECT_FALSE(equal_rows(before, first_changed, 1, 2));
+  batch.ids[1] = sequence(true).ids[1], batch.ids[4] = 30;
+  EXPECT_TRUE(equal_rows(before, logits(instance, batch), 0, 3));
+}
+
+TEST_P(Documents, AreWhatTheyWouldBeAlone) {
+  ModelInstance instance(small_recipe(GetParam()), Registry(), self);
+  const Tensor both = logits(instance, sequence(true));
+  data::Batch alone(1, 5);
+  for (size_t i = 0; i < 5; ++i) {
+    alone.ids[i] = sequence(true).ids[i + 3], alone.positions[i] = static_cast<int32_t>(i);
+    alone.last[i] = 5;
+  }
+  expect_close(logits(instance, alone), both.slice(0, 3, 8), tolerance(Dtype::f64, 1000));
+}
+INSTANTIATE_TEST_SUITE_P(Models, Documents,
+                         testing::Values(dense, dense_with({"model.kind=encoder"}),
+                                         dense_with({"model.position=learned", "model.qk_norm=true"})));
+
+TEST(Decoder, SeesNothingOfTheFuture) {
+  ModelInstance instance(small_recipe(dense), Registry(), self);
+  data::Batch batch = sequence(false);
+  const Tensor before = logits(instance, batch);
+  for (int64_t t = 0; t < 8; ++t) {
+    batch.ids[static_cast<size_t>(t)] = 30;
+    const Tensor after = logits(instance, batch);
+    EXPECT_TRUE(equal_rows(before, after, 0, t)) << "token " << t;
+    for (int64_t u = t; u < 8; ++u) EXPECT_FALSE(equal_rows(before, after, u, u + 1)) << "token " << t << " at " << u;
+    batch.ids[static_cast<size_t>(t)] = sequence(false).ids[static_cast<size_t>(t)];
+  }
+}
+
+TEST(Encoder, SeesEverything) {
+  ModelInstance instance(small_recipe(dense_with({"model.kind=encoder"})), Registry(), self);
+  data::Batch batch = sequence(false);
+  const Tensor before = logits(instance, batch);
+  batch.ids[7] = 30;
+  const Tensor after = logits(instance, batch);
+  for (int64_t t = 0; t < 8; ++t) EXPECT_FALSE(equal_rows(before, after, t, t + 1)) << "token " << t;
+}
+
+TEST(Positions, RotaryOnesAreRelative) {
+  ModelInstance instance(small_recipe(dense_with({"model.context=16"})), Registry(), self);
+  data::Batch batch = sequence(false);
+  const Tensor before = logits(instance, batch);
+  for (int32_t& p : batch.positions) p += 5;
+  expect_close(before, logits(instance, batch), tolerance(Dtype::f64, 1000));
+}
+
+TEST(Positions, LearnedOnesAreAbsolute) {
+  ModelInstance instance(small_recipe(dense_with({"model.context=16", "model.position=learned"})), Registry(), self);
+  data::Batch batch = sequence(false);
+  const Tensor before = logits(instance, batch);
+  for (int32_t& p : batch.positions) p += 5;
+  EXPECT_FALSE(difference(before, logits(instance, batch), 1e-3).empty());
+}
+
+void multiply(Parameter& p, double factor, device::DeviceContext& context) {
+  kernels::kernels(context).pointwise.scale(context.compute(), p.local(), factor);
+  p.changed();
+}
+
+TEST(QkNorm, TakesTheLengthOfQueriesAndKeysAway) {
+  for (const char* norm : {"false", "true"}) {
+    ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
+                           Registry(), self);
+    const Tensor before = logits(instance, sequence(false));
+    multiply(instance.parameters.find("layers.0.attention.q.weight"), 3, instance.context);
+    multiply(instance.parameters.find("layers.1.attention.k.weight"), 5, instance.context);
+    const bool same = difference(before, logits(instance, sequence(false)), 1e-10).empty();
+    EXPECT_EQ(same, std::string(norm) == "true");
+  }
+}
+
+TEST(QkvClip, BoundsQueriesKeysAndValues) {
+  const auto with_clip = [](const char* clip, double scale) {
+    ModelInstance instance(small_recipe(dense_with({std::string("model.qkv_clip=") + clip})), Registry(), self);
+    for (const char* name : {"q", "k", "v"})
+      multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
+    return logits(instance, sequence(false));
+  };
+  // Far beyond the limit only signs are left, so a further factor changes nothing; within it the clip does nothing.
+  const Tensor far = with_clip("0.01", 1e9), further = with_clip("0.01", 1e10);
+  expect_bitwise(far, further);
+  ModelInstance plain(small_recipe(dense), Registry(), self);
+  const Tensor unbounded = logits(plain, sequence(false));
+  expect_bitwise(unbounded, with_clip("1e9", 1));
+  EXPECT_FALSE(difference(unbounded, with_clip("1", 1), 1e-6).empty());
+}
+
+TEST(TiedEmbedding, IsOneParameter) {
+  const ModelInstance instance(small_recipe({"model.tied_embedding=true"}), Registry(), self);
+  for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
+}
+
+// The whole loss of models whose sizes fit no tile and no vector.
+struct Odd {
+  std::string name;
+  Overrides overrides;
+};
+void PrintTo(const Odd& o, std::ostream* out) { *out << o.name; }
+class OddSizes : public testing::TestWithParam<Odd> {};
+
+TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
+  Overrides overrides{"model.moe.routing=balanced", "model.layers=1", "model.vocab=7", "model.moe.z_loss=0.1"};
+  overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
+  const Recipe recipe = small_recipe(overrides);
+  Lab lab;
+  const mesh::Mesh mesh(self, {.dp = 1});
+  StateSet states;
+  const Transformer model(recipe.model, Registry(), Builder(lab.parameters, states, mesh, Dtype::f64));
+  for (const auto& p : lab.parameters) p->initialize(3);
+  const FixedSource source = documents(2, 5, recipe.model.vocab, 11);
+  const MicroBatch batch = make_micro_batch(source.batch(0, 2), 0, 2, lab.context);
+  std::vector<RouterStatistics> statistics(1);
+  statistics[0].counts.assign(static_cast<size_t>(std::max<int64_t>(1, recipe.model.moe.experts)), 0);
+  gradcheck(lab, {},
+            [&](Tape& t, const std::vector<Value>&) {
+              CrossEntropyOptions options;
+              options.gradient_scale = 0.5, options.chunk_rows = 3;
+              auto losses = model.loss(t, {.batch = batch, .statistics = &statistics}, {.loss = options});
+              std::vector<Value> all{losses.total};
+              all.insert(all.end(), losses.penalties.begin(), losses.penalties.end());
+              return all;
+            },
+            {.root_gradient = 0.5, .zeros = Zeros::expected});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , OddSizes,
+    testing::Values(
+        Odd{"HiddenOne",
+            {"model.hidden=1", "model.heads=1", "model.kv_heads=1", "model.head_size=2", "model.moe.expert_hidden=1",
+             "model.norm_eps=0.1"}},
+        Odd{"HiddenSeven",
+            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
+             "model.moe.expert_hidden=5", "model.init_std=0.5"}},
+        Odd{"HiddenSixtyFive",
+            {"model.hidden=65", "model.heads=5", "model.kv_heads=5", "model.vocab=31", "model.position=learned",
+             "model.moe.experts=5", "model.moe.top_k=3", "model.moe.expert_hidden=7", "model.init_std=0.1"}},
+        Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
+        Odd{"EncoderWithBiases",
+            {"model.kind=encoder", "model.bias=true", "model.norm=layer_norm", "model.hidden=7", "model.heads=1",
+             "model.kv_heads=1", "model.head_size=3", "model.position=learned", "model.mlp=gelu", "model.moe.experts=0",
+             "model.mlp_hidden=5", "model.tied_embedding=true", "model.init_std=0.5"}}),
+    [](const auto& i) { return i.param.name; });
+
+TEST(Context, F27_OfOneTokenTrains) {
+  const Recipe recipe = small_recipe({"model.context=1", "model.vocab=2", "batch.micro=1"});
+  data::Batch batch(8, 1);
+  for (size_t i = 0; i < 8; ++i) batch.ids[i] = static_cast<int32_t>(i % 2), batch.targets[i] = 1, batch.last[i] = 1;
+  TrainingRun run(recipe, self);
+  const FixedSource source(batch);
+  const double first = run.step(source).loss;
+  for (int s = 0; s < 5; ++s) run.step(source);
+  EXPECT_LT(run.step(source).loss, first);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,95 @@
+// R1: who is dropped when an expert is over capacity.
+#include "layers/moe/capacity.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+namespace {
+
+using moe::drop_over_capacity;
+using moe::DropRule;
+
+// Six tokens, two experts, one slot each; all choose expert 0 with these scores.
+const std::vector<double> scores{0.3, 0, 0.9, 0, 0.5, 0, 0.9, 0, 0.1, 0, 0.5, 0};
+const std::vector<int32_t> all_to_one{0, 0, 0, 0, 0, 0};
+
+struct Dropped {
+  std::vector<int32_t> ids;
+  int64_t count;
+};
+Dropped drop(const std::vector<int32_t>& ids, int64_t top_k, int64_t scope, double factor, DropRule rule,
+             const std::vector<double>& s = scores, int64_t experts = 2) {
+  Lab lab;
+  const int64_t tokens = static_cast<int64_t>(ids.size()) / top_k;
+  const Tensor t = lab.values(ids, {tokens, top_k});
+  const int64_t count = drop_over_capacity(t, lab.values(s, {tokens, experts}), scope, factor, rule);
+  return {t.to_vector<int32_t>(), count};
+}
+
+TEST(Capacity, R1_KeepsTheMostProbableAndTheEarlierAmongEquals) {
+  const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::probability);  // 3 of 6
+  EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, 0, 0, -1, -1}));
+  EXPECT_EQ(count, 3);
+}
+
+TEST(Capacity, R1_KeepsTheFirst) {
+  const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::position);
+  EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, 0, -1, -1, -1}));
+  EXPECT_EQ(count, 3);
+}
+
+TEST(Capacity, R1_EveryScopeHasItsOwn) {
+  const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2
+  EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, -1, 0}));
+  EXPECT_EQ(count, 3);
+}
+
+TEST(Capacity, TheLastScopeMayBeShorter) {
+  const auto [ids, count] = drop(all_to_one, 1, 4, 1.0, DropRule::position);  // 2 of 4, then 1 of 2
+  EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, -1, -1, 0, -1}));
+  EXPECT_EQ(count, 3);
+}
+
+TEST(Capacity, IsRoundedUp) {
+  const auto [ids, count] = drop(all_to_one, 1, 6, 0.4, DropRule::position);  // 1.2 -> 2
+  EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, -1, -1, -1, -1}));
+  EXPECT_EQ(count, 4);
+}
+
+TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
+  const auto [ids, count] = drop(all_to_one, 1, 6, 1e18, DropRule::probability);
+  EXPECT_EQ(ids, all_to_one);
+  EXPECT_EQ(count, 0);
+}
+
+TEST(Capacity, A3_PaddingTakesNoPartInTheMean) {
+  // Two valid tokens of six: capacity is one.
+  const auto [ids, count] = drop({-1, 0, -1, -1, 0, -1}, 1, 6, 1.0, DropRule::position);
+  EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, -1, -1, -1}));
+  EXPECT_EQ(count, 1);
+}
+
+TEST(Capacity, CountsSlotsOfOneTokenApart) {
+  // Two slots a token: both experts get three tokens and may keep ceil(0.5 * 3) = 2.
+  const auto [ids, count] = drop({0, 1, 0, 1, 0, 1}, 2, 3, 0.5, DropRule::probability, {0.5, 0.1, 0.4, 0.3, 0.3, 0.2});
+  EXPECT_EQ(ids, (std::vector<int32_t>{0, -1, 0, 1, -1, 1}));
+  EXPECT_EQ(count, 2);
+}
+
+TEST(Capacity, R8_NanIsDroppedFirst) {
+  const double nan = std::nan("");
+  const auto [ids, count] =
+      drop(all_to_one, 1, 6, 1.0, DropRule::probability, {nan, 0, 0.1, 0, nan, 0, 0.2, 0, 0.3, 0, nan, 0});
+  EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, 0, -1}));
+  EXPECT_EQ(count, 3);
+}
+
+TEST(Capacity, OfNoTokenDropsNothing) { EXPECT_EQ(drop({}, 2, 4, 1.0, DropRule::probability, {}).count, 0); }
+
+}  // namespace
+}  // namespace hexad::tests

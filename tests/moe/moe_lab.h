@@ -1,0 +1,60 @@
+// One MoE layer in the surroundings of a test.
+#pragma once
+
+#include "layers/moe/moe_layer.h"
+#include "parallel/comm/self_group.h"
+#include "tests/support/gradcheck.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+/// The MoE layer of small_recipe() with overrides, alone: hidden 16, 4 experts top-2 of 12.
+class MoeLab : public Lab {
+ public:
+  MoeLab(const std::vector<std::string>& overrides, const comm::ProcessGroup& world, int ep = 1,
+         Dtype dtype = Dtype::f64)
+      : config(small_recipe(overrides).model),
+        mesh(world, {.dp = world.size(), .ep = ep}),
+        layer(config, 0, 0, Builder(parameters, states, mesh, dtype) / "moe") {
+    for (const auto& p : parameters) {
+      p->initialize(default_seed);
+      // Biases start as zero, which would hide where they are added.
+      if (p->spec().init.kind == Init::Kind::constant) fill_counting(p->local());
+    }
+    statistics.resize(1);
+    statistics[0].counts.assign(static_cast<size_t>(config.moe.experts), 0);
+  }
+  explicit MoeLab(const std::vector<std::string>& overrides = {}) : MoeLab(overrides, alone()) {}
+
+  /// `sequences` of `length` tokens; tokens from `valid` on are padding.
+  MicroBatch batch(int64_t sequences, int64_t length, int64_t valid = -1) {
+    MicroBatch b;
+    b.sequences = sequences, b.length = length;
+    if (valid >= 0) {
+      std::vector<uint8_t> mask(static_cast<size_t>(b.tokens()), 0);
+      std::fill_n(mask.begin(), valid, uint8_t{1});
+      b.valid = values(mask);
+    }
+    return b;
+  }
+  Parameter& parameter(const std::string& name) { return parameters.find("moe." + name); }
+
+  ModelConfig config;
+  mesh::Mesh mesh;
+  StateSet states;
+  moe::MoeLayer layer;
+  std::vector<RouterStatistics> statistics;
+
+ private:
+  static const comm::ProcessGroup& alone() {
+    static const comm::SelfGroup self;
+    return self;
+  }
+  static void fill_counting(const Tensor& t) {
+    with_dtype<float, bf16, double>("fill", t.dtype(), [&]<class T>() {
+      for (int64_t i = 0; i < t.numel(); ++i) t.data<T>()[i] = T(0.25f * static_cast<float>(i % 5) - 0.4f);
+    });
+  }
+};
+
+}  // namespace hexad::tests

@@ -1,0 +1,410 @@
+// The MoE layer against its formulas, written as loops over tokens in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/moe/moe_lab.h"
+
+namespace hexad::tests {
+namespace {
+
+struct Case {
+  std::string name;
+  std::vector<std::string> overrides;
+  int64_t valid = 12;  // of 3 sequences of 4 tokens
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+using Row = std::vector<double>;
+
+// A parameter as nested loops see it.
+struct Weights {
+  std::vector<double> values;
+  int64_t rows, columns;
+  Row times(const Row& x, int64_t expert = 0) const {
+    Row y(static_cast<size_t>(rows), 0.0);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        y[static_cast<size_t>(r)] +=
+            values[static_cast<size_t>((expert * rows + r) * columns + c)] * x[static_cast<size_t>(c)];
+    return y;
+  }
+};
+
+class Naive {
+ public:
+  explicit Naive(MoeLab& lab) : lab_(lab), c_(lab.config.moe) {}
+
+  // An MLP under `prefix`, which is an expert's when it has several.
+  Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
+    Row middle = affine(prefix + ".up", x, expert);
+    const bool gated = c_.expert == moe::ExpertKind::swiglu;
+    const Row gate = gated ? affine(prefix + ".gate", x, expert) : middle;
+    for (size_t i = 0; i < middle.size(); ++i)
+      middle[i] = gated ? middle[i] * gate[i] / (1 + std::exp(-gate[i]))
+                        : middle[i] / 2 * (1 + std::erf(middle[i] / std::sqrt(2.0)));
+    return affine(prefix + ".down", middle, expert);
+  }
+
+  std::vector<double> output(const std::vector<Row>& x, const MicroBatch& batch, int64_t valid) {
+    const auto tokens = static_cast<int64_t>(x.size());
+    std::vector<Row> scores;
+    std::vector<std::vector<int64_t>> chosen;
+    for (const Row& row : x) {
+      scores.push_back(score(weights("router").times(row)));
+      chosen.push_back(top_k(scores.back()));
+    }
+    std::vector<double> y;
+    for (int64_t t = 0; t < tokens; ++t) {
+      Row sum(static_cast<size_t>(lab_.config.hidden), 0.0);
+      const auto ti = static_cast<size_t>(t);
+      double total = 0;
+      for (int64_t e : chosen[ti]) total += scores[ti][static_cast<size_t>(e)];
+      for (int64_t e : chosen[ti]) {
+        if (t >= valid || !kept(t, e, scores, chosen, batch, valid)) continue;
+        const double w = c_.scale * scores[ti][static_cast<size_t>(e)] / (c_.normalize ? total : 1.0);
+        const Row out = mlp("experts", x[ti], e);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * out[i];
+      }
+      if (c_.shared_experts > 0) {
+        const Row out = mlp("shared", x[ti], 0);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += out[i];
+      }
+      y.insert(y.end(), sum.begin(), sum.end());
+    }
+    return y;
+  }
+
+ private:
+  Weights weights(const std::string& name) const {
+    const Tensor& w = lab_.parameter(name + ".weight").local();
+    return {values_of(w), w.dim(-2), w.dim(-1)};
+  }
+  Row affine(const std::string& name, const Row& x, int64_t expert) const {
+    Row y = weights(name).times(x, expert);
+    if (!lab_.config.bias) return y;
+    const auto bias = values_of(lab_.parameter(name + ".bias").local());
+    for (size_t i = 0; i < y.size(); ++i) y[i] += bias[static_cast<size_t>(expert) * y.size() + i];
+    return y;
+  }
+  Row score(Row logits) const {
+    for (double& l : logits) l = c_.score == RouterScore::softmax ? std::exp(l) : 1 / (1 + std::exp(-l));
+    if (c_.score == RouterScore::sigmoid) return logits;
+    const double sum = std::accumulate(logits.begin(), logits.end(), 0.0);
+    for (double& l : logits) l /= sum;
+    return logits;
+  }
+  std::vector<int64_t> top_k(const Row& s) const {
+    std::vector<int64_t> order(s.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return s[static_cast<size_t>(a)] > s[static_cast<size_t>(b)]; });
+    order.resize(static_cast<size_t>(c_.top_k));
+    return order;
+  }
+  // Whether fewer than `capacity` tokens of the scope go before token t at expert e.
+  bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
+            const MicroBatch& batch, int64_t valid) const {
+    if (!c_.capacity_factor) return true;
+    const int64_t scope = c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
+    const int64_t begin = t / scope * scope, end = std::min(begin + scope, valid);
+    const double mean = static_cast<double>((end - begin) * c_.top_k) / static_cast<double>(c_.experts);
+    const auto at = [&](int64_t u) { return scores[static_cast<size_t>(u)][static_cast<size_t>(e)]; };
+    double before = 0;
+    for (int64_t u = begin; u < end; ++u) {
+      const auto& others = chosen[static_cast<size_t>(u)];
+      if (u == t || std::find(others.begin(), others.end(), e) == others.end()) continue;
+      const bool goes_first = c_.drop == moe::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
+      before += goes_first;
+    }
+    return before < std::ceil(*c_.capacity_factor * mean);
+  }
+
+  MoeLab& lab_;
+  const moe::MoeConfig& c_;
+};
+
+std::vector<Row> rows_of(const Tensor& x) {
+  std::vector<Row> rows;
+  const auto values = values_of(x);
+  for (int64_t t = 0; t < x.dim(0); ++t)
+    rows.emplace_back(values.begin() + t * x.dim(1), values.begin() + (t + 1) * x.dim(1));
+  return rows;
+}
+
+Tensor forward(MoeLab& lab, const Tensor& x, const MicroBatch& batch) {
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  return lab.layer(tape, {x}, {.batch = batch, .statistics = &lab.statistics}).y.data;
+}
+
+class MoeLayerEquals : public testing::TestWithParam<Case> {};
+
+TEST_P(MoeLayerEquals, ItsFormulas) {
+  MoeLab lab(GetParam().overrides);
+  const MicroBatch batch = lab.batch(3, 4, GetParam().valid);
+  const Tensor x = lab.randn({12, lab.config.hidden});
+  const auto expected = Naive(lab).output(rows_of(x), batch, GetParam().valid);
+  const Tensor y = forward(lab, x, batch);
+  expect_close(lab.values(expected, y.shape()), y, tolerance(Dtype::f64, 100));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , MoeLayerEquals,
+    testing::Values(Case{"Softmax", {}}, Case{"SoftmaxNotNormalised", {"model.moe.normalize=false"}},
+                    Case{"SigmoidScaled", {"model.moe.score=sigmoid", "model.moe.scale=2.5"}},
+                    Case{"TopOne", {"model.moe.top_k=1", "model.moe.normalize=false"}},
+                    Case{"AllExperts", {"model.moe.top_k=4"}}, Case{"R5_Biases", {"model.bias=true"}},
+                    Case{"R5_GeluAndBiases", {"model.moe.expert=gelu", "model.bias=true"}},
+                    Case{"SharedExperts", {"model.moe.shared_experts=2"}}, Case{"A3_Padding", {}, 7},
+                    Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=0.8"}},
+                    Case{"R1_CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
+                    Case{"R1_CapacityOfSequences",
+                         {"model.moe.capacity_factor=0.6", "model.moe.capacity_scope=sequence"}},
+                    Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
+    [](const auto& i) { return i.param.name; });
+
+// The choice is overridden, since a finite difference may cross from one choice to the other.
+class MoeLayerGradients : public testing::TestWithParam<Case> {};
+
+TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
+  std::vector<std::string> overrides{
+      "model.moe.routing=balanced", "model.moe.z_loss=0.1",     "model.hidden=6", "model.heads=1",
+      "model.kv_heads=1",           "model.moe.expert_hidden=5"};
+  overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
+  MoeLab lab(overrides);
+  const MicroBatch batch = lab.batch(3, 4, GetParam().valid);
+  gradcheck(lab, {lab.randn({12, lab.config.hidden})},
+            [&](Tape& t, const std::vector<Value>& x) {
+              const auto out = lab.layer(t, x[0], {.batch = batch});
+              // An evaluation has no penalty; gradcheck compares it with the training pass.
+              return std::vector<Value>{out.y};
+            },
+            {.zeros = Zeros::expected});
+  gradcheck(lab, {lab.randn({12, lab.config.hidden})},
+            [&](Tape& t, const std::vector<Value>& x) {
+              const auto out = lab.layer(t, x[0], {.batch = batch, .statistics = &lab.statistics});
+              return std::vector<Value>{out.y, out.penalty};
+            },
+            {.zeros = Zeros::expected});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , MoeLayerGradients,
+    testing::Values(Case{"Softmax", {}}, Case{"Sigmoid", {"model.moe.score=sigmoid", "model.moe.scale=2.5"}},
+                    Case{"G6_DroppedSlots", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
+                    Case{"A3_Padding", {"model.moe.aux_loss.scope=sequence"}, 7},
+                    Case{"R5_Biases", {"model.bias=true", "model.moe.shared_experts=1"}},
+                    Case{"Gelu", {"model.moe.expert=gelu", "model.moe.top_k=1", "model.moe.normalize=false"}}),
+    [](const auto& i) { return i.param.name; });
+
+TEST(MoeLayer, R5_TheSecondBiasIsWeightedByTheRouterProbability) {
+  MoeLab lab({"model.bias=true", "model.moe.top_k=1", "model.moe.normalize=false"});
+  for (const auto& p : lab.parameters)
+    if (p->name() != "moe.router.weight")
+      kernels::kernels(lab.context)
+          .pointwise.fill(lab.stream(), p->local(), p->name() == "moe.experts.down.bias" ? 1.0 : 0.0);
+  const Tensor x = lab.randn({5, lab.config.hidden}), y = forward(lab, x, lab.batch(1, 5));
+  const auto rows = rows_of(x);
+  const auto router = values_of(lab.parameter("router.weight").local());
+  for (size_t t = 0; t < rows.size(); ++t) {
+    Row logits(4, 0.0);
+    for (size_t e = 0; e < 4; ++e)
+      for (size_t i = 0; i < rows[t].size(); ++i) logits[e] += router[e * rows[t].size() + i] * rows[t][i];
+    double sum = 0, top = 0;
+    for (double l : logits) sum += std::exp(l), top = std::max(top, std::exp(l));
+    for (int64_t i = 0; i < lab.config.hidden; ++i)
+      EXPECT_NEAR(values_of(y)[t * rows[t].size() + static_cast<size_t>(i)], top / sum, tolerance(Dtype::f64, 16));
+  }
+}
+
+TEST(MoeLayer, CountsChoicesBeforeDropsAndWithoutPadding) {
+  MoeLab lab({"model.moe.capacity_factor=0.5", "model.moe.routing=balanced"});
+  forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4, 8));
+  // Eight tokens of two slots over four experts; each keeps half.
+  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{4, 4, 4, 4}));
+  EXPECT_EQ(lab.statistics[0].assignments, 16);
+  EXPECT_EQ(lab.statistics[0].dropped, 8);
+}
+
+TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
+  const std::vector<std::string> overrides{"model.moe.capacity_factor=0.8", "model.moe.z_loss=0.1"};
+  MoeLab padded(overrides), plain(overrides);
+  const Tensor x = padded.randn({12, padded.config.hidden});
+  const Tensor y = forward(padded, x, padded.batch(3, 4, 7));
+  const Tensor expected = forward(plain, x.slice(0, 0, 7), plain.batch(1, 7));
+  expect_close(expected, y.slice(0, 0, 7), tolerance(Dtype::f64, 100));
+  expect_zeros(y.slice(0, 7, 12));
+  const RouterStatistics &a = plain.statistics[0], &b = padded.statistics[0];
+  EXPECT_EQ(a.counts, b.counts);
+  EXPECT_EQ(a.dropped, b.dropped);
+  EXPECT_NEAR(a.aux_loss, b.aux_loss, tolerance(Dtype::f64, 100));
+  EXPECT_NEAR(a.z_loss, b.z_loss, tolerance(Dtype::f64, 100));
+}
+
+// A4: what a recomputation reports would be counted twice.
+TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
+  MoeLab lab;
+  const MicroBatch batch = lab.batch(3, 4);
+  const Tensor x = lab.randn({12, lab.config.hidden});
+  const auto policy = keep_policy();
+  for (const auto mode : {Tape::Mode::forget, Tape::Mode::recompute}) {
+    Tape tape(lab.stream(), *policy, mode);
+    lab.layer(tape, tape.leaf(x), {.batch = batch, .statistics = &lab.statistics});
+  }
+  EXPECT_EQ(lab.statistics[0].assignments, 24);
+}
+
+TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoPenalty) {
+  MoeLab lab;
+  const MicroBatch batch = lab.batch(3, 4);
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  EXPECT_FALSE(lab.layer(tape, {lab.randn({12, lab.config.hidden})}, {.batch = batch}).penalty.data.defined());
+  EXPECT_EQ(lab.statistics[0].assignments, 0);
+}
+
+// bf16 logits would lie further apart than these.
+TEST(MoeLayer, A5_TheRouterTellsApartWhatBf16Cannot) {
+  comm::SelfGroup self;
+  MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);
+  const Tensor& router = lab.parameter("router.weight").local();
+  EXPECT_EQ(router.dtype(), Dtype::f32);
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), router, 0.0);
+  for (int64_t e = 0; e < 4; ++e) router.data<float>()[e * lab.config.hidden] = 1 + 1e-5f * static_cast<float>(e == 2);
+  const Tensor x = lab.randn({12, lab.config.hidden}, Dtype::bf16);
+  for (int64_t t = 0; t < 12; ++t) x.data<bf16>()[t * lab.config.hidden] = bf16(1.0f);
+  forward(lab, x, lab.batch(3, 4));
+  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{0, 0, 12, 0}));
+}
+
+TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
+  MoeLab lab({"model.moe.bias_rate=0.125"});
+  ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
+  const auto& state = *lab.states.begin();
+  EXPECT_EQ(state.name, "moe.router.bias");
+  lab.layer.finish_batch({7, 3, 5, 5});  // mean 5
+  lab.layer.finish_batch({9, 1, 4, 6});
+  EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
+}
+
+TEST(MoeLayer, B1_TheBiasIsKeptInF32UnderBf16) {
+  comm::SelfGroup self;
+  MoeLab lab({"model.moe.bias_rate=0.001"}, self, 1, Dtype::bf16);
+  EXPECT_EQ(lab.states.begin()->tensor.dtype(), Dtype::f32);
+}
+
+TEST(MoeLayer, B1_TheBiasChangesTheChoiceAndNotTheWeights) {
+  MoeLab lab({"model.moe.bias_rate=100", "model.moe.top_k=2"});
+  lab.layer.finish_batch({0, 0, 9, 9});  // now experts 0 and 1 always win
+  MoeLab forced({"model.moe.bias_rate=100", "model.moe.experts=4"});
+  const Tensor x = lab.randn({12, lab.config.hidden});
+  const Tensor y = forward(lab, x, lab.batch(3, 4));
+  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{12, 12, 0, 0}));
+  const auto rows = rows_of(x);
+  Naive naive(forced);
+  const Weights router{values_of(lab.parameter("router.weight").local()), 4, lab.config.hidden};
+  for (size_t t = 0; t < rows.size(); ++t) {
+    const Row logits = router.times(rows[t]);
+    const double a = std::exp(logits[0]), b = std::exp(logits[1]);
+    const Row first = naive.mlp("experts", rows[t], 0), second = naive.mlp("experts", rows[t], 1);
+    for (size_t i = 0; i < first.size(); ++i)
+      EXPECT_NEAR(values_of(y)[t * first.size() + i], (a * first[i] + b * second[i]) / (a + b),
+                  tolerance(Dtype::f64, 1000));
+  }
+}
+
+TEST(MoeLayer, R8_ANanTokenHarmsNoOther) {
+  for (const char* capacity : {"none", "0.8"}) {
+    MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
+    const Tensor x = lab.randn({12, lab.config.hidden});
+    const Tensor before = forward(lab, x, lab.batch(3, 4));
+    x.data<double>()[11 * lab.config.hidden] = std::nan("");
+    const Tensor after = forward(lab, x, lab.batch(3, 4));
+    expect_close(before.slice(0, 0, 11), after.slice(0, 0, 11), tolerance(Dtype::f64, 100));
+  }
+}
+
+TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
+  MoeLab lab;
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
+  forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
+  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{12, 12, 0, 0}));
+}
+
+// Forward and backward with all gradients of `y` one.
+struct Passed {
+  Tensor y, dx;
+};
+Passed forward_backward(MoeLab& lab, const Tensor& x, const MicroBatch& batch) {
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value in = tape.leaf(x);
+  const auto out = lab.layer(tape, in, {.batch = batch, .statistics = &lab.statistics});
+  for (const auto& p : lab.parameters) p->clear_gradient();
+  const Tensor one = Tensor::like(out.y.data), penalty = Tensor::like(out.penalty.data);
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), one, 1.0);
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), penalty, 1.0);
+  const Replay::Root roots[] = {{out.y, one}, {out.penalty, penalty}};
+  Replay replay(tape, roots);
+  replay.run();
+  return {out.y.data, replay.take_gradient(in)};
+}
+
+void expect_finite(const Tensor& t) {
+  for (double v : values_of(t)) ASSERT_TRUE(std::isfinite(v));
+}
+
+TEST(MoeLayer, R3_ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
+  MoeLab lab({"model.bias=true", "model.moe.shared_experts=1"});
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
+  const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));  // to 0 and 1
+  expect_finite(y), expect_finite(dx);
+  for (const auto& p : lab.parameters) {
+    SCOPED_TRACE(p->name());
+    expect_finite(p->gradient());
+    if (p->name().find(".experts.") == std::string::npos) continue;
+    expect_zeros(p->gradient().slice(0, 2, 4));
+    double sum = 0;
+    for (double g : values_of(p->gradient().slice(0, 0, 2))) sum += std::abs(g);
+    EXPECT_GT(sum, 0);
+  }
+}
+
+TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
+  MoeLab lab({"model.moe.top_k=1", "model.moe.capacity_factor=1"});
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
+  const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
+  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{12, 0, 0, 0}));
+  EXPECT_EQ(lab.statistics[0].dropped, 9);  // of 12, the mean of 3 stays
+  expect_zeros(y.slice(0, 3, 12));
+  expect_finite(dx);
+}
+
+TEST(MoeLayer, F27_OneTokenAndNoTokenPassThrough) {
+  for (const int64_t tokens : {1, 0}) {
+    MoeLab lab;
+    const auto [y, dx] = forward_backward(lab, lab.randn({tokens, lab.config.hidden}), lab.batch(tokens, 1));
+    EXPECT_EQ(y.shape(), (Shape{tokens, lab.config.hidden}));
+    EXPECT_EQ(dx.shape(), y.shape());
+    expect_finite(y), expect_finite(dx);
+    for (const auto& p : lab.parameters) expect_finite(p->gradient_to_add(lab.stream()));
+    EXPECT_TRUE(std::isfinite(lab.statistics[0].aux_loss));
+  }
+}
+
+TEST(MoeLayer, A2_AuxiliaryLossesAreAttached) {
+  const auto router_gradient = [](const std::vector<std::string>& overrides) {
+    MoeLab lab(overrides);
+    const Tensor x = lab.randn({12, lab.config.hidden});
+    forward_backward(lab, x, lab.batch(3, 4));
+    return values_of(lab.parameter("router.weight").gradient());
+  };
+  const auto plain = router_gradient({"model.moe.aux_loss.coefficient=1e-30"});
+  EXPECT_NE(plain, router_gradient({"model.moe.aux_loss.coefficient=0.1"}));
+  EXPECT_NE(plain, router_gradient({"model.moe.aux_loss.coefficient=1e-30", "model.moe.z_loss=0.1"}));
+}
+
+}  // namespace
+}  // namespace hexad::tests

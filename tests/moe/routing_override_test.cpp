@@ -1,0 +1,107 @@
+// Choices of experts that do not come from the model.
+#include "layers/moe/routing_override.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/support/compare.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+moe::MoeConfig config(moe::Routing routing) {
+  moe::MoeConfig c;
+  c.experts = 6, c.top_k = 2, c.routing = routing;
+  return c;
+}
+
+std::vector<int32_t> choose(const moe::MoeConfig& c, int64_t first_token, int64_t tokens, uint64_t step = 1,
+                            int64_t layer = 0) {
+  device::DeviceContext context;
+  MicroBatch batch;
+  batch.sequences = 1, batch.length = tokens, batch.first_token = first_token;
+  return moe::RoutingOverride(c, layer).choose({.batch = batch, .seed = 7, .step = step}, context).to_vector<int32_t>();
+}
+
+std::string trace_path() { return (std::filesystem::temp_directory_path() / cat("hexad-trace-", getpid())).string(); }
+
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& text) { std::ofstream(trace_path()) << text; }
+  ~TraceFile() { std::filesystem::remove(trace_path()); }
+  moe::MoeConfig config() const {
+    moe::MoeConfig c = tests::config(moe::Routing::trace);
+    c.trace = trace_path();
+    return c;
+  }
+  std::string message() const {
+    return message_of(ExitCode::data, [&] { moe::RoutingOverride(config(), 0); });
+  }
+};
+
+TEST(RoutingOverride, BalancedIsRoundRobin) {
+  EXPECT_EQ(choose(config(moe::Routing::balanced), 0, 4), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 0, 1}));
+}
+
+TEST(RoutingOverride, DependsOnTheGlobalTokenAlone) {
+  for (const auto routing : {moe::Routing::balanced, moe::Routing::zipf}) {
+    const auto all = choose(config(routing), 0, 20);
+    const auto tail = choose(config(routing), 7, 13);
+    EXPECT_EQ(std::vector<int32_t>(all.begin() + 14, all.end()), tail);
+  }
+}
+
+TEST(RoutingOverride, ZipfChoosesDistinctExpertsTheFirstOnesMostOften) {
+  moe::MoeConfig c = config(moe::Routing::zipf);
+  c.zipf_exponent = 1.5;
+  const auto ids = choose(c, 0, 4000);
+  std::vector<int64_t> counts(6, 0);
+  for (size_t t = 0; t < ids.size(); t += 2) {
+    ASSERT_NE(ids[t], ids[t + 1]);
+    ++counts.at(static_cast<size_t>(ids[t])), ++counts.at(static_cast<size_t>(ids[t + 1]));
+  }
+  for (size_t e = 1; e < counts.size(); ++e) EXPECT_GT(counts[e - 1], counts[e]) << "expert " << e;
+}
+
+TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
+  const moe::MoeConfig c = config(moe::Routing::zipf);
+  EXPECT_NE(choose(c, 0, 50), choose(c, 0, 50, 2));
+  EXPECT_NE(choose(c, 0, 50), choose(c, 0, 50, 1, 1));
+  EXPECT_EQ(choose(c, 0, 50), choose(c, 0, 50));
+}
+
+// Weights that have all but vanished must not make it run past the end.
+TEST(RoutingOverride, ZipfOfAnExtremeExponentStaysInRange) {
+  moe::MoeConfig c = config(moe::Routing::zipf);
+  c.zipf_exponent = 300, c.top_k = 6;
+  const auto ids = choose(c, 0, 200);
+  for (size_t t = 0; t < ids.size(); t += 6)
+    EXPECT_EQ(std::set<int32_t>(ids.begin() + static_cast<ptrdiff_t>(t), ids.begin() + static_cast<ptrdiff_t>(t + 6)),
+              (std::set<int32_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(RoutingOverride, TraceIsRepeatedFromTheStart) {
+  const TraceFile file("0 5\n3 1\n2 4\n");
+  EXPECT_EQ(choose(file.config(), 2, 3), (std::vector<int32_t>{2, 4, 0, 5, 3, 1}));
+}
+
+TEST(RoutingOverride, ABadTraceIsRefusedWithFileAndLine) {
+  EXPECT_EQ(TraceFile("0 5\n3 6\n").message(), trace_path() + ":2: expert 6 is not in 0 .. 5");
+  EXPECT_EQ(TraceFile("3 -1\n").message(), trace_path() + ":1: expert -1 is not in 0 .. 5");
+  EXPECT_EQ(TraceFile("3 3\n").message(), trace_path() + ":1: expert 3 twice");
+  for (const char* text : {"0 5\n3\n", "0 5\n3 1 2\n", "0 5\n3 x\n", "0 5\n\n3 1\n"})
+    EXPECT_EQ(TraceFile(text).message(), trace_path() + ":2: expected 2 expert numbers (model.moe.top_k)") << text;
+  EXPECT_EQ(TraceFile("").message(), "model.moe.trace: '" + trace_path() + "' is empty");
+  moe::MoeConfig missing = config(moe::Routing::trace);
+  missing.trace = "/nonexistent/trace";
+  EXPECT_EQ(message_of(ExitCode::data, [&] { moe::RoutingOverride(missing, 0); }),
+            "model.moe.trace: cannot read '/nonexistent/trace'");
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,92 @@
+// The global gradient norm counts every parameter exactly once, whoever holds it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "optim/gradient_norm.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+namespace {
+
+Parameter& add(ParameterSet& set, const std::string& name, int64_t size, const Placement& placement,
+               Dtype dtype = Dtype::f64) {
+  return set.add({.name = name, .global_shape = {size}, .placement = placement, .dtype = dtype, .init = {}});
+}
+
+void fill(Parameter& p, double value, device::DeviceContext& context) {
+  p.clear_gradient();
+  kernels::kernels(context).pointwise.fill(context.compute(), p.gradient_to_add(context.compute()), value);
+}
+
+Placement expert(const mesh::Mesh& mesh) {
+  return {MeshView::expert, {{Axis::ep, 0, mesh.size(Axis::ep), mesh.coordinate(Axis::ep)}}};
+}
+
+// Dense: 16 elements of 0.5, squares 4. Experts: 4 elements 1, 2, 3, 4 (one a shard where ep = 4), squares 30.
+double norm_under(const comm::ProcessGroup& world, int ep) {
+  device::DeviceContext context({.poison = true});
+  const mesh::Mesh mesh(world, {.dp = world.size(), .ep = ep});
+  ParameterSet set(context);
+  Parameter &dense = add(set, "dense", 16, {}), &experts = add(set, "experts", 4, expert(mesh));
+  fill(dense, 0.5, context);
+  fill(experts, 0, context);
+  const int64_t local = 4 / ep;
+  for (int64_t i = 0; i < local; ++i)
+    experts.gradient().data<double>()[i] = static_cast<double>(mesh.coordinate(Axis::ep) * local + i + 1);
+  return optim::global_gradient_norm(set, mesh, context.compute());
+}
+
+TEST(GradientNorm, C1_CountsReplicatedParametersOnceAndEveryExpertOnce) {
+  for (const auto& [ranks, ep] : {std::pair{1, 1}, {2, 1}, {2, 2}, {4, 1}, {4, 2}, {4, 4}})
+    comm::with_ranks(ranks, [ep = ep](const comm::ProcessGroup& world) {
+      EXPECT_DOUBLE_EQ(norm_under(world, ep), std::sqrt(34.0)) << world.size() << " ranks, ep " << ep;
+    });
+}
+
+TEST(GradientNorm, C2_ARankWithoutGradientsJoins) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    device::DeviceContext context({.poison = true});
+    const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
+    ParameterSet set(context);
+    Parameter& experts = add(set, "experts", 4, expert(mesh));
+    if (world.rank() == 0) fill(experts, 3, context);
+    EXPECT_DOUBLE_EQ(optim::global_gradient_norm(set, mesh, context.compute()), std::sqrt(18.0));
+  });
+}
+
+TEST(GradientNorm, OfNoGradientAtAllIsZero) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    device::DeviceContext context({.poison = true});
+    const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
+    ParameterSet set(context);
+    add(set, "dense", 16, {}), add(set, "experts", 4, expert(mesh));
+    EXPECT_EQ(optim::global_gradient_norm(set, mesh, context.compute()), 0);
+  });
+}
+
+// Squares beyond the range of f32 are summed in double.
+TEST(GradientNorm, C2_DoesNotOverflowInF32) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    device::DeviceContext context({.poison = true});
+    const mesh::Mesh mesh(world, {.dp = 2});
+    ParameterSet set(context);
+    fill(add(set, "dense", 4, {}, Dtype::f32), 1e30, context);
+    const double norm = optim::global_gradient_norm(set, mesh, context.compute());
+    EXPECT_NEAR(norm / 2e30, 1, 1e-6);
+  });
+}
+
+TEST(GradientNorm, IsNanOnEveryRankWhenOneHasANan) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    device::DeviceContext context({.poison = true});
+    const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
+    ParameterSet set(context);
+    fill(add(set, "experts", 4, expert(mesh)), world.rank() == 1 ? NAN : 1.0, context);
+    EXPECT_TRUE(std::isnan(optim::global_gradient_norm(set, mesh, context.compute())));
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests

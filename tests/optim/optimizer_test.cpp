@@ -1,0 +1,160 @@
+// AdamW and SGD against formulas written out in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "optim/optimizer.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+namespace {
+
+using optim::OptimConfig;
+using optim::Optimizer;
+using optim::OptimizerKind;
+
+// Loshchilov & Hutter 2019, algorithm 2, for one element.
+struct Adamw {
+  double w, m = 0, v = 0;
+  void step(const OptimConfig& c, double lr, double gradient, double decay, int64_t t) {
+    m = c.beta1 * m + (1 - c.beta1) * gradient;
+    v = c.beta2 * v + (1 - c.beta2) * gradient * gradient;
+    const double m_hat = m / (1 - std::pow(c.beta1, static_cast<double>(t)));
+    const double v_hat = v / (1 - std::pow(c.beta2, static_cast<double>(t)));
+    w -= lr * (m_hat / (std::sqrt(v_hat) + c.eps) + decay * w);
+  }
+};
+
+Parameter& add(Lab& lab, const std::string& name, Dtype dtype, bool decay) {
+  Parameter& p = lab.parameters.add({.name = name,
+                                     .global_shape = {5, 7},
+                                     .placement = {},
+                                     .dtype = dtype,
+                                     .init = {Init::Kind::normal, 1.0},
+                                     .decay = decay});
+  p.initialize(Lab::default_seed);
+  return p;
+}
+
+void give(Lab& lab, Parameter& p) {
+  p.clear_gradient();
+  const Tensor g = lab.randn(p.local().shape(), accumulator_dtype(p.local().dtype()));
+  kernels::kernels(lab.context).pointwise.copy(lab.stream(), p.gradient_to_add(lab.stream()), g);
+}
+
+Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
+  for (const auto& s : optimizer.states())
+    if (s.parameter == &p && s.kind == kind) return s.tensor;
+  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  return {};
+}
+
+class AdamwEquals : public testing::TestWithParam<Dtype> {};
+
+TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
+  Lab lab;
+  OptimConfig config;
+  config.weight_decay = 0.3, config.eps = 1e-3;
+  Parameter &matrix = add(lab, "matrix", GetParam(), true), &gain = add(lab, "gain", GetParam(), false);
+  Optimizer optimizer(config, lab.parameters);
+  std::vector<std::vector<Adamw>> oracle;
+  for (const Parameter* p : {&matrix, &gain}) {
+    oracle.emplace_back();
+    for (double w : values_of(p->local())) oracle.back().push_back({w});
+  }
+  const double scale = 0.25;  // as if clipped
+  for (int64_t t = 1; t <= 5; ++t) {
+    const double lr = 0.1 / static_cast<double>(t);
+    for (size_t i = 0; i < 2; ++i) {
+      Parameter& p = i == 0 ? matrix : gain;
+      give(lab, p);
+      const auto gradient = values_of(p.gradient());
+      for (size_t e = 0; e < gradient.size(); ++e)
+        oracle[i][e].step(config, lr, scale * gradient[e], i == 0 ? config.weight_decay : 0.0, t);
+    }
+    optimizer.step(lab.stream(), lr, scale, t);
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const Parameter& p = i == 0 ? matrix : gain;
+    std::vector<double> main, m, v;
+    for (const Adamw& a : oracle[i]) main.push_back(a.w), m.push_back(a.m), v.push_back(a.v);
+    const auto expect = [&](const std::vector<double>& want, const Tensor& got, Dtype rounded) {
+      const auto values = values_of(got);
+      for (size_t e = 0; e < want.size(); ++e)
+        EXPECT_NEAR(values[e], want[e], 8 * tolerance(rounded, 5) * std::max(1.0, std::abs(want[e]))) << p.name();
+    };
+    const Dtype acc = accumulator_dtype(GetParam());
+    expect(main, state(optimizer, p, "main"), acc);
+    expect(m, state(optimizer, p, "moment1"), acc);
+    expect(v, state(optimizer, p, "moment2"), acc);
+    expect(main, p.local(), GetParam());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(, AdamwEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
+                         [](const auto& i) { return std::string(name_of(i.param)); });
+
+TEST(Optimizer, KeepsMainWeightsOnlyWhereTheModelIsRounded) {
+  Lab lab;
+  Parameter &rounded = add(lab, "rounded", Dtype::bf16, true), &exact = add(lab, "exact", Dtype::f32, true);
+  const Optimizer optimizer({}, lab.parameters);
+  EXPECT_NE(state(optimizer, rounded, "main").storage(), rounded.local().storage());
+  EXPECT_EQ(state(optimizer, rounded, "main").dtype(), Dtype::f32);
+  EXPECT_EQ(state(optimizer, exact, "main").storage(), exact.local().storage());
+}
+
+// A learning rate too small for bf16 still adds up in the main weights.
+TEST(Optimizer, SmallStepsAreNotLostInBf16) {
+  Lab lab;
+  Parameter& p = add(lab, "p", Dtype::bf16, false);
+  OptimConfig config;
+  config.kind = OptimizerKind::sgd;
+  Optimizer optimizer(config, lab.parameters);
+  const Tensor before = copy_of(state(optimizer, p, "main"));
+  p.clear_gradient();
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), p.gradient_to_add(lab.stream()), 1.0);
+  for (int64_t t = 1; t <= 1000; ++t) optimizer.step(lab.stream(), 1e-5, 1, t);
+  const auto was = values_of(before), is = values_of(state(optimizer, p, "main"));
+  for (size_t e = 0; e < was.size(); ++e) EXPECT_NEAR(is[e], was[e] - 0.01, 1000 * 0x1p-23 * (1 + std::abs(was[e])));
+  const auto model = values_of(p.local());
+  for (size_t e = 0; e < was.size(); ++e) EXPECT_EQ(model[e], static_cast<double>(bf16(static_cast<float>(is[e]))));
+}
+
+TEST(Optimizer, AParameterWithoutGradientIsTreatedAsHavingAZeroOne) {
+  Lab lab;
+  Parameter& p = add(lab, "p", Dtype::f64, true);
+  OptimConfig config;
+  config.weight_decay = 0.5;
+  Optimizer optimizer(config, lab.parameters);
+  const auto before = values_of(p.local());
+  optimizer.step(lab.stream(), 0.1, 1, 1);
+  const auto after = values_of(p.local());
+  for (size_t e = 0; e < before.size(); ++e) EXPECT_DOUBLE_EQ(after[e], before[e] * (1 - 0.1 * 0.5));
+  expect_zeros(state(optimizer, p, "moment1"));
+}
+
+TEST(Optimizer, SgdMovesAgainstTheScaledGradientAndHasNoState) {
+  Lab lab;
+  Parameter& p = add(lab, "p", Dtype::f64, true);
+  OptimConfig config;
+  config.kind = OptimizerKind::sgd, config.weight_decay = 0.5;
+  Optimizer optimizer(config, lab.parameters);
+  EXPECT_EQ(optimizer.states().size(), 1u);
+  give(lab, p);
+  const auto before = values_of(p.local()), gradient = values_of(p.gradient());
+  optimizer.step(lab.stream(), 0.5, 0.25, 1);
+  const auto after = values_of(p.local());
+  for (size_t e = 0; e < before.size(); ++e) EXPECT_DOUBLE_EQ(after[e], before[e] - 0.125 * gradient[e]);
+}
+
+TEST(Optimizer, LoadedMainWeightsAreRoundedIntoTheModel) {
+  Lab lab;
+  Parameter& p = add(lab, "p", Dtype::bf16, true);
+  Optimizer optimizer({}, lab.parameters);
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), state(optimizer, p, "main"), 1.2345);
+  optimizer.main_changed(lab.stream());
+  for (double w : values_of(p.local())) EXPECT_EQ(w, static_cast<double>(bf16(1.2345f)));
+}
+
+}  // namespace
+}  // namespace hexad::tests
