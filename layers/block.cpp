@@ -5,7 +5,7 @@
 namespace hexad::layers {
 namespace {
 
-Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps}; }
+Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
 
 std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
   const FeedForwardFactory* factory = registry.feed_forward(c.mlp);

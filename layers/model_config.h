@@ -115,7 +115,7 @@ struct ModelConfig {
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "which GELU");
     v("mlp_options", mlp_options, "numbers for a registered layer");
-    v("bias", bias, "biases in linear layers and experts");
+    v("bias", bias, "biases in linear layers, experts and LayerNorm");
     v("qk_norm", qk_norm, "RMSNorm of queries and keys per head");
     v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
     v("qkv_clip", qkv_clip, "queries, keys and values are clamped to [-x, x] (DBRX)", positive());

@@ -15,7 +15,7 @@ struct Count {
   int64_t all() const { return products + other; }
 };
 
-Count norm(const ModelConfig& c) { return {0, c.norm == NormKind::layer_norm ? 2 * c.hidden : c.hidden}; }
+Count norm(const ModelConfig& c) { return {0, c.norm == NormKind::layer_norm && c.bias ? 2 * c.hidden : c.hidden}; }
 
 Count linear(int64_t inputs, int64_t outputs, bool bias) { return {inputs * outputs, bias ? outputs : 0}; }
 

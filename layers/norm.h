@@ -7,24 +7,28 @@
 
 namespace hexad::layers {
 
-/// RMSNorm with "weight", or LayerNorm with "weight" and "bias"; gains start at one.
+/// RMSNorm, or LayerNorm with or without a bias. Parameters "weight", which starts at one, and "bias".
 struct Norm {
   struct Config {
     int64_t size;
     NormKind kind;
     double eps;
+    bool bias = false;  // of LayerNorm
   };
   Parameter *weight, *bias = nullptr;
+  NormKind kind;
   double eps;
 
   Norm(const Config& c, const Builder& b)
-      : weight(&b.parameter("weight", {c.size}, {.init = {Init::Kind::constant, 1}, .decay = false})), eps(c.eps) {
-    if (c.kind == NormKind::layer_norm)
+      : weight(&b.parameter("weight", {c.size}, {.init = {Init::Kind::constant, 1}, .decay = false})),
+        kind(c.kind),
+        eps(c.eps) {
+    if (kind == NormKind::layer_norm && c.bias)
       bias = &b.parameter("bias", {c.size}, {.init = {Init::Kind::constant, 0}, .decay = false});
   }
 
   Value operator()(Tape& t, const Value& x) const {
-    return bias ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps);
+    return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps);
   }
 };
 

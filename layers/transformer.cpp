@@ -16,7 +16,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
     blocks_.emplace_back(c, rotary_.get(), l, moe_index, registry, b / "layers" / std::to_string(l));
     moe_index += c.is_moe(l);
   }
-  norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps}, b / "norm");
+  norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
   head_ = c.tied_embedding ? embedding_ : &b.parameter("head.weight", {c.vocab, c.hidden}, {.init = init});
 }
 

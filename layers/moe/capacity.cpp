@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace hexad::moe {
@@ -32,7 +33,10 @@ int64_t drop_over_capacity(const Tensor& ids, const Tensor& scores, int64_t scop
           const int32_t e = id[t * top_k + k];
           if (e < 0) continue;
           any = true;
-          queues[static_cast<size_t>(e)].push_back({t * top_k + k, static_cast<double>(score[t * experts + e])});
+          // A NaN would make the order meaningless; it goes last.
+          const auto s = static_cast<double>(score[t * experts + e]);
+          queues[static_cast<size_t>(e)].push_back(
+              {t * top_k + k, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
         }
         valid += any;
       }

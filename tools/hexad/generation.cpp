@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "framework/base/philox.h"
@@ -27,7 +28,10 @@ MicroBatch next_tokens(std::span<const int32_t> ids, int64_t cached, Device devi
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, double uniform) {
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto logit = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
+  const auto logit = [&](int32_t id) {
+    const float l = logits[static_cast<size_t>(id)];
+    return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order meaningless
+  };
   // Ties go to the lower id, so that the choice is the same everywhere.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
@@ -61,7 +65,8 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
   const int64_t context = instance.model.config().context;
   require(!prompt.empty(), "[generate] the prompt is empty");
   // A prompt that leaves no room is cut at its beginning.
-  if (static_cast<int64_t>(prompt.size()) >= context) prompt = prompt.last(static_cast<size_t>(context - 1));
+  const auto longest = static_cast<size_t>(std::max<int64_t>(1, context - 1));
+  if (prompt.size() > longest) prompt = prompt.last(longest);
   KeyValueCache cache = instance.model.make_cache(context, instance.context);
   const Philox random(options.seed, Purpose::sample);
   const auto policy = keep_policy();
