@@ -112,6 +112,42 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   EXPECT_NEAR(*got.loss.data<double>(), sum, tolerance(Dtype::f64, 18) * 10);
 }
 
+// The same numbers in three dtypes; bf16 takes the way over a rounded copy of the logits' gradient.
+TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
+  Lab lab;
+  const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
+  const std::vector<int32_t> targets{0, 5, -1, 2, 8, 1, 3};
+  const auto converted = [&](const Tensor& t, Dtype dtype) {
+    const Tensor out = Tensor::empty(t.shape(), dtype, lab.context);
+    kernels::kernels(t.device()).pointwise.copy(lab.stream(), out, t);
+    return out;
+  };
+  const auto in = [&](Dtype dtype) {
+    Parameter& weights = lab.parameter(w.shape(), dtype);
+    kernels::kernels(w.device()).pointwise.copy(lab.stream(), weights.local(), w);
+    weights.changed();
+    const auto policy = keep_policy();
+    Tape tape(lab.stream(), *policy);
+    const Value leaf = tape.leaf(converted(x, dtype));
+    const Value loss =
+        linear_cross_entropy(tape, leaf, weights, lab.values(targets), {.gradient_scale = 0.125, .chunk_rows = 3});
+    Replay replay(tape, std::vector<Replay::Root>{{loss, converted(lab.values<double>({0.125}), loss.data.dtype())}});
+    replay.run();
+    EXPECT_EQ(weights.gradient().dtype(), accumulator_dtype(dtype));
+    const Tensor dx = replay.take_gradient(leaf);
+    EXPECT_EQ(dx.dtype(), dtype);
+    return std::vector{converted(loss.data, Dtype::f64), converted(dx, Dtype::f64),
+                       converted(weights.gradient(), Dtype::f64)};
+  };
+  const auto expected = in(Dtype::f64);
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    SCOPED_TRACE(cat(dtype));
+    const auto actual = in(dtype);
+    expect_close(expected[0], actual[0], tolerance(Dtype::f32, 7 * 9));
+    for (size_t i : {1, 2}) expect_close(expected[i], actual[i], tolerance(dtype, 9));
+  }
+}
+
 // Fault 29. A trainer that counts no valid token passes the scale 0.
 TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
   Lab lab;

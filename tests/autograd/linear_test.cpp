@@ -41,6 +41,25 @@ TEST(Linear, UsedTwiceAddsBothContributions) {
   gradcheck(lab, {lab.randn({4, 3})}, [&](Tape& t, Inputs x) { return linear(t, linear(t, x[0], w), w); });
 }
 
+// Small integers are exact in bf16, and their sums in single precision.
+TEST(Linear, InBf16KeepsMainGradientsInSinglePrecision) {
+  const auto run = [](Dtype dtype) {
+    Lab same;  // the same draws every time
+    Parameter &w = same.parameter({5, 30}, dtype), &bias = same.parameter({5}, dtype);
+    const auto policy = keep_policy();
+    Tape tape(same.stream(), *policy);
+    const Value y = linear(tape, tape.leaf(same.integers({40, 30}, -8, 9, dtype)), w, &bias);
+    backward(tape, y, same.integers({40, 5}, -8, 9, dtype));
+    EXPECT_EQ(w.gradient().dtype(), accumulator_dtype(dtype));
+    auto values = values_of(w.gradient());
+    for (double v : values_of(bias.gradient())) values.push_back(v);
+    return values;
+  };
+  const auto expected = run(Dtype::f64);
+  EXPECT_EQ(run(Dtype::bf16), expected);
+  EXPECT_EQ(run(Dtype::f32), expected);
+}
+
 TEST(Linear, ErrorNamesTheParameterAndBothShapes) {
   Lab lab;
   Parameter& w = lab.parameter({5, 3});

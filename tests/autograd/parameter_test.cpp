@@ -59,6 +59,26 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
+// Long enough to be drawn in several pieces, which do not start where a shard does.
+TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
+  Lab lab;
+  const Shape shape{3, 150, 100};
+  const auto drawn = [&](std::vector<Shard> shards) {
+    Parameter::Spec s = spec("w", shape);
+    s.placement.shards = std::move(shards);
+    auto p = std::make_unique<Parameter>(s, lab.context);
+    p->initialize(seed);
+    return p;
+  };
+  const auto whole = drawn({});
+  for (int dim = 0; dim < 3; ++dim) {
+    const int parts = dim == 0 ? 3 : 2, index = parts - 1;
+    const int64_t size = shape[dim] / parts;
+    expect_bitwise(whole->local().slice(dim, index * size, shape[dim]),
+                   drawn({{Axis::tp, dim, parts, index}})->local());
+  }
+}
+
 TEST(Parameter, TwoNamesHaveDifferentInitialValues) {
   Lab lab;
   const auto a = values_of(made(lab, "layers.0.w")->local()), b = values_of(made(lab, "layers.1.w")->local());
