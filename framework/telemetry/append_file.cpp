@@ -53,7 +53,7 @@ class NoSigpipe {
 
 }  // namespace
 
-int write_all(int fd, std::string_view bytes, size_t* written) {
+int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) {
   const NoSigpipe guard;
   size_t done = 0;
   int error = 0;
@@ -65,7 +65,7 @@ int write_all(int fd, std::string_view bytes, size_t* written) {
       error = EIO;
     } else if (errno == EAGAIN) {  // launchers hand out non-blocking pipes
       pollfd p{fd, POLLOUT, 0};
-      ::poll(&p, 1, -1);
+      if (::poll(&p, 1, patience_ms) == 0) error = EAGAIN;
     } else if (errno != EINTR) {
       error = errno;
     }

@@ -28,7 +28,7 @@ class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
     try {
       file_.append({line.data(), line.size()});
     } catch (const base::Error& e) {
-      if (!warned_) TextOutput(STDERR_FILENO).write(base::cat(e.what(), "; this log may miss lines\n"));
+      if (!warned_) TextOutput(STDERR_FILENO, Stuck::drop).write(base::cat(e.what(), "; this log may miss lines\n"));
       warned_ = true;
     }
   }
@@ -51,7 +51,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  TextOutput output_{STDERR_FILENO};
+  TextOutput output_{STDERR_FILENO, Stuck::drop};
 };
 
 }  // namespace

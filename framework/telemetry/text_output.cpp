@@ -1,24 +1,65 @@
 #include "framework/telemetry/text_output.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <string>
 
+#include "framework/base/error.h"
 #include "framework/telemetry/append_file.h"
 
 namespace hexad::telemetry {
 
 namespace {
 
+/// Open MPI gives its first rank a pseudo-terminal, even when mpirun's own output goes to a file: then what mpirun, our
+/// parent, writes to decides. A rank that was started by anything else (a shell in between, a daemon) gets plain lines.
+bool launcher_shows_a_terminal(int fd) {
+  const std::string path = base::cat("/proc/", ::getppid(), "/fd/", fd);
+  struct stat mine {
+  }, parents{};
+  if (::fstat(fd, &mine) != 0 || ::stat(path.c_str(), &parents) != 0) return false;
+  if (!S_ISCHR(parents.st_mode) || parents.st_rdev == mine.st_rdev) return false;
+  const int parents_fd = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (parents_fd < 0) return false;
+  const bool terminal = ::isatty(parents_fd) == 1;
+  ::close(parents_fd);
+  return terminal;
+}
+
 bool understands_control_codes(int fd) {
   const char* term = std::getenv("TERM");
-  return ::isatty(fd) == 1 && !(term && std::string_view(term) == "dumb");
+  if (::isatty(fd) != 1 || (term && std::string_view(term) == "dumb")) return false;
+  return !std::getenv("OMPI_COMM_WORLD_RANK") || launcher_shows_a_terminal(fd);
 }
+
+/// The same pipe or terminal opened a second time, so that O_NONBLOCK reaches nobody who shares the descriptor; the
+/// descriptor itself where that is impossible or pointless (a file has a position and never blocks).
+class NonBlocking {
+ public:
+  explicit NonBlocking(int fd) : shared_(fd) {
+    struct stat s {};
+    if (::fstat(fd, &s) == 0 && (S_ISFIFO(s.st_mode) || ::isatty(fd) == 1))
+      own_ = ::open(base::cat("/proc/self/fd/", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  }
+  ~NonBlocking() {
+    if (own_ >= 0) ::close(own_);
+  }
+  NonBlocking(const NonBlocking&) = delete;
+  NonBlocking& operator=(const NonBlocking&) = delete;
+  int fd() const { return own_ >= 0 ? own_ : shared_; }
+
+ private:
+  int shared_, own_ = -1;
+};
 
 }  // namespace
 
-TextOutput::TextOutput(int fd) : fd_(fd), terminal_(understands_control_codes(fd)) {}
+TextOutput::TextOutput(int fd, Stuck stuck) : fd_(fd), stuck_(stuck), terminal_(understands_control_codes(fd)) {}
 
 int TextOutput::width() const {
   winsize size{};
@@ -26,7 +67,22 @@ int TextOutput::width() const {
 }
 
 void TextOutput::write(std::string_view text) {
-  if (!closed_) closed_ = write_all(fd_, text) != 0;
+  if (closed_) return;
+  if (stuck_ == Stuck::drop)
+    write_or_drop(text);
+  else
+    closed_ = write_all(fd_, text) != 0;
+}
+
+void TextOutput::write_or_drop(std::string_view text) {
+  const NonBlocking out(fd_);
+  // A reader that did not come back is not waited for again.
+  const int patience_ms = refused_ ? 0 : 1000;
+  size_t written = 0;
+  const int error = write_all(out.fd(), torn_ ? base::cat("\n", text) : std::string(text), &written, patience_ms);
+  closed_ = error != 0 && error != EAGAIN;
+  refused_ = error == EAGAIN;
+  torn_ = refused_ && (torn_ || written > 0);
 }
 
 }  // namespace hexad::telemetry

@@ -121,6 +121,23 @@ TEST(ProgressSink, SurvivesItsReaderLeaving) {
   close(ends[1]);
 }
 
+TEST(TextOutput, AReaderThatDoesNotReadHoldsATrainingRunUpOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string more_than_fits(1 << 17, 'x');
+  TextOutput output(ends[1], Stuck::drop);
+  output.write(more_than_fits);  // waits a second
+  for (int i = 0; i < 1000; ++i) output.write("lost\n");
+  EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0) << "the descriptor is shared with others";
+  std::string text(more_than_fits.size(), '\0');
+  const ssize_t fitted = read(ends[0], text.data(), text.size());
+  output.write("back again\n");
+  EXPECT_GT(fitted, 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0)));
+  EXPECT_EQ(text, "\nback again\n") << "after a torn text a line begins";
+  close(ends[0]), close(ends[1]);
+}
+
 TEST(ProgressSink, AFullDeviceDropsTheTextAndNothingElse) {
   const int full = open("/dev/full", O_WRONLY);
   ProgressSink sink(TextOutput(full), 1);
