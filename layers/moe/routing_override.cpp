@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -37,8 +38,10 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
 
 RoutingOverride::RoutingOverride(const MoeConfig& c, int64_t layer) : config_(c), layer_(layer) {
   if (c.routing == Routing::trace) trace_ = read_trace(c);
+  // Zero marks an expert as taken, so that weights which a large exponent makes vanish must not be zero.
   for (int64_t e = 0; e < c.experts; ++e)
-    zipf_weights_.push_back(std::pow(static_cast<double>(e + 1), -c.zipf_exponent));
+    zipf_weights_.push_back(
+        std::max(std::pow(static_cast<double>(e + 1), -c.zipf_exponent), std::numeric_limits<double>::min()));
 }
 
 // Draws K experts without replacement, each with probability proportional to its weight among those left.
