@@ -25,8 +25,8 @@ inline float load(const bf16* p, int64_t i) {
 // bf16 bits of `v`, to nearest even; NaN stays NaN (bf16::round, without its external linkage).
 inline uint16_t bf16_bits(float v) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v);
-  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return static_cast<uint16_t>(v == v ? rounded : ((u >> 16) | 0x40u));
+  const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
+  return static_cast<uint16_t>((v == v ? rounded : quiet) >> 16);
 }
 
 inline void store(float* p, int64_t i, float v) { p[i] = v; }
@@ -39,14 +39,16 @@ inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_c
 // loop, in its scalar rest, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
-/// e^x within 2 ulp, denormals included; 0, inf and NaN where they belong. Cody-Waite reduction and the polynomial of
-/// Cephes' expf on [-ln 2 / 2, ln 2 / 2].
-inline float exp_of(float x) {
-  const float c = x > 89.0f ? 89.0f : (x < -104.0f ? -104.0f : x);  // 2^n below stays finite; NaN falls through
-  constexpr float magic = 0x1.8p23f;                                // adding it rounds to an integer
-  const float shifted = fma_of(c, 0x1.715476p0f, magic);
+// e^x = p * 2^n for |x| <= 104: Cody-Waite reduction, and the polynomial of Cephes' expf on [-ln 2 / 2, ln 2 / 2].
+struct ScaledExp {
+  float p;
+  int32_t n;
+};
+inline ScaledExp scaled_exp(float x) {
+  constexpr float magic = 0x1.8p23f;  // adding it rounds to an integer
+  const float shifted = fma_of(x, 0x1.715476p0f, magic);
   const float n = shifted - magic;
-  const float r = fma_of(n, -0x1.7f7d1cp-20f, fma_of(n, -0x1.62e4p-1f, c));
+  const float r = fma_of(n, -0x1.7f7d1cp-20f, fma_of(n, -0x1.62e4p-1f, x));
   float p = 1.9875691500e-4f;
   p = fma_of(p, r, 1.3981999507e-3f);
   p = fma_of(p, r, 8.3334519073e-3f);
@@ -54,12 +56,37 @@ inline float exp_of(float x) {
   p = fma_of(p, r, 1.6666665459e-1f);
   p = fma_of(p, r, 5.0000001201e-1f);
   p = fma_of(p, r * r, r) + 1.0f;
-  // 2^n in two factors, since n reaches from -150 to 128.
-  const int32_t i = __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, magic);
-  const int32_t half = i >> 1;
-  const float a = __builtin_bit_cast(float, static_cast<uint32_t>(half + 127) << 23);
-  const float b = __builtin_bit_cast(float, static_cast<uint32_t>(i - half + 127) << 23);
-  return p * a * b;
+  return {p, __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, magic)};
+}
+
+// 2^n for -127 < n < 128.
+inline float power_of_two(int32_t n) { return __builtin_bit_cast(float, static_cast<uint32_t>(n + 127) << 23); }
+
+// x between the limits; NaN stays NaN.
+inline float clamp_of(float x, float low, float high) {
+  const float c = x < low ? low : x;
+  return c > high ? high : c;
+}
+
+/// e^x within 2 ulp, denormals included; 0, inf and NaN where they belong.
+inline float exp_of(float x) {
+  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // n reaches from -150 to 128, hence two factors
+  return e.p * power_of_two(e.n >> 1) * power_of_two(e.n - (e.n >> 1));
+}
+
+/// 1 / d within 2 ulp for 1 <= d < 2^126: a guess from the number's bits and three Newton steps. A vector division
+/// would keep its unit busy twice as long as all of this.
+inline float reciprocal_of(float d) {
+  float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
+  r = fma_of(r, fma_of(-d, r, 1.0f), r);
+  r = fma_of(r, fma_of(-d, r, 1.0f), r);
+  return fma_of(r, fma_of(-d, r, 1.0f), r);
+}
+
+/// 1 / (1 + e^-x) within 4 ulp for x > -87; below it stays at 1e-38.
+inline float sigmoid_of(float x) {
+  const ScaledExp e = scaled_exp(clamp_of(-x, -87.0f, 87.0f));
+  return reciprocal_of(fma_of(e.p, power_of_two(e.n), 1.0f));
 }
 
 /// erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) beyond.
@@ -82,7 +109,6 @@ inline float erf_of(float x) {
   return t > 0.921875f ? (x < 0 ? -far : far) : near;
 }
 
-inline float sigmoid_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
 inline float sqrt_of(float x) { return __builtin_sqrtf(x); }
 
 // f64 is for oracles: accuracy before speed.
