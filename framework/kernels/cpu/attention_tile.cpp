@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
+int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 /// Keys [begin, end) that somebody sees.

@@ -33,7 +33,7 @@ GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, i
 /// Halves the longer side until each tile's share of the multiplications and its sums in scratch memory are small
 /// enough.
 void cut(const GemmTile& t, double limit, std::vector<GemmTile>& tiles) {
-  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > gemm_chain && t.m * t.n > gemm_sums;
+  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > gemm_depth && t.m * t.n > gemm_sums;
   const bool by_columns = t.n >= t.m;
   const int64_t size = by_columns ? t.n : t.m, step = by_columns ? column_step : row_step;
   const bool divisible = size >= 2 * step;

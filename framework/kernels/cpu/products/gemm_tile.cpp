@@ -57,10 +57,10 @@ class Ahead {
   int64_t stride_ = 0, rows_ = 0, lines_ = 0, at_ = 0, per_step_ = 0;
 };
 
-/// Blocks of k of nearly equal size, none longer than gemm_depth; one for up to 1.5 times gemm_chain terms.
+/// Blocks of k of nearly equal size.
 struct Depths {
   int64_t k, blocks;
-  explicit Depths(int64_t terms) : k(terms), blocks(max(1, (terms + gemm_chain / 2) / gemm_chain)) {}
+  explicit Depths(int64_t terms) : k(terms), blocks(terms <= gemm_depth ? 1 : (terms + gemm_chain / 2) / gemm_chain) {}
   int64_t begin(int64_t block) const { return k * block / blocks; }
   int64_t size(int64_t block) const { return begin(block + 1) - begin(block); }
 };

@@ -33,10 +33,10 @@ struct GemmTile {
   bool add;
 };
 
-/// Terms of a sum that are added in one chain: about gemm_chain, at most gemm_depth.
-inline constexpr int64_t gemm_chain = 256, gemm_depth = 384;
+/// Terms of a sum that are added in one chain: all up to gemm_depth, beyond that about gemm_chain.
+inline constexpr int64_t gemm_chain = 256, gemm_depth = 512;
 /// Rows of a and columns of b that are packed at once.
-inline constexpr int64_t gemm_rows = 168, gemm_columns = 512;
+inline constexpr int64_t gemm_rows = 84, gemm_columns = 512;
 /// A bf16 result of more than one block of k is summed in scratch memory; such a tile has at most this many elements.
 inline constexpr int64_t gemm_sums = 512 * 512;
 /// Bytes of scratch memory of one call, aligned to 64.

@@ -16,7 +16,6 @@ template <class T>
 constexpr int nr = 2 * lanes<T>;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /// Integers as wide as T, for shuffles.
 template <class T>
