@@ -1,11 +1,14 @@
 #include "tools/hexad/hexad_main.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 
 #include <fmt/core.h>
 
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/usage.h"
 #include "tools/hexad/signals.h"
 #include "tools/hexad/version.h"
 
@@ -20,13 +23,24 @@ int run(int argc, char** argv, const layers::Registry& registry) {
   for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,
                          app::add_inspect, app::add_env, app::add_bench, app::add_reference})
     add(line);
+  const CLI::App& command = app::find_command(app, std::vector<std::string>(argv + 1, argv + argc));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    // CLI11 has its own exit codes; ours are part of the contract.
-    return app.exit(e) == 0 ? 0 : static_cast<int>(base::ExitCode::usage);
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (command.get_require_subcommand_min() > 0)
+      fmt::print("{}", command.help());  // `hexad` alone
+    else
+      fmt::print(stderr, "hexad: {}\n", app::explain(command, e));
+    return static_cast<int>(base::ExitCode::usage);
   }
   return static_cast<int>(line.exit_code);
+}
+
+/// What is printed last is written only now. A reader that has seen enough (`| head`) is no failure.
+int flush(int code) {
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
+  throw std::system_error(errno, std::generic_category(), "standard output");
 }
 
 }  // namespace
@@ -34,10 +48,14 @@ int run(int argc, char** argv, const layers::Registry& registry) {
 int hexad_main(int argc, char** argv, const layers::Registry& registry) {
   app::install_signal_handlers();
   try {
-    return run(argc, argv, registry);
+    return flush(run(argc, argv, registry));
   } catch (const base::Error& e) {
     fmt::print(stderr, "hexad: {}\n", e.what());
     return static_cast<int>(e.code());
+  } catch (const std::system_error& e) {  // of printing
+    if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
+    fmt::print(stderr, "hexad: {}\n", e.what());
+    return static_cast<int>(base::ExitCode::resource);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "hexad: out of memory\n");
     return static_cast<int>(base::ExitCode::resource);

@@ -5,7 +5,9 @@
 namespace hexad::app {
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world)
-    : context({.memory_limit = recipe.memory.limit_bytes, .offload_folder = recipe.offload.folder}),
+    : context({.memory_limit = recipe.memory.limit_bytes,
+               .worker_lanes = recipe.schedule.worker_lanes,
+               .offload_folder = recipe.offload.folder}),
       mesh(world, {.dp = world.size(), .ep = static_cast<int>(recipe.parallel.ep)}),
       parameters(context),
       model(recipe.model, registry, Builder(parameters, states, mesh, dtype_of(recipe.train.precision))) {

@@ -81,15 +81,18 @@ constexpr auto enum_names(SaveFailure) {
 
 struct CheckpointConfig {
   int64_t every = 0, keep = 3;
+  bool at_end = true;
   std::string resume = "auto";
   SaveFailure on_failure = SaveFailure::stop;
 
   template <class V>
   void fields(V& v) {
-    v("every", every, "steps between checkpoints; 0: only at the end", config::at_least(0));
+    v("every", every, "steps between checkpoints; 0: none on the way", config::at_least(0));
+    v("at_end", at_end, "save when the last step is done");
     v("keep", keep, "complete checkpoints kept; 0: all", config::at_least(0));
     v("resume", resume, "auto: the newest good checkpoint if there is one; none: start anew; or a step");
-    v("on_failure", on_failure, "when a checkpoint cannot be written: stop (exit 4), or go_on training");
+    v("on_failure", on_failure,
+      "when a checkpoint cannot be written: stop (exit 4), or go_on training; the last one has to succeed");
   }
 };
 
@@ -103,6 +106,15 @@ struct OffloadConfig {
     v("activations", activations, "saved activations wait for backward in a file");
     v("min_bytes", min_bytes, "smaller tensors stay in memory", config::at_least(0));
     v("folder", folder, "where that file is made", config::non_empty());
+  }
+};
+
+struct ScheduleConfig {
+  bool worker_lanes = false;
+
+  template <class V>
+  void fields(V& v) {
+    v("worker_lanes", worker_lanes, "lanes for communication and copies get a thread each; false: all work is inline");
   }
 };
 
@@ -143,6 +155,7 @@ struct Recipe {
   optim::OptimConfig optim;
   layers::Recompute recompute = layers::Recompute::none;
   OffloadConfig offload;
+  ScheduleConfig schedule;
   DistributedConfig distributed;
   MemoryConfig memory;
   data::DataConfig data;
@@ -158,6 +171,7 @@ struct Recipe {
     v("optim", optim, "optimizer and learning rate");
     v("recompute", recompute, "what backward computes again instead of keeping it");
     v("offload", offload, "what leaves memory while it waits");
+    v("schedule", schedule, "how work is ordered");
     v("distributed", distributed, "gradient reduction");
     v("memory", memory, "limits");
     v("data", data, "where the tokens come from");

@@ -26,6 +26,18 @@ std::filesystem::path log_path(const Recipe& r, int rank) {
   return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
 }
 
+void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& config,
+                     const std::vector<data::Digest>& now) {
+  const std::vector<data::Digest> before = data_fingerprints(checkpoint);
+  if (before.size() != now.size())
+    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, the recipe names ",
+         now.size());
+  for (size_t i = 0; i < now.size(); ++i)
+    if (before[i] != now[i])
+      fail(ExitCode::data, config.dataset.empty() ? config.mixture[i].dataset : config.dataset,
+           ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i], ", expected ", before[i]);
+}
+
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world)
@@ -69,9 +81,7 @@ void Trainer::warn(const std::string& text) { log_->warn(text); }
 
 void Trainer::resume() {
   if (auto checkpoint = checkpoints_->find()) {
-    if (data_fingerprints(*checkpoint) != data_.fingerprints)
-      fail(ExitCode::data, checkpoint->folder(), ": the training data have changed since it was saved; expected ",
-           "the datasets of recipe.yaml as they were");
+    check_same_data(*checkpoint, recipe_.data, data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
     if (leader()) log_->info("resumed from {} (step {})", checkpoint->folder(), progress_.step);
@@ -91,7 +101,8 @@ void Trainer::open_sinks() {
   };
   tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
   tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));
-  sinks_.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1), recipe_.train.log_every));
+  sinks_.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1, telemetry::Stuck::drop),
+                                                       recipe_.train.log_every));
 }
 
 void Trainer::collect_traffic(telemetry::StepMetrics& metrics) {
@@ -129,7 +140,7 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
     m.memory_peak_bytes[std::string(device::name_of(category))] = static_cast<int64_t>(peak);
   }
   instance_->context.allocator()->reset_peaks();
-  if (world_.size() > 1) collect_traffic(m);
+  collect_traffic(m);
 
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
   int64_t assignments = 0, dropped = 0;
@@ -156,13 +167,13 @@ std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
   return e;
 }
 
-void Trainer::save() {
+void Trainer::save(SaveFailure on_failure) {
   if (saved_step_ == progress_.step) return;
   try {
     checkpoints_->save(progress_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
   } catch (const Error& e) {
-    if (recipe_.checkpoint.on_failure == SaveFailure::stop) throw;
+    if (on_failure == SaveFailure::stop) throw;
     if (leader()) warn(e.what());
   }
 }
@@ -207,14 +218,16 @@ ExitCode Trainer::run() {
     if (!last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0)
       evaluate_heldout(recipe_.train.eval_sequences);
     preempted = anyone(preemption_requested());
-    if (preempted || (recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0)) save();
+    // A save at the end has nothing to go on to: there it must succeed.
+    const bool ends = preempted || (last && recipe_.checkpoint.at_end);
+    if (ends || (recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
+      save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }
   if (preempted && progress_.step < recipe_.train.steps) {
     sinks_.on_end();
     if (leader()) log_->info("preempted after step {}; saved, start me again", progress_.step);
     return ExitCode::preempted;
   }
-  save();
   const auto heldout = evaluate_heldout(0);
   sinks_.on_end();
   if (leader() && heldout)

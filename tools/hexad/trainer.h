@@ -32,7 +32,7 @@ class Trainer {
   telemetry::StepMetrics metrics_of(const StepResult& result, double lr, double seconds);
   void collect_traffic(telemetry::StepMetrics& metrics);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
-  void save();
+  void save(SaveFailure on_failure);
   void write_report();
   void warn(const std::string& text);
   bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }

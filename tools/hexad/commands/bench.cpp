@@ -7,6 +7,7 @@
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/usage.h"
 
 namespace hexad::app {
 namespace {
@@ -38,9 +39,9 @@ void add_bench(CommandLine& line) {
   command->require_subcommand(1);
   auto* gemm = command->add_subcommand("gemm", "Rate of large matrix products through Hexad's kernels");
   auto options = std::make_shared<Options>();
-  gemm->add_option("--dtype", options->dtype, "f32, bf16 or f64")->check(CLI::IsMember({"f32", "bf16", "f64"}));
-  gemm->add_option("--threads", options->threads, "OpenMP threads")->check(CLI::PositiveNumber);
-  gemm->add_option("--seconds", options->seconds, "how long to measure")->check(CLI::PositiveNumber);
+  gemm->add_option("--dtype", options->dtype, "f32, bf16 or f64")->check(one_of({"f32", "bf16", "f64"}));
+  gemm->add_option("--threads", options->threads, "OpenMP threads")->check(whole_number(1, 4096));
+  gemm->add_option("--seconds", options->seconds, "how long to measure")->check(number_above(0));
   gemm->add_flag("--json", options->json, "as one JSON object");
   gemm->callback([options] { bench_gemm(*options); });
 }

@@ -2,9 +2,10 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/units.h"
-#include "parallel/comm/world.h"
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/usage.h"
 #include "tools/hexad/evaluation.h"
 #include "tools/hexad/run_directory.h"
 
@@ -17,8 +18,7 @@ struct Options {
   int64_t sequences = 0;
 };
 
-void run_eval(const Options& options, const Registry& registry) {
-  const comm::World world;
+ExitCode run_eval(const Options& options, const Registry& registry, const comm::World& world) {
   std::vector<std::string> overrides = options.overrides;
   // Alone, one rank holds all experts, however the run was laid out.
   if (world.size() == 1) overrides.insert(overrides.begin(), "parallel.ep=1");
@@ -32,10 +32,11 @@ void run_eval(const Options& options, const Registry& registry) {
   Checkpointer::load_weights(checkpoint, instance);
   const auto bytes = data::bytes_per_id(*data.tokenizer);
   const Evaluation e = evaluate(instance, recipe, *data.heldout, options.sequences, bytes);
-  if (world.rank() != 0) return;
+  if (world.rank() != 0) return ExitCode::done;
   fmt::print("step {}: held-out loss {:.4f} nats per token, {:.4f} bits per byte ({} tokens)\n", checkpoint.step(),
              e.loss, e.bits_per_byte, telemetry::grouped(e.tokens));
   fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.tokens) / e.seconds, "tokens/s"));
+  return ExitCode::done;
 }
 
 }  // namespace
@@ -46,9 +47,10 @@ void add_eval(CommandLine& line) {
   command->add_option("run", options->run, "run directory")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
   command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step");
-  command->add_option("--sequences", options->sequences, "sequences to evaluate; 0: all")
-      ->check(CLI::NonNegativeNumber);
-  command->callback([&line, options] { run_eval(*options, line.registry); });
+  command->add_option("--sequences", options->sequences, "sequences to evaluate; 0: all")->check(whole_number(0));
+  command->callback([&line, options] {
+    line.exit_code = on_all_ranks([&](comm::World& world) { return run_eval(*options, line.registry, world); });
+  });
 }
 
 }  // namespace hexad::app

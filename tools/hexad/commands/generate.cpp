@@ -7,6 +7,7 @@
 #include "parallel/comm/self_group.h"
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/usage.h"
 #include "tools/hexad/generation.h"
 #include "tools/hexad/run_directory.h"
 
@@ -79,14 +80,14 @@ void add_generate(CommandLine& line) {
   command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
   command->add_option("--prompt", options->prompt, "text to continue")->required();
   command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step");
-  command->add_option("--max-tokens", options->sampling.max_tokens, "tokens to generate")->check(CLI::PositiveNumber);
+  command->add_option("--max-tokens", options->sampling.max_tokens, "tokens to generate")->check(whole_number(1));
   command->add_option("--temperature", options->sampling.temperature, "0: always the most probable token")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number(0));
   command->add_option("--top-k", options->sampling.top_k, "choose among the k most probable; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command->add_option("--top-p", options->sampling.top_p, "choose among the most probable that make up this share")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", options->sampling.seed, "of the random choices");
+      ->check(number(0, 1));
+  command->add_option("--seed", options->sampling.seed, "of the random choices")->check(whole_number(0));
   command->callback([&line, options] { run_generate(*options, line.registry); });
 }
 

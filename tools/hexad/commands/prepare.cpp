@@ -4,6 +4,7 @@
 #include "framework/telemetry/text_output.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/usage.h"
 
 namespace hexad::app {
 namespace {
@@ -41,13 +42,13 @@ void add_prepare(CommandLine& line) {
   command->add_option("--input", o->inputs, "text files and folders")->required();
   command->add_option("--output", o->output, "folder to write")->required();
   command->add_option("--tokenizer", o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
-  command->add_option("--vocab", o->vocab_size, "vocabulary of a bpe tokenizer")->check(CLI::Range(258, 1000000));
-  command->add_option("--heldout", o->heldout, "share of documents held out")->check(CLI::Range(0.0, 0.9));
+  command->add_option("--vocab", o->vocab_size, "vocabulary of a bpe tokenizer")->check(whole_number(258, 1000000));
+  command->add_option("--heldout", o->heldout, "share of documents held out")->check(number(0, 0.9));
   command->add_option("--split", *rule, "what a document is: file, blank_lines, separator")
-      ->check(CLI::IsMember({"file", "blank_lines", "separator"}));
+      ->check(one_of({"file", "blank_lines", "separator"}));
   command->add_option("--separator", o->split.separator, "line between documents, for --split separator");
   command->add_option("--split-bytes", o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command->callback([o, rule] {
     for (const auto& [value, name] : enum_names(data::DocumentRule{}))
       if (name == *rule) o->split.rule = value;

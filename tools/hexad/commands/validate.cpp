@@ -3,6 +3,7 @@
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/usage.h"
 #include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/run_directory.h"
 
@@ -44,7 +45,7 @@ void add_validate(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("recipe", options->recipe, "YAML recipe")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--world", options->world, "number of ranks to check against")->check(CLI::PositiveNumber);
+  command->add_option("--world", options->world, "number of ranks to check against")->check(whole_number(1, 1 << 24));
   command->callback([&line, options] { validate(*options, line.registry); });
 }
 
