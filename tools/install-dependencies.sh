@@ -10,12 +10,11 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
-  libeigen3-dev
   libdnnl-dev ocl-icd-opencl-dev  # the CMake files of oneDNN look for OpenCL, which is not used
-  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libpcre2-dev zlib1g-dev
+  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
   libjs-chart.js                  # drawn into report.html
   perl libreadline8               # tools/corpus.sh: unpacks an R data base, runs bible(1)
-  libgtest-dev libbenchmark-dev
+  libgtest-dev
 )
 for option in "$@"; do
   case $option in

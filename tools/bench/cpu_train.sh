@@ -71,11 +71,11 @@ measure_gemm() {  # ROUND DTYPE THREADS
 measure_hexad() {
   local raw=$output/hexad-$2-$3-$1
   pinned "$3" /usr/bin/time -f %M -o "$raw.rss" "$hexad" train recipes/bench-cpu.yaml train.precision="$2" \
-    train.threads="$3" train.steps="$steps" checkpoint.resume=none run.dir="$raw" >"$raw.log" 2>&1 || {
+    train.threads="$3" train.steps="$steps" checkpoint.resume=none checkpoint.at_end=false run.dir="$raw" >"$raw.log" 2>&1 || {
     cat "$raw.log" >&2
     exit 1
   }
-  rm -rf "$raw/checkpoints"  # 743 MB each
+
   printf '%s\t%s\t%s\thexad\t%s\t%s\t%s\n' "$1" "$2" "$3" \
     "$(number tokens_per_second "$raw/metrics.jsonl" | tail -n +$((warmup + 1)) | median)" \
     "$(number model_flops_per_second "$raw/metrics.jsonl" | tail -n +$((warmup + 1)) | median | awk '{print $1 / 1e9}')" \
