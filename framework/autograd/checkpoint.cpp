@@ -20,8 +20,8 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
 
   SavePolicy* policy = &tape.policy();
   const bool recompute_norms = tape.recompute_norms();
-  auto pullback = [segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
-                                                                                 const Saved& s) {
+  auto pullback = [name, segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
+                                                                                       const Saved& s) {
     // Shared with delayed weight tasks, which hold the second tape's tensors until they have run.
     auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
     const auto tensors = s.all();
@@ -29,18 +29,20 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     for (size_t i = 0; i < tensors.size(); ++i)
       leaves.push_back(wants[i] ? second->leaf(tensors[i]) : Value{tensors[i], -1});
     const std::vector<Value> results = segment(*second, leaves);
+    require(results.size() == count, "[checkpoint] ", name, " gave ", count, " values, but ", results.size(),
+            " when computed again");
     std::vector<Replay::Root> roots;
     for (size_t o = 0; o < count; ++o)
       if (b.output_gradient(o).defined() && results[o].wants_gradient())
         roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
-    while (replay->step()) {
-    }
+    // Weight tasks are handed on node by node: where they are not delayed, they free what they hold as this goes.
+    for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
+      for (size_t added = replay->pending_weights() - pending; added > 0; --added)
+        b.defer("recomputed", [second, replay] { replay->step_weights(); });
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i])
         if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);
-    const size_t pending = replay->pending_weights();
-    for (size_t i = 0; i < pending; ++i) b.defer("recomputed", [second, replay] { replay->step_weights(); });
   };
   // No work of its own: the deferred tasks run before the entry that reports these parameters as finished.
   WeightPullback weights{first.used_parameters(), {}};

@@ -16,9 +16,15 @@ class KeptTensor final : public SavedTensor {
   Tensor tensor_;
 };
 
-// A parameter or gradient that an op happens to save keeps its own account.
+// Made on the way and alive only because an op saves it: results, and rows that other ranks sent. A parameter or
+// gradient that an op happens to save keeps its own account.
+bool in_passing(const Tensor& t) {
+  const Category c = t.storage()->category();
+  return c == Category::temporary || c == Category::communication;
+}
+
 void account_as_activation(const Tensor& t) {
-  if (t.storage()->category() == Category::temporary) t.storage()->set_category(Category::activation);
+  if (in_passing(t)) t.storage()->set_category(Category::activation);
 }
 
 class KeepPolicy final : public SavePolicy {
@@ -49,7 +55,7 @@ class OffloadPolicy final : public SavePolicy {
   explicit OffloadPolicy(int64_t min_bytes) : min_bytes_(min_bytes) {}
 
   std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) override {
-    if (t.bytes() < min_bytes_ || t.storage()->category() != Category::temporary) {
+    if (t.bytes() < min_bytes_ || !in_passing(t)) {
       account_as_activation(t);
       return std::make_shared<KeptTensor>(t);
     }

@@ -137,18 +137,20 @@ void Replay::run_node(size_t index) {
     finish(node.weight_pullback.parameters);
     return;
   }
-  weight_tasks_.push_back({node.name, node.weight_pullback.parameters,
-                           [this, inputs = node.inputs, douts, saved, run = std::move(node.weight_pullback.run)] {
-                             Backward later(tape_.stream, *this, inputs, douts);
-                             if (run) run(later, douts[0], saved);
-                           }});
+  WeightTask task{node.name, node.weight_pullback.parameters, {}};
+  if (node.weight_pullback.run)  // a task without work only reports its parameters, and must not hold tensors
+    task.work = [this, inputs = node.inputs, douts, saved, run = std::move(node.weight_pullback.run)] {
+      Backward later(tape_.stream, *this, inputs, douts);
+      run(later, douts[0], saved);
+    };
+  weight_tasks_.push_back(std::move(task));
 }
 
 bool Replay::step_weights() {
   if (weight_tasks_.empty()) return false;
   WeightTask task = std::move(weight_tasks_.front());
   weight_tasks_.pop_front();
-  task.work();
+  if (task.work) task.work();
   finish(task.parameters);
   return true;
 }
