@@ -32,9 +32,7 @@ io::Region whole(const Shape& shape) {
 }
 
 // Of the ranks that hold the same part of a parameter, the first writes it.
-bool writes(const Parameter& p, const mesh::Mesh& mesh) {
-  return mesh.replicas(p.placement().view).rank() == 0;
-}
+bool writes(const Parameter& p, const mesh::Mesh& mesh) { return mesh.replicas(p.placement().view).rank() == 0; }
 
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
@@ -137,11 +135,13 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     } catch (const std::exception& e) {
       problem = e.what();
     }
-    for (const std::string& p : gather_texts(problem, world_, device))
-      if (!p.empty()) {
-        if (world_.rank() == 0) writer.discard();
-        fail(ExitCode::resource, "checkpoint of step ", progress.step, " was not saved: ", p);
-      }
+    const std::vector<std::string> problems = gather_texts(problem, world_, device);
+    for (size_t r = 0; r < problems.size(); ++r) {
+      if (problems[r].empty()) continue;
+      if (world_.rank() == 0) writer.discard();
+      fail(ExitCode::resource, "checkpoint of step ", progress.step,
+           " was not saved: ", problems.size() > 1 ? cat("rank ", r, ": ") : "", problems[r]);
+    }
   };
   attempt([&] {
     if (world_.rank() == 0) writer.create();
@@ -181,7 +181,8 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
     }
   }
   problem = broadcast_text(problem, 0, world_, context);
-  if (!problem.empty()) fail(code, problem);
+  const int64_t mine[] = {static_cast<int64_t>(code)};  // whichever rank ends first gives the job its exit code
+  if (!problem.empty()) fail(static_cast<ExitCode>(world_.all_gather_values(mine, context).front()), problem);
   found = broadcast_text(found, 0, world_, context);
   if (found.empty()) return {};
   return io::Checkpoint::open(found, io::Check::quick);

@@ -83,7 +83,10 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
       std::transform(last.data<T>(), last.data<T>() + last.dim(1), row.begin(),
                      [](T x) { return static_cast<float>(x); });
     });
-    const int32_t id = sample(row, options, random.uniform_double(out.size()));
+    // The first rank decides: the same product may round differently at another rank's rows, and ranks that parted here
+    // would wait for each other in the experts' exchange.
+    const int64_t choice[] = {sample(row, options, random.uniform_double(out.size()))};
+    const auto id = static_cast<int32_t>(instance.mesh.world().all_gather_values(choice, instance.context).front());
     if (id == options.stop_id) break;
     out.push_back(id);
     if (on_token) on_token(id);

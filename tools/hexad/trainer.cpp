@@ -26,6 +26,14 @@ std::filesystem::path log_path(const Recipe& r, int rank) {
   return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
 }
 
+// In one collective, however many there are: a step has dozens of small numbers to report.
+std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
+                                Device device) {
+  const Tensor all = Tensor::from<double>(mine, {static_cast<int64_t>(mine.size())}, device, Category::communication);
+  group.all_reduce(all, op, device.context().compute()).wait();
+  return all.to_vector<double>();
+}
+
 void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& config,
                      const std::vector<data::Digest>& now) {
   const std::vector<data::Digest> before = data_fingerprints(checkpoint);
@@ -34,8 +42,8 @@ void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& c
          now.size());
   for (size_t i = 0; i < now.size(); ++i)
     if (before[i] != now[i])
-      fail(ExitCode::data, config.dataset.empty() ? config.mixture[i].dataset : config.dataset,
-           ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i], ", expected ", before[i]);
+      fail(ExitCode::data, config.dataset.empty() ? config.mixture[i].dataset : config.dataset, ": has changed since ",
+           checkpoint.folder(), " was saved: fingerprint ", now[i], ", expected ", before[i]);
 }
 
 }  // namespace
@@ -107,16 +115,18 @@ void Trainer::open_sinks() {
 
 void Trainer::collect_traffic(telemetry::StepMetrics& metrics) {
   const auto& group = world_.group();
+  std::vector<double> mine;
   for (int c = 0; c < comm::traffic_class_count; ++c) {
-    const auto traffic = static_cast<comm::TrafficClass>(c);
-    const comm::TrafficStats mine = group.take(traffic);
-    const double ranks = group.size();
-    const auto sum = [&](double x) { return group.all_reduce_value(x, comm::Reduce::sum, instance_->context); };
-    const telemetry::CommMetrics all{.bytes = static_cast<int64_t>(sum(static_cast<double>(mine.bytes))),
-                                     .seconds = sum(mine.seconds) / ranks,
-                                     .exposed_seconds = sum(mine.exposed_seconds) / ranks};
-    metrics.comm[std::string(comm::name_of(traffic))] = all;
+    const comm::TrafficStats t = group.take(static_cast<comm::TrafficClass>(c));
+    mine.insert(mine.end(), {static_cast<double>(t.bytes), t.seconds, t.exposed_seconds});
   }
+  const std::vector<double> sums = all_reduced(mine, comm::Reduce::sum, group, instance_->context);
+  const double ranks = group.size();
+  for (size_t c = 0; c < comm::traffic_class_count; ++c)
+    metrics.comm[std::string(comm::name_of(static_cast<comm::TrafficClass>(c)))] = {
+        .bytes = static_cast<int64_t>(sums[3 * c]),
+        .seconds = sums[3 * c + 1] / ranks,
+        .exposed_seconds = sums[3 * c + 2] / ranks};
 }
 
 telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, double seconds) {
@@ -133,12 +143,11 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
   m.skipped_steps = progress_.skipped;
 
   const auto memory = instance_->context.allocator()->stats();
-  for (int c = 0; c < device::category_count; ++c) {
-    const auto category = static_cast<device::Category>(c);
-    const double peak = world_.group().all_reduce_value(static_cast<double>(memory.peak_in(category)),
-                                                        comm::Reduce::max, instance_->context);
-    m.memory_peak_bytes[std::string(device::name_of(category))] = static_cast<int64_t>(peak);
-  }
+  const std::vector<double> peaks =
+      all_reduced({memory.peak.begin(), memory.peak.end()}, comm::Reduce::max, world_.group(), instance_->context);
+  for (size_t c = 0; c < peaks.size(); ++c)
+    m.memory_peak_bytes[std::string(device::name_of(static_cast<device::Category>(c)))] =
+        static_cast<int64_t>(peaks[c]);
   instance_->context.allocator()->reset_peaks();
   collect_traffic(m);
 
