@@ -1,5 +1,6 @@
 #include "layers/moe/moe_layer.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "layers/moe/capacity.h"
@@ -146,14 +147,14 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& x, const Pass& pass)
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
   const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
   const double mean = total / static_cast<double>(config_.experts);
-  for (int64_t e = 0; e < config_.experts; ++e) {
-    const auto n = static_cast<double>(global_counts[static_cast<size_t>(e)]);
-    with_dtype<float, double>("finish_batch", router_->local().dtype(), [&]<class T>() {
+  with_dtype<float, double>("finish_batch", router_->local().dtype(), [&]<class T>() {
+    for (int64_t e = 0; e < config_.experts; ++e) {
+      const auto n = static_cast<double>(global_counts[static_cast<size_t>(e)]);
       const double direction = n < mean ? 1 : n > mean ? -1 : 0;
       if (bias_.defined()) bias_.data<T>()[e] += static_cast<T>(config_.bias_rate * direction);
       if (previous_counts_.defined()) previous_counts_.data<T>()[e] = static_cast<T>(n);
-    });
-  }
+    }
+  });
 }
 
 }  // namespace hexad::moe
