@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 namespace hexad::data {
 
@@ -47,57 +46,6 @@ std::string read_file(const std::string& path, int64_t limit) {
   std::string contents(static_cast<size_t>(file.size()), '\0');
   file.read_at(0, contents.data(), file.size());
   return contents;
-}
-
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(cat(path_, ".tmp.", ::getpid())) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_write(errno);
-}
-
-AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
-}
-
-void AtomicFile::fail_write(int error) const {
-  fail(ExitCode::resource, path_, ": cannot be written: ", std::strerror(error));
-}
-
-void AtomicFile::append(const void* bytes, size_t count) {
-  write_at(end_, bytes, count);
-  end_ += static_cast<int64_t>(count);
-}
-
-void AtomicFile::write_at(int64_t offset, const void* bytes, size_t count) {
-  const auto* from = static_cast<const char*>(bytes);
-  for (size_t done = 0; done < count;) {
-    const ssize_t n = ::pwrite(fd_, from + done, count - done, offset + static_cast<int64_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_write(errno);
-    done += static_cast<size_t>(n);
-  }
-}
-
-void AtomicFile::commit() {
-  if (::fsync(fd_) != 0) fail_write(errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_write(errno);
-  ::close(fd_);
-  fd_ = -1;
-  // The rename itself lives in the folder: without this a power cut may bring back the old name.
-  const std::string folder = std::filesystem::absolute(path_).parent_path().string();
-  const int folder_fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_fd < 0) fail_write(errno);
-  const int synced = ::fsync(folder_fd);
-  const int error = errno;
-  ::close(folder_fd);
-  if (synced != 0) fail_write(error);
-}
-
-void write_file(const std::string& path, std::string_view contents) {
-  AtomicFile file(path);
-  file.append(contents.data(), contents.size());
-  file.commit();
 }
 
 }  // namespace hexad::data

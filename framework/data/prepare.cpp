@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "framework/base/atomic_file.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
 #include "framework/data/token_dataset.h"

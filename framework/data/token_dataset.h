@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/atomic_file.h"
 #include "framework/data/dataset_format.h"
 #include "framework/data/file.h"
 

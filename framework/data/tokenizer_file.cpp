@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/base/atomic_file.h"
 #include "framework/data/file.h"
 
 namespace hexad::data {

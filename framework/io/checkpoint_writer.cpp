@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "framework/base/atomic_file.h"
 #include "framework/io/output_file.h"
 
 namespace hexad::io {
@@ -92,7 +93,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
     std::error_code error;
     fs::remove_all(replaced_, error);
     if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
-    atomic_write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
+    write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
     store_.retain();
   } catch (const std::exception& error) {
     store_.options().warn(cat(folder_, " is saved, but: ", error.what()));

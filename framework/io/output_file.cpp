@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 namespace hexad::io {
 
@@ -59,33 +58,6 @@ void OutputFile::finish(const FaultHook& fault) {
 void OutputFile::fail_write(const char* what) const {
   const int error = errno;
   fail(ExitCode::resource, path_, ": ", what, " after ", written_, " bytes: ", std::strerror(error));
-}
-
-void sync_folder(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) fail(ExitCode::resource, folder, ": cannot be opened: ", std::strerror(errno));
-  const int synced = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  if (synced != 0) fail(ExitCode::resource, folder, ": cannot be flushed to disk: ", std::strerror(error));
-}
-
-void atomic_write_file(const std::string& path, std::string_view text, const FaultHook& fault) {
-  const std::string temporary = cat(path, ".", ::getpid(), ".tmp");
-  try {
-    OutputFile file(temporary);
-    file.append(text.data(), static_cast<int64_t>(text.size()));
-    file.finish(fault);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      fail(ExitCode::resource, path, ": cannot be replaced: ", std::strerror(errno));
-    }
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  reach(fault, "file renamed");
-  // The rename lives in the folder: without this a power cut may bring back the old contents.
-  sync_folder(std::filesystem::absolute(path).parent_path().string());
 }
 
 }  // namespace hexad::io

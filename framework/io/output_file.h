@@ -1,9 +1,8 @@
-// Writing files that survive a power cut, and saying clearly when the disk does not take them.
+// Writing large files, and saying clearly when the disk does not take them.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "framework/base/error.h"
@@ -43,12 +42,5 @@ class OutputFile {
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };
-
-/// Waits until the disk has the entries of `folder` (names, not contents).
-void sync_folder(const std::string& folder);
-
-/// `path` holds either its old contents or all of `text`, whatever happens: temporary neighbour, fsync, rename, fsync
-/// of the folder. Throws Error(resource). The neighbour ends in ".tmp".
-void atomic_write_file(const std::string& path, std::string_view text, const FaultHook& fault = {});
 
 }  // namespace hexad::io

@@ -106,18 +106,4 @@ void AppendFile::append(std::string_view record) {
              torn ? " (a torn record was left)" : "");
 }
 
-void replace_file(const fs::path& path, std::string_view bytes) {
-  const fs::path temporary = path.string() + ".tmp";
-  std::error_code error;
-  fs::remove(temporary, error);
-  try {
-    AppendFile(temporary).append(bytes);
-  } catch (...) {
-    fs::remove(temporary, error);
-    throw;
-  }
-  fs::rename(temporary, path, error);
-  if (error) base::fail(base::ExitCode::resource, "cannot replace ", path.string(), ": ", error.message());
-}
-
 }  // namespace hexad::telemetry

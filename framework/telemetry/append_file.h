@@ -31,7 +31,4 @@ class AppendFile {
   int fd_ = -1;
 };
 
-/// Replaces `path` by `bytes` through a temporary file beside it; throws base::Error(resource).
-void replace_file(const std::filesystem::path& path, std::string_view bytes);
-
 }  // namespace hexad::telemetry

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
-#include "framework/telemetry/append_file.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/units.h"
@@ -158,17 +158,17 @@ void write_report(const ReportInputs& inputs) {
     base::fail(base::ExitCode::data, "cannot write ", inputs.output.string(), ": ", inputs.metrics.string(),
                " holds no training step");
   const std::string title = inputs.run.name.empty() ? "Training run" : inputs.run.name;
-  replace_file(inputs.output, filled(report_page, {{"title", escaped(title)},
-                                                   {"subtitle", escaped(subtitle(history, inputs.run))},
-                                                   {"style", std::string(report_style)},
-                                                   {"tiles", tiles(history, inputs.run)},
-                                                   {"notices", notices(history)},
-                                                   {"facts", fact_rows(inputs)},
-                                                   {"recipe", escaped(inputs.recipe)},
-                                                   {"samples", sample_blocks(inputs.samples)},
-                                                   {"data", report_data(history)},
-                                                   {"library", std::string(inputs.charts)},
-                                                   {"script", std::string(report_script)}}));
+  base::write_file(inputs.output, filled(report_page, {{"title", escaped(title)},
+                                                       {"subtitle", escaped(subtitle(history, inputs.run))},
+                                                       {"style", std::string(report_style)},
+                                                       {"tiles", tiles(history, inputs.run)},
+                                                       {"notices", notices(history)},
+                                                       {"facts", fact_rows(inputs)},
+                                                       {"recipe", escaped(inputs.recipe)},
+                                                       {"samples", sample_blocks(inputs.samples)},
+                                                       {"data", report_data(history)},
+                                                       {"library", std::string(inputs.charts)},
+                                                       {"script", std::string(report_script)}}));
 }
 
 }  // namespace hexad::telemetry

@@ -249,7 +249,7 @@ TEST(TokenDatasetWriter, FullDiskKeepsTheOldFileAndExitsWithResource) {
 
 TEST(TokenDatasetWriter, UnwritableFolderIsNamed) {
   expect_contains(message_of(ExitCode::resource, [] { TokenDatasetWriter("/no/such/x.hxd", 300, {}); }),
-                  "/no/such/x.hxd: cannot be written: No such file");
+                  "/no/such/x.hxd: cannot be created: No such file");
 }
 
 TEST(TokenDatasetWriter, IdsOutsideTheVocabularyAreABug) {

@@ -3,8 +3,8 @@
 
 #include <limits>
 
+#include "framework/base/atomic_file.h"
 #include "framework/io/finite.h"
-#include "framework/io/output_file.h"
 #include "framework/io/run_lock.h"
 #include "tests/io/io_testing.h"
 
@@ -22,8 +22,8 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 TEST(AtomicWrite, ReplacesAFileWhole) {
   const TempFolder folder;
-  atomic_write_file(folder / "a", "old");
-  atomic_write_file(folder / "a", std::string(3'000'000, 'n'));
+  write_file(folder / "a", "old");
+  write_file(folder / "a", std::string(3'000'000, 'n'));
   EXPECT_EQ(read_bytes(folder / "a"), std::string(3'000'000, 'n'));
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
@@ -32,10 +32,10 @@ TEST(AtomicWrite, KilledAnywhereItLeavesTheOldOrTheNew) {
   int points = 0;
   for (bool died = true; died; ++points) {
     const TempFolder folder;
-    atomic_write_file(folder / "a", "old");
+    write_file(folder / "a", "old");
     int left = points;
     died = in_child([&] {
-             atomic_write_file(folder / "a", "new", [&](std::string_view) {
+             write_file(folder / "a", "new", [&](std::string_view) {
                if (left-- == 0) ::_exit(9);
              });
              return 0;
@@ -49,13 +49,12 @@ TEST(AtomicWrite, KilledAnywhereItLeavesTheOldOrTheNew) {
 
 TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
   const TempFolder folder;
-  atomic_write_file(folder / "a", "old");
-  EXPECT_THROW(atomic_write_file(folder / "a", "new", [](std::string_view) { throw std::runtime_error("disk"); }),
+  write_file(folder / "a", "old");
+  EXPECT_THROW(write_file(folder / "a", "new", [](std::string_view) { throw std::runtime_error("disk"); }),
                std::runtime_error);
   EXPECT_EQ(read_bytes(folder / "a"), "old");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
-  expect_error(ExitCode::resource, {"/missing/a", "cannot be created"},
-               [&] { atomic_write_file(folder / "missing/a", ""); });
+  expect_error(ExitCode::resource, {"/missing/a", "cannot be created"}, [&] { write_file(folder / "missing/a", ""); });
 }
 
 TEST(RunLock, Fault13TheSecondJobIsToldHostAndProcess) {

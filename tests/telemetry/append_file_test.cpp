@@ -83,19 +83,5 @@ TEST(WriteAll, AFullNonBlockingPipeIsWaitedFor) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(ReplaceFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
-  const TemporaryFolder folder;
-  const auto path = folder / "report.html";
-  replace_file(path, "old");
-  {
-    const FileSizeLimit full(4);
-    EXPECT_THROW(replace_file(path, "new and larger"), base::Error);
-  }
-  EXPECT_EQ(contents(path), "old");
-  EXPECT_FALSE(std::filesystem::exists(path.string() + ".tmp"));
-  replace_file(path, "new and larger");
-  EXPECT_EQ(contents(path), "new and larger");
-}
-
 }  // namespace
 }  // namespace hexad::telemetry

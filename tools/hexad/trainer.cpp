@@ -4,7 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "framework/io/output_file.h"
+#include "framework/base/atomic_file.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/jsonl_sink.h"
@@ -103,7 +103,7 @@ void Trainer::resume() {
 void Trainer::open_sinks() {
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
-  io::atomic_write_file((dir / "recipe.yaml").string(), config::write(recipe_));
+  base::write_file((dir / "recipe.yaml").string(), config::write(recipe_));
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
     sinks_.add(telemetry::tolerate_failures(std::move(sink), [this](const std::string& text) { warn(text); }));
   };
