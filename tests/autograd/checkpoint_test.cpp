@@ -167,6 +167,17 @@ TEST_F(Checkpoint, InEvaluationRunsTheSegmentOnceOnTheGivenTape) {
   EXPECT_EQ(seen, &forget);
 }
 
+TEST_F(Checkpoint, OfASegmentThatGivesOtherValuesTheSecondTimeThrows) {
+  int runs = 0;
+  Tape tape(lab.stream(), *keep);
+  const Value y = recomputed(tape, tape.leaf(input), [&](Tape& t, std::span<const Value> in) {
+    const Value out = gelu(t, in[0], GeluKind::exact);
+    return ++runs == 1 ? std::vector{out} : std::vector{out, out};
+  });
+  Replay replay(tape, Roots{{y, dout}});
+  EXPECT_THROW(replay.run(), std::logic_error);
+}
+
 TEST_F(Checkpoint, OfSeveralValuesPassesEachItsGradient) {
   gradcheck(lab, {lab.randn({3, width}), lab.randn({3, width})}, [&](Tape& t, Inputs x) {
     return checkpoint(t, "pair", x, [&](Tape& inner, std::span<const Value> in) {

@@ -114,6 +114,21 @@ TEST_F(SavedTest, OneTensorSavedByTwoOpsIsCountedOnce) {
   EXPECT_EQ(lab.used(Category::activation), rows * width * 8);
 }
 
+TEST_F(SavedTest, RowsThatOtherRanksSentAreActivationsOnceSaved) {
+  const auto received = [&] { return Tensor::zeros({rows, width}, Dtype::f64, lab.context, Category::communication); };
+  const int64_t one = rows * width * 8;
+  {
+    Tape tape(lab.stream(), *keep);
+    gelu(tape, tape.leaf(received()), GeluKind::exact);
+    EXPECT_EQ(lab.used(Category::activation), one);
+  }
+  const auto offload = offload_policy(1);
+  Tape tape(lab.stream(), *offload);
+  gelu(tape, tape.leaf(received()), GeluKind::exact);
+  EXPECT_EQ(lab.used(Category::activation), 0);
+  EXPECT_EQ(offloaded(), one);
+}
+
 TEST_F(SavedTest, AParameterThatAnOpSavesKeepsItsAccount) {
   Tape tape(lab.stream(), *keep);
   const int64_t before = lab.used(Category::parameter);
