@@ -1,6 +1,8 @@
 // F28, F30: recipes that cannot be, told with file:line, the arithmetic and the nearest legal values.
 #include "tools/hexad/recipe.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
@@ -29,6 +31,18 @@ std::string problem(const std::vector<std::string>& overrides, int64_t world = 0
 
 TEST(Recipe, ThatIsRightLoadsForEveryNumberOfRanks) {
   for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
+}
+
+TEST(Recipe, EveryOneThatIsShippedIsValidForItsOwnExpertParallelism) {
+  int checked = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes")) {
+    if (file.path().extension() != ".yaml") continue;
+    const config::Document document = config::load(file.path());
+    const int64_t ep = load_recipe(document, Registry(), 0).parallel.ep;
+    EXPECT_NO_THROW(load_recipe(document, Registry(), ep)) << file.path();
+    ++checked;
+  }
+  EXPECT_GE(checked, 5);
 }
 
 TEST(Recipe, F28_ExpertsMustSpreadEvenly) {
