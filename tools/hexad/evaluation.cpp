@@ -41,6 +41,7 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
   loss = sum(loss), targets = sum(targets), bytes = sum(bytes);
   Evaluation result;
   result.tokens = static_cast<int64_t>(targets);
+  result.processed = total * source.context();
   result.loss = targets > 0 ? loss / targets : 0;
   result.bits_per_byte = bytes > 0 ? loss / std::numbers::ln2 / bytes : 0;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -10,6 +10,7 @@ namespace hexad::app {
 
 struct Evaluation {
   int64_t tokens = 0;        // predicted
+  int64_t processed = 0;     // what a forward pass went over: all tokens of the sequences
   double loss = 0;           // nats per predicted token
   double bits_per_byte = 0;  // of the text behind them; 0 without a tokenizer
   double seconds = 0;

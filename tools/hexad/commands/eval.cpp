@@ -35,7 +35,7 @@ ExitCode run_eval(const Options& options, const Registry& registry, const comm::
   if (world.rank() != 0) return ExitCode::done;
   fmt::print("step {}: held-out loss {:.4f} nats per token, {:.4f} bits per byte ({} tokens)\n", checkpoint.step(),
              e.loss, e.bits_per_byte, telemetry::grouped(e.tokens));
-  fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.tokens) / e.seconds, "tokens/s"));
+  fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.processed) / e.seconds, "tokens/s"));
   return ExitCode::done;
 }
 

@@ -13,16 +13,18 @@ namespace {
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
-  int64_t world = 1;
+  int64_t world = 0;
 };
 
 void validate(const Options& options, const layers::Registry& registry) {
   using namespace telemetry;
-  Recipe recipe = load_recipe(config::load(options.recipe, options.overrides), registry, options.world);
+  const config::Document document = config::load(options.recipe, options.overrides);
+  const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.ep;
+  Recipe recipe = load_recipe(document, registry, ranks);
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const auto size = layers::model_size(recipe.model);
   const auto memory = estimate_memory(recipe);
-  fmt::print("{}: valid for {} rank{}\n\n", options.recipe, options.world, options.world == 1 ? "" : "s");
+  fmt::print("{}: valid for {} rank{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s");
   fmt::print("parameters          {:>18}\n", grouped(size.parameters));
   fmt::print("  active a token    {:>18}\n", grouped(size.active_parameters));
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
@@ -45,7 +47,8 @@ void add_validate(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("recipe", options->recipe, "YAML recipe")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--world", options->world, "number of ranks to check against")->check(whole_number(1, 1 << 24));
+  command->add_option("--world", options->world, "number of ranks to check against; 0: as many as parallel.ep")
+      ->check(whole_number(0, 1 << 24));
   command->callback([&line, options] { validate(*options, line.registry); });
 }
 
