@@ -123,5 +123,31 @@ TEST(Trainer, AResumedRunEndsWithTheSameBytes) {
     }
 }
 
+TEST(Trainer, InitFromStartsANewRunAtTheWeightsOfAnother) {
+  const Scratch first, second;
+  const auto run = [&](const Scratch& folder, const std::vector<std::string>& more) {
+    const comm::World world;
+    std::vector<std::string> keys{"run.dir=" + folder.path(), "train.steps=1"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return Trainer(small_recipe(keys), Registry(), world).run();
+  };
+  const std::string weights = first / "checkpoints/step-00000001";
+  ASSERT_EQ(run(first, {}), ExitCode::done);
+  // A learning rate of zero leaves what the run started from; another seed would draw other initial weights.
+  ASSERT_EQ(run(second, {"train.init_from=" + weights, "train.seed=7", "optim.lr=0"}), ExitCode::done);
+  auto a = io::Checkpoint::open(weights, io::Check::full);
+  auto b = io::Checkpoint::open(second / "checkpoints/step-00000001", io::Check::full);
+  EXPECT_EQ(b.step(), 1);
+  int compared = 0;
+  for (const auto& t : a.manifest().tensors) {
+    if (t.kind != io::Kind::main) continue;
+    const io::TensorRecord& other = b.record(t.name, t.kind);
+    ASSERT_EQ(other.pieces.size(), t.pieces.size());
+    for (size_t p = 0; p < t.pieces.size(); ++p) EXPECT_EQ(t.pieces[p].digest, other.pieces[p].digest) << t.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 10);
+}
+
 }  // namespace
 }  // namespace hexad::tests
