@@ -39,7 +39,7 @@ std::vector<Case> pointwise_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> all_cases();
 
-/// Odd sizes, one token, no token, one feature, and enough rows for every thread.
+/// Odd sizes, one token, no token, one feature, prime numbers. (threads_test.cpp has enough rows for several threads.)
 const std::vector<Size>& sizes();
 
 }  // namespace hexad::tests

@@ -28,6 +28,11 @@ std::string coordinate(const Shape& shape, int64_t i) {
   return c.to_string();
 }
 
+// NaN in every float, -1 in every integer.
+void poison(const Tensor& t) {
+  if (t.bytes() > 0) std::memset(t.raw(), 0xff, static_cast<size_t>(t.bytes()));
+}
+
 // Marks the elements of `whole` that `t` looks at.
 std::vector<bool> members(const Tensor& t, const Tensor& whole) {
   std::vector<bool> inside(static_cast<size_t>(whole.numel()));
@@ -61,13 +66,13 @@ Tensor Trial::guarded(Shape shape, Dtype type, Layout layout, Tensor* whole) {
   if (layout == Layout::contiguous) {
     constexpr int64_t band = 64;
     *whole = Tensor::empty({shape.numel() + 2 * band}, type, device_);
-    std::memset(whole->raw(), 0xff, static_cast<size_t>(whole->bytes()));  // NaN in every float, -1 in every integer
+    poison(*whole);
     return whole->slice(0, band, band + shape.numel()).reshape(shape);
   }
   Shape wide = shape;
   for (int d = 1; d < shape.rank(); ++d) wide[d] += 3;
   *whole = Tensor::empty(wide, type, device_);
-  std::memset(whole->raw(), 0xff, static_cast<size_t>(whole->bytes()));
+  poison(*whole);
   Tensor t = *whole;
   for (int d = 1; d < shape.rank(); ++d) t = t.slice(d, 1, 1 + shape[d]);
   return t;

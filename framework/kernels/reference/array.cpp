@@ -3,7 +3,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-int64_t offset_of(const Tensor& t, int64_t i) {
+int64_t offset_of(const Tensor& t, bool contiguous, int64_t i) {
+  if (contiguous) return i;
   int64_t offset = 0;
   for (int d = t.rank() - 1; d >= 0; --d) {
     offset += i % t.dim(d) * t.strides()[d];
@@ -29,7 +30,9 @@ Array zeros(const Tensor& t) {
 Array load(const Tensor& t) {
   Array a = zeros(t);
   with_any_dtype(t, [&]<class T>() {
-    for (int64_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(t.data<T>()[offset_of(t, i)]);
+    const T* data = t.data<T>();
+    const bool contiguous = t.contiguous();
+    for (int64_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(data[offset_of(t, contiguous, i)]);
   });
   return a;
 }
@@ -37,8 +40,10 @@ Array load(const Tensor& t) {
 void store(const Tensor& t, const Array& a) {
   require(t.numel() == a.size(), "[reference] ", a.size(), " results for a tensor of shape ", t.shape());
   with_any_dtype(t, [&]<class T>() {
+    T* data = t.data<T>();
+    const bool contiguous = t.contiguous();
     for (int64_t i = 0; i < a.size(); ++i) {
-      T& element = t.data<T>()[offset_of(t, i)];
+      T& element = data[offset_of(t, contiguous, i)];
       if constexpr (std::is_same_v<T, bf16>)
         element = bf16(static_cast<float>(a[i]));
       else
