@@ -2,7 +2,10 @@
 // loss, every gradient, the global norm, the auxiliary losses, router statistics, and the weights after three steps.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "parallel/comm/self_group.h"
+#include "tests/training/scratch.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -49,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"Adamw", {}},
         // Adam hides a wrong scale of gradients, and clipping a wrong scale of all of them together.
-        Case{"G1_G5_Sgd", {"optim.kind=sgd", "optim.lr=0.5", "optim.clip=0"}},
+        Case{"G1_G5_G6_Sgd", {"optim.kind=sgd", "optim.lr=0.5", "optim.clip=0"}},
         Case{"MicroBatchesOfOne", {"optim.kind=sgd", "batch.micro=1"}},
         Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=1"}},
         Case{"R1_CapacityByPositionAndSequence",
@@ -77,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TiedEmbeddingQkNormAndClip", {"model.tied_embedding=true", "model.qk_norm=true", "model.qkv_clip=1.5"}},
         Case{"RecomputedBlocks", {"recompute=block", "model.moe.capacity_factor=1"}},
         Case{"Dense", {"model.moe.experts=0", "model.mlp_hidden=20"}},
+        Case{"R7_WorkerLanes", {"schedule.worker_lanes=true", "recompute=block", "model.moe.shared_experts=1"}},
         // Every parameter is a bucket of its own, so reductions run while backward goes on.
         Case{"SmallBuckets", {"distributed.bucket_bytes=1"}}),
     [](const auto& i) { return i.param.name; });
@@ -84,6 +88,35 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Layouts, EncodersAreTheSameOnEveryOne) {
   const Recipe recipe = small_recipe({"model.kind=encoder"});
   expect_same_under_every_layout(recipe, documents_of(recipe));
+}
+
+// Experts 2 and 3 get no token in any step: with ep = 2 the second rank, with ep = 4 two ranks receive no row.
+TEST(Layouts, F25_R3_ARankWhoseExpertsGetNoTokenJoinsAndHasZeroGradients) {
+  const Scratch scratch;
+  std::ofstream(scratch / "trace") << "0 1\n1 0\n";
+  const Recipe recipe = small_recipe(
+      {"model.moe.routing=trace", "model.moe.trace=" + scratch / "trace", "model.bias=true", "optim.weight_decay=0"});
+  const FixedSource source = documents_of(recipe);
+  expect_same_under_every_layout(recipe, source);
+  const Trajectory alone = trajectory_alone(recipe, source, 1);
+  for (const auto& [name, gradient] : alone.steps[0].gradients)
+    if (name.find(".experts.") != std::string::npos) expect_zeros(gradient.slice(0, 2, 4));
+}
+
+TEST(Layouts, F26_EveryTokenToOneExpertIsRightWithAndWithoutDrops) {
+  const Scratch scratch;
+  std::ofstream(scratch / "trace") << "3\n";
+  for (const char* capacity : {"none", "1.5"}) {
+    SCOPED_TRACE(capacity);
+    const Recipe recipe = small_recipe({"model.moe.routing=trace", "model.moe.trace=" + scratch / "trace",
+                                        "model.moe.top_k=1", std::string("model.moe.capacity_factor=") + capacity});
+    const FixedSource source = documents_of(recipe);
+    expect_same_under_every_layout(recipe, source);
+    const StepResult result = trajectory_alone(recipe, source, 1).steps[0].result;
+    EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
+    // Of 16 tokens of a micro-batch, 1.5 * 16 / 4 stay.
+    EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
+  }
 }
 
 TEST(Layouts, L1_RanksWithoutTargetsJoin) {

@@ -187,21 +187,22 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(
     , OddSizes,
-    testing::Values(
-        Odd{"HiddenOne",
-            {"model.hidden=1", "model.heads=1", "model.kv_heads=1", "model.head_size=2", "model.moe.expert_hidden=1",
-             "model.norm_eps=0.1"}},
-        Odd{"HiddenSeven",
-            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
-             "model.moe.expert_hidden=5", "model.init_std=0.5"}},
-        Odd{"HiddenSixtyFive",
-            {"model.hidden=65", "model.heads=5", "model.kv_heads=5", "model.vocab=31", "model.position=learned",
-             "model.moe.experts=5", "model.moe.top_k=3", "model.moe.expert_hidden=7", "model.init_std=0.1"}},
-        Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
-        Odd{"EncoderWithBiases",
-            {"model.kind=encoder", "model.bias=true", "model.norm=layer_norm", "model.hidden=7", "model.heads=1",
-             "model.kv_heads=1", "model.head_size=3", "model.position=learned", "model.mlp=gelu", "model.moe.experts=0",
-             "model.mlp_hidden=5", "model.tied_embedding=true", "model.init_std=0.5"}}),
+    testing::Values(Odd{"HiddenOne",
+                        {"model.hidden=1", "model.heads=1", "model.kv_heads=1", "model.head_size=2",
+                         "model.moe.expert_hidden=1", "model.norm_eps=0.1"}},
+                    Odd{"HiddenSeven",
+                        {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2",
+                         "model.moe.experts=3", "model.moe.expert_hidden=5", "model.init_std=0.5"}},
+                    Odd{"HiddenSixtyFive",
+                        {"model.hidden=65", "model.heads=5", "model.kv_heads=5", "model.vocab=31",
+                         "model.position=learned", "model.moe.experts=5", "model.moe.top_k=3",
+                         "model.moe.expert_hidden=7", "model.init_std=0.1", "model.norm_eps=1"}},
+                    Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
+                    Odd{"EncoderWithBiases",
+                        {"model.kind=encoder", "model.bias=true", "model.norm=layer_norm", "model.hidden=7",
+                         "model.heads=1", "model.kv_heads=1", "model.head_size=3", "model.position=learned",
+                         "model.mlp=gelu", "model.moe.experts=0", "model.mlp_hidden=5", "model.tied_embedding=true",
+                         "model.init_std=0.5"}}),
     [](const auto& i) { return i.param.name; });
 
 TEST(Context, F27_OfOneTokenTrains) {
