@@ -34,6 +34,18 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
   return all.to_vector<double>();
 }
 
+// The count by hand leaves out registered layers. What the model has beyond it is taken for weights of products that
+// every token meets.
+ModelSize size_of(ModelInstance& instance) {
+  ModelSize size = model_size(instance.model.config());
+  int64_t uncounted = -size.parameters;
+  for (const auto& p : instance.parameters) uncounted += p->global_shape().numel();
+  size.parameters += uncounted;
+  size.active_parameters += uncounted;
+  size.flops_per_token += 6 * static_cast<double>(uncounted);
+  return size;
+}
+
 void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& config,
                      const std::vector<data::Digest>& now) {
   const std::vector<data::Digest> before = data_fingerprints(checkpoint);
@@ -69,7 +81,7 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   checkpoints_->clean();
   resume();
 
-  const ModelSize size = model_size(recipe_.model);
+  const ModelSize size = size_of(*instance_);
   flops_per_token_ = size.flops_per_token;
   const double mine =
       recipe_.train.peak_flops.value_or(0) > 0

@@ -25,7 +25,9 @@ void validate(const Options& options, const layers::Registry& registry) {
   const auto size = layers::model_size(recipe.model);
   const auto memory = estimate_memory(recipe);
   fmt::print("{}: valid for {} rank{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s");
-  fmt::print("parameters          {:>18}\n", grouped(size.parameters));
+  const bool counted = layers::Registry().feed_forward(recipe.model.mlp) != nullptr;  // as every built-in layer is
+  fmt::print("parameters          {:>18}{}\n", grouped(size.parameters),
+             counted ? "" : "   without those of the layer " + recipe.model.mlp);
   fmt::print("  active a token    {:>18}\n", grouped(size.active_parameters));
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
   fmt::print("FLOPs per token     {:>18}   forward and backward, {} tokens of context\n",
