@@ -41,7 +41,8 @@ int64_t drop_over_capacity(const Tensor& ids, const Tensor& scores, int64_t scop
         valid += any;
       }
       const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-      const int64_t capacity = std::min(valid, static_cast<int64_t>(std::ceil(factor * mean)));
+      // Compared before the cast: a huge factor fits no integer.
+      const auto capacity = static_cast<int64_t>(std::min(static_cast<double>(valid), std::ceil(factor * mean)));
       for (auto& q : queues) {
         if (static_cast<int64_t>(q.size()) <= capacity) continue;
         // The queue is in token order, so a stable sort leaves earlier tokens first among equals.

@@ -151,7 +151,8 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
     for (int64_t e = 0; e < config_.experts; ++e) {
       const auto n = static_cast<double>(global_counts[static_cast<size_t>(e)]);
       const double direction = n < mean ? 1 : n > mean ? -1 : 0;
-      if (bias_.defined()) bias_.data<T>()[e] += static_cast<T>(config_.bias_rate * direction);
+      // An override's counts say nothing of the model's own choices, which the bias corrects.
+      if (bias_.defined() && !override_) bias_.data<T>()[e] += static_cast<T>(config_.bias_rate * direction);
       if (previous_counts_.defined()) previous_counts_.data<T>()[e] = static_cast<T>(n);
     }
   });

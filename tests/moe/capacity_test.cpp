@@ -62,9 +62,11 @@ TEST(Capacity, IsRoundedUp) {
 }
 
 TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
-  const auto [ids, count] = drop(all_to_one, 1, 6, 1e18, DropRule::probability);
-  EXPECT_EQ(ids, all_to_one);
-  EXPECT_EQ(count, 0);
+  for (double factor : {1e18, 1e300}) {  // the second fits no integer
+    const auto [ids, count] = drop(all_to_one, 1, 6, factor, DropRule::probability);
+    EXPECT_EQ(ids, all_to_one);
+    EXPECT_EQ(count, 0);
+  }
 }
 
 TEST(Capacity, A3_PaddingTakesNoPartInTheMean) {

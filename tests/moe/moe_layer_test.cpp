@@ -289,6 +289,12 @@ TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
   EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
 }
 
+TEST(MoeLayer, B1_TheBiasRestsWhileAnOverrideChooses) {
+  MoeLab lab({"model.moe.bias_rate=0.125", "model.moe.routing=zipf"});
+  lab.layer.finish_batch({7, 3, 5, 5});
+  EXPECT_EQ(values_of(lab.states.begin()->tensor), std::vector<double>(4, 0.0));
+}
+
 TEST(MoeLayer, B1_TheBiasIsKeptInF32UnderBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.bias_rate=0.001"}, self, 1, Dtype::bf16);
