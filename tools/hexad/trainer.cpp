@@ -154,7 +154,12 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
   m.mfu = m.model_flops_per_second / peak_flops_;
   m.skipped_steps = progress_.skipped;
 
-  const auto memory = instance_->context.allocator()->stats();
+  device::MemoryStats memory = instance_->context.allocator()->stats();
+  if (recipe_.offload.activations) {  // kept in a file, by an allocator of its own
+    const auto& files = instance_->context.offload_allocator();
+    memory.peak[static_cast<size_t>(device::Category::offload)] = files->stats().peak_in(device::Category::offload);
+    files->reset_peaks();
+  }
   const std::vector<double> peaks =
       all_reduced({memory.peak.begin(), memory.peak.end()}, comm::Reduce::max, world_.group(), instance_->context);
   for (size_t c = 0; c < peaks.size(); ++c)
