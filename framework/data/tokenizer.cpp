@@ -1,6 +1,7 @@
 #include "framework/data/tokenizer.h"
 
 #include <array>
+#include <filesystem>
 
 #include "framework/base/error.h"
 #include "framework/data/bpe_tokenizer.h"
@@ -47,6 +48,9 @@ void Tokenizer::check_id(int32_t id) const {
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a dataset's tokenizer beside it");
   TokenizerContents contents = read_tokenizer_file(path);
   if (contents.kind == "bytes") return make_byte_tokenizer();
   return make_bpe_tokenizer(std::move(contents.merges));

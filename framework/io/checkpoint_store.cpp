@@ -122,7 +122,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume, Check chec
   if (found.problems.empty()) return std::nullopt;
   std::string list;
   for (const std::string& problem : found.problems) list += "\n  " + problem;
-  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, ask for resume: none", list);
+  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, ask for checkpoint.resume: none", list);
 }
 
 void CheckpointStore::check_hint(bool any) const {

@@ -147,6 +147,10 @@ RecordKind parse_json_line(std::string_view line, StepMetrics& step, EvalMetrics
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
+  // A pipe or device, which the sink may write to, has nothing to read, or no end.
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    base::fail(base::ExitCode::data, path.string(), " is no regular file: it keeps no metrics");
   std::ifstream file(path);
   if (!file) base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
   MetricsHistory history;

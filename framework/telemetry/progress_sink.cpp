@@ -92,7 +92,11 @@ void ProgressSink::on_eval(const EvalMetrics& e) {
 }
 
 void ProgressSink::on_end() {
-  if (last_.step == 0) return lasting_line("no step was run");
+  if (last_.step == 0) {
+    const bool complete = run_.first_step >= run_.total_steps;
+    return lasting_line(complete ? fmt::format("no step was run: all {} are done", grouped(run_.total_steps))
+                                 : "no step was run");
+  }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
   lasting_line(fmt::format("step {}: loss {:.4f} after {} tokens; {} steps in {}, {} a step on average",
                            grouped(last_.step), last_.loss, human_count(static_cast<double>(last_.tokens)),

@@ -268,7 +268,7 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
 TEST_F(CheckpointFaults, WhenNoCheckpointIsGoodTheUserMustDecide) {
   save(store, 100, 1, device);
   flip_bit(shard(100, "00000-of-00001"), 3000);
-  expect_error(ExitCode::data, {"no checkpoint is good; to start over, ask for resume: none", "is damaged"},
+  expect_error(ExitCode::data, {"no checkpoint is good; to start over, ask for checkpoint.resume: none", "is damaged"},
                [&] { store.find(automatic, Check::full); });
 }
 

@@ -1,5 +1,8 @@
 #include "tools/hexad/hexad_main.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -29,12 +32,19 @@ int run(int argc, char** argv, const layers::Registry& registry) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     if (command.get_require_subcommand_min() > 0)
-      fmt::print("{}", command.help());  // `hexad` alone
+      fmt::print("{}", app.help());  // `hexad` alone
     else
       fmt::print(stderr, "hexad: {}\n", app::explain(command, e));
     return static_cast<int>(base::ExitCode::usage);
   }
   return static_cast<int>(line.exit_code);
+}
+
+/// A program started with a standard descriptor closed would get the next file it opens in its place, and print into
+/// it.
+void open_standard_descriptors() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number: this one
 }
 
 /// What is printed last is written only now. A reader that has seen enough (`| head`) is no failure.
@@ -46,6 +56,7 @@ int flush(int code) {
 }  // namespace
 
 int hexad_main(int argc, char** argv, const layers::Registry& registry) {
+  open_standard_descriptors();
   app::install_signal_handlers();
   try {
     return flush(run(argc, argv, registry));

@@ -246,7 +246,8 @@ ExitCode Trainer::run() {
     preempted = anyone(preemption_requested());
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
-    if (ends || (recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
+    // After a skipped step the weights may be what is broken: saving them could push the last good ones out.
+    if (ends || (!result.skipped && recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }
   if (preempted && progress_.step < recipe_.train.steps) {

@@ -46,7 +46,8 @@ void add_eval(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("run", options->run, "run directory")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
-  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step");
+  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step")
+      ->check(auto_or_step());
   command->add_option("--sequences", options->sequences, "sequences to evaluate; 0: all")->check(whole_number(0));
   command->callback([&line, options] {
     line.exit_code = on_all_ranks([&](comm::World& world) { return run_eval(*options, line.registry, world); });

@@ -79,7 +79,8 @@ void add_generate(CommandLine& line) {
   command->add_option("run", options->run, "run directory")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
   command->add_option("--prompt", options->prompt, "text to continue")->required();
-  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step");
+  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step")
+      ->check(auto_or_step());
   command->add_option("--max-tokens", options->sampling.max_tokens, "tokens to generate")->check(whole_number(1));
   command->add_option("--temperature", options->sampling.temperature, "0: always the most probable token")
       ->check(number(0));

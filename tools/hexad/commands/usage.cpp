@@ -103,6 +103,13 @@ CLI::Validator number_above(double minimum) {
   });
 }
 
+CLI::Validator auto_or_step() {
+  return legal("auto or a step", [](const std::string& text) {
+    const auto step = parse<int64_t>(text);
+    return text == "auto" || (step && *step >= 0);
+  });
+}
+
 CLI::Validator one_of(std::vector<std::string_view> names) {
   std::string expected = fmt::format("one of {}", config::join(names));
   return legal(std::move(expected), [names = std::move(names)](const std::string& text) {

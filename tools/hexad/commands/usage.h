@@ -24,6 +24,7 @@ CLI::Validator whole_number(int64_t minimum, int64_t maximum = std::numeric_limi
 /// Finite.
 CLI::Validator number(double minimum, double maximum = std::numeric_limits<double>::infinity());
 CLI::Validator number_above(double minimum);
+CLI::Validator auto_or_step();
 CLI::Validator one_of(std::vector<std::string_view> names);
 
 }  // namespace hexad::app

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Faults 10, 11, 12, 16, 17 and 19: damaged, missing, foreign and misleading checkpoints.
+. "$(dirname "$0")/cli.sh"
+
+constant=optim.schedule=constant
+trained_to_4() { expect 0 "$HEXAD" train tiny.yaml train.steps=4 $constant; }
+go_on() { "$HEXAD" train tiny.yaml $constant "$@"; }
+shard=shard-00000-of-00001.safetensors
+newest=run/checkpoints/step-00000004
+
+flip_a_bit() { # FILE OFFSET
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N1 "$1")
+  printf "\\x$(printf %x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+test_a_missing_dangling_or_garbage_latest_is_only_a_hint() {
+  local damage
+  for damage in 'rm latest' 'echo step-00000099 >latest' 'head -c 100 /dev/urandom >latest' ': >latest' \
+    'rm latest; ln -s nowhere latest' 'rm latest; mkdir latest'; do
+    rm -rf run
+    trained_to_4
+    (cd run/checkpoints && eval "$damage")
+    expect 0 go_on
+    expect_text err "warning:" "latest" "resumed from run/checkpoints/step-00000004"
+  done
+}
+
+falls_back_naming() { # TEXT...
+  expect 0 go_on
+  expect_text err "resumed from run/checkpoints/step-00000002" "warning:" "$@"
+  expect_text out "step 6/6"
+}
+
+test_one_flipped_bit_is_found_named_and_fallen_back_from() {
+  trained_to_4
+  # In the middle of the file, so in some tensor's bytes.
+  flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
+  expect 3 "$HEXAD" inspect $newest --verify
+  expect_text err $shard
+  falls_back_naming $newest/$shard
+}
+
+test_a_truncated_shard_is_fallen_back_from() {
+  trained_to_4
+  truncate -s -1 $newest/$shard
+  falls_back_naming $newest/$shard
+}
+
+test_an_empty_shard_is_fallen_back_from() {
+  trained_to_4
+  : >$newest/$shard
+  falls_back_naming $newest/$shard
+}
+
+test_a_missing_shard_is_fallen_back_from() {
+  trained_to_4
+  rm $newest/$shard
+  falls_back_naming $newest/$shard
+}
+
+test_a_shard_of_another_checkpoint_is_fallen_back_from() {
+  trained_to_4
+  cp run/checkpoints/step-00000002/$shard $newest/$shard
+  falls_back_naming $newest/$shard
+}
+
+test_a_missing_manifest_makes_it_no_checkpoint() {
+  trained_to_4
+  rm $newest/manifest.json
+  expect 3 "$HEXAD" inspect $newest
+  expect_text err "$newest/manifest.json: is missing, so this is not a checkpoint"
+  falls_back_naming $newest/manifest.json
+}
+
+test_a_corrupt_manifest_is_named() {
+  trained_to_4
+  truncate -s 100 $newest/manifest.json
+  falls_back_naming $newest/manifest.json
+}
+
+test_a_manifest_of_a_newer_version_is_named() {
+  trained_to_4
+  sed -i -E 's/("version": ?)[0-9]+/\199/' $newest/manifest.json
+  falls_back_naming $newest/manifest.json version 99
+}
+
+test_when_all_checkpoints_are_bad_the_run_does_not_start_over() {
+  trained_to_4
+  truncate -s -1 run/checkpoints/step-*/$shard
+  expect 3 go_on
+  expect_text err step-00000002 step-00000004 "checkpoint.resume: none"
+  expect 0 go_on checkpoint.resume=none
+  expect_no_text err "resumed from"
+}
+
+test_a_step_that_is_asked_for_must_be_there() {
+  trained_to_4
+  expect 3 go_on checkpoint.resume=3
+  expect_text err "no checkpoint of step 3; there are: 2, 4"
+  expect 0 go_on checkpoint.resume=2
+  expect_text err "resumed from run/checkpoints/step-00000002"
+  expect 2 go_on checkpoint.resume=soon
+  expect_text err "checkpoint.resume (soon) must be auto, none or a step"
+}
+
+test_a_changed_model_is_refused_showing_the_difference() {
+  trained_to_4
+  expect 2 go_on model.hidden=32 model.moe.experts=8
+  expect_text err "model.hidden: 16 -> 32" "model.moe.experts: 4 -> 8" "another run.dir"
+}
+
+test_a_changed_optimizer_is_refused() {
+  trained_to_4
+  expect 2 go_on optim.kind=sgd
+  expect_text err "optim.kind"
+}
+
+# The checkpoint is whole, digests and all; only its numbers are not numbers.
+test_nan_in_loaded_weights_is_named() {
+  HEXAD_FAULT=nan@0,2 expect 0 "$HEXAD" train tiny.yaml train.steps=2
+  expect 5 "$HEXAD" train tiny.yaml
+  expect_text err "run/checkpoints/step-00000002: 'embedding.weight' [64, 16] holds nan at element 0"
+  expect 5 "$HEXAD" train tiny.yaml run.dir=fresh train.init_from=run/checkpoints/step-00000002
+  expect_text err "'embedding.weight' [64, 16] holds nan"
+}
+
+test_a_new_run_starts_from_the_weights_of_a_checkpoint() {
+  trained_to_4
+  expect 0 "$HEXAD" train tiny.yaml run.dir=second train.init_from=$newest optim.lr=0
+  expect_text err "weights from $newest"
+  expect_text out "step 1/6"
+  expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run/nowhere
+  expect_text err run/nowhere
+}
+
+run_tests "$@"

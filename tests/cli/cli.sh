@@ -1,0 +1,103 @@
+# Sourced by the tests beside it. A test is a function test_*; `run_tests` runs each of them, or those named on the
+# command line, in a fresh folder that holds tiny.yaml. The program is $HEXAD, the launcher $MPIEXEC.
+#
+#   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/resume_test.sh test_saves_on_sigusr1
+set -uo pipefail
+
+: "${HEXAD:?the program under test}" "${MPIEXEC:=mpirun}"
+HEXAD=$(realpath "$HEXAD")
+CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1
+unset HEXAD_FAULT
+
+# mpirun of N ranks: `ranks 2 train tiny.yaml`.
+launch=("$MPIEXEC" --oversubscribe --bind-to none)
+ranks() { "${launch[@]}" -np "$1" "$HEXAD" "${@:2}"; }
+
+# Runs a command; its exit code is then $code, what it wrote is in the files out and err.
+run() {
+  "$@" >out 2>err
+  code=$?
+}
+
+show() { sed "s/^/    $1: /" "$1" | head -20; }
+failed() {
+  printf '  %s: line %s: %s\n' "${FUNCNAME[2]}" "${BASH_LINENO[1]}" "$*"
+  [ -f out ] && show out
+  [ -f err ] && show err
+  exit 1
+}
+
+# `expect N COMMAND...`: the command ends with exit code N.
+expect() {
+  local wanted=$1
+  shift
+  run "$@"
+  [ "$code" -eq "$wanted" ] || failed "exit code $code, expected $wanted: $*"
+}
+# `expect_text FILE TEXT...`: the file contains each text, literally.
+expect_text() {
+  local file=$1 text
+  shift
+  for text in "$@"; do grep -qF -- "$text" "$file" || failed "'$text' is not in $file"; done
+}
+expect_no_text() {
+  local file=$1 text
+  shift
+  for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file"; done
+}
+expect_count() { # COUNT FILE TEXT
+  local found
+  found=$(grep -cF -- "$3" "$2")
+  [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1"
+}
+expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
+expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
+expect_nothing_at() { [ ! -e "$1" ] || failed "$1 is there"; }
+# No escape sequence, carriage return or other control code: what a log file or a pipe should get.
+expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
+
+losses() { sed -E 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/' "$1/metrics.jsonl"; }
+# Every step of both runs has the same loss within 1e-9 of its value.
+expect_same_losses() {
+  paste -d' ' <(losses "$1") <(losses "$2") | awk '
+    NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
+    { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
+    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2: $(cat difference)"
+}
+# The checkpoints of one step hold the same bytes.
+expect_same_weights() { # RUN RUN STEP
+  local shard name
+  name=$(printf 'checkpoints/step-%08d' "$3")
+  for shard in "$1/$name"/*.safetensors; do
+    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard and that of $2 differ"
+  done
+}
+
+# Waits until the condition holds, at most 30 s.
+wait_until() {
+  local i
+  for ((i = 0; i < 600; i++)); do
+    if "$@"; then return 0; fi
+    sleep 0.05
+  done
+  failed "waited 30 s for: $*"
+}
+has_lines() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
+
+run_tests() {
+  local name folder failures=0 names=("$@")
+  [ ${#names[@]} -gt 0 ] || mapfile -t names < <(declare -F | sed -n 's/^declare -f \(test_.*\)/\1/p')
+  for name in "${names[@]}"; do
+    folder=$(mktemp -d "${TMPDIR:-/tmp}/hexad-$name.XXXXXX")
+    cp "$CLI_TESTS/tiny.yaml" "$folder"
+    if (cd "$folder" && "$name"); then
+      echo "passed: $name"
+    else
+      echo "FAILED: $name"
+      failures=$((failures + 1))
+    fi
+    rm -rf "$folder"
+  done
+  [ "$failures" -eq 0 ]
+}

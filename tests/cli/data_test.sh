@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Faults 36, 38 and 39: texts of every kind, and datasets that were damaged after they were written.
+. "$(dirname "$0")/cli.sh"
+
+text_recipe=(data.synthetic=false data.dataset=data model.vocab=0)
+train() { "$HEXAD" train tiny.yaml "${text_recipe[@]}" "$@"; }
+
+texts() {
+  mkdir -p texts
+  local i
+  for i in $(seq 20); do
+    seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
+  done
+}
+# `prepare SHARE TOKENIZER...`: the texts, with this share of them held out.
+prepare() { "$HEXAD" prepare --input texts --output data --heldout "$1" --tokenizer "${@:2}"; }
+prepared() {
+  texts
+  expect 0 prepare 0.1 bytes
+}
+
+# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step and names the file and the damage.
+damaged() {
+  expect 3 train
+  expect_text err "$@"
+  expect_no_text out "step 1/"
+}
+
+test_a_truncated_dataset() {
+  local size cut
+  prepared
+  cp data/train.hxd whole
+  size=$(stat -c %s whole)
+  for cut in 0 1 7 16 100 $((size / 2)) $((size - 1)); do
+    head -c "$cut" whole >data/train.hxd
+    damaged data/train.hxd
+  done
+}
+
+test_a_flipped_bit_anywhere() {
+  local size at byte
+  prepared
+  cp data/train.hxd whole
+  size=$(stat -c %s whole)
+  for at in 0 8 12 16 40 $((size / 2)) $((size - 1)); do
+    cp whole data/train.hxd
+    byte=$(od -An -tu1 -j $at -N1 whole)
+    printf "\\x$(printf %x $((byte ^ 1)))" | dd of=data/train.hxd bs=1 seek=$at conv=notrunc status=none
+    damaged data/train.hxd
+  done
+}
+
+test_a_file_that_is_no_dataset() {
+  prepared
+  cp texts/1.txt data/train.hxd
+  damaged data/train.hxd
+  rm data/train.hxd
+  damaged data/train.hxd
+  mkdir data/train.hxd
+  damaged data/train.hxd
+}
+
+test_a_damaged_tokenizer() {
+  prepared
+  truncate -s 30 data/tokenizer.json
+  damaged data/tokenizer.json
+}
+
+test_a_tokenizer_of_another_dataset() {
+  prepared
+  expect 0 "$HEXAD" prepare --input texts --output other --tokenizer bpe --vocab 300
+  cp other/tokenizer.json data
+  damaged data/train.hxd "was made with tokenizer"
+}
+
+test_a_vocabulary_smaller_than_the_tokenizers() {
+  prepared
+  expect 2 "$HEXAD" train tiny.yaml "${text_recipe[@]}" model.vocab=100
+  expect_text err "model.vocab (100) must be at least the vocabulary of data's tokenizer: 258"
+}
+
+test_data_that_changed_since_the_checkpoint() {
+  prepared
+  expect 0 train train.steps=2
+  echo "one more line" >>texts/1.txt
+  expect 0 prepare 0.1 bytes
+  expect 3 train
+  expect_text err data "changed since" run/checkpoints/step-00000002
+}
+
+test_no_text_at_all() {
+  mkdir texts
+  expect 3 prepare 0 bytes
+  expect_text err "texts: holds no file to prepare"
+  : >texts/empty.txt
+  expect 3 prepare 0 bytes
+  expect_text err "expected at least one document"
+  expect_nothing_at data/train.hxd
+}
+
+test_empty_documents_are_left_out() {
+  texts
+  : >texts/empty.txt
+  expect 0 prepare 0.1 bytes
+  expect 0 train
+}
+
+# Two training documents of some thousand tokens, sequences of 16.
+test_documents_longer_than_the_context() {
+  mkdir texts
+  seq 2000 >texts/long.txt
+  seq 3000 >texts/longer.txt
+  expect 0 prepare 0 bytes
+  expect 0 train
+  expect_text out "step 6/6"
+}
+
+test_less_text_than_one_sequence() {
+  mkdir texts
+  echo hi >texts/short.txt
+  expect 0 prepare 0 bytes
+  run train
+  [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || failed "exit code $code"
+  [ "$code" -eq 0 ] || expect_text err data
+}
+
+test_bytes_that_are_no_text_round_trip() {
+  mkdir texts
+  head -c 3000 /dev/urandom >texts/noise.txt
+  printf '\xff\xfe\x00\xc3\x28' >texts/bad.txt
+  expect 0 prepare 0 bpe --vocab 300
+  expect 0 train
+}
+
+run_tests "$@"

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A recipe means the same run under every layout: losses of one rank within 1e-9.
+. "$(dirname "$0")/cli.sh"
+
+same_losses() { # RANKS EP OVERRIDES...
+  local n=$1 ep=$2
+  shift 2
+  [ -d one ] || expect 0 "$HEXAD" train tiny.yaml run.dir=one "$@"
+  expect 0 ranks "$n" train tiny.yaml run.dir="ranks-$n-$ep" parallel.ep="$ep" "$@"
+  expect_same_losses one "ranks-$n-$ep"
+}
+
+test_two_and_four_ranks_with_every_ep() {
+  local layout
+  for layout in "2 1" "2 2" "4 1" "4 2" "4 4"; do same_losses $layout; done
+}
+
+test_balancing_bias_capacity_and_shared_experts() {
+  same_losses 4 2 model.moe.score=sigmoid model.moe.bias_rate=0.01 model.moe.shared_experts=1 \
+    model.moe.capacity_factor=1.25 model.moe.aux_loss.scope=global_batch
+}
+
+test_all_tokens_on_one_rank() { same_losses 4 4 model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1; }
+
+test_a_checkpoint_of_one_layout_continues_in_another() {
+  local c=optim.schedule=constant
+  expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
+  expect 0 ranks 4 train tiny.yaml train.steps=2 parallel.ep=4 $c
+  expect 0 ranks 2 train tiny.yaml train.steps=4 parallel.ep=2 $c
+  expect 0 "$HEXAD" train tiny.yaml $c
+  expect_text err "resumed from run/checkpoints/step-00000004"
+  expect_same_losses one run
+}
+
+run_tests "$@"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Fault 41: whoever reads the output may leave, and need not be a terminal.
+. "$(dirname "$0")/cli.sh"
+
+test_a_reader_that_leaves_does_not_end_the_run() {
+  "$HEXAD" train tiny.yaml train.steps=50 2>err | head -1 >out
+  code=${PIPESTATUS[0]}
+  expect_equal "$code" 0
+  expect 0 "$HEXAD" inspect run --verify
+  expect_text out "step 50,"
+}
+
+test_a_reader_that_leaves_is_no_failure_of_a_command_that_prints() {
+  "$HEXAD" reference 2>err | head -1 >out
+  code=${PIPESTATUS[0]}
+  expect_equal "$code" 0
+  [ ! -s err ] || failed "something was said"
+}
+
+test_a_closed_standard_output_is_no_failure() {
+  "$HEXAD" train tiny.yaml >&- 2>err
+  expect_equal $? 0
+  ! grep -rqF "step 1/6" run || failed "progress went into $(grep -rlF "step 1/6" run)"
+  expect 0 "$HEXAD" inspect run --verify
+}
+
+test_a_full_disk_for_what_a_command_prints_is_reported() {
+  "$HEXAD" env >/dev/full 2>err
+  expect_equal $? 4
+  expect_text err "No space left on device"
+}
+
+test_no_control_codes_but_on_a_terminal() {
+  expect 0 "$HEXAD" train tiny.yaml
+  expect_plain out
+  expect_plain err
+  expect_text out "step 1/6" "step 6/6"
+}
+
+test_a_terminal_gets_one_line_that_renews_itself() {
+  TERM=xterm script -qec "$HEXAD train tiny.yaml" /dev/null >out </dev/null
+  LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
+}
+
+run_tests "$@"

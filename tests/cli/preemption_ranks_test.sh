@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Fault 5 under mpirun: the ranks agree on a step, whichever saw the signal first.
+. "$(dirname "$0")/cli.sh"
+
+steps=100
+recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
+
+# Starts a job in the background, sends mpirun the signal after the third step, leaves its exit code in $code. Open MPI
+# passes SIGUSR1 on at once, SIGTERM after a time that is also the ranks' time to save: a second here.
+interrupt() {
+  local pid
+  "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
+  pid=$!
+  wait_until has_lines run/metrics.jsonl 3
+  kill -s "$1" "$pid"
+  code=0
+  wait "$pid" || code=$?
+}
+
+resumed_run_ends_with_the_same_bytes() {
+  expect_text err "preempted after step" "saved, start me again"
+  expect 0 ranks 2 "${recipe[@]}"
+  expect_text err "resumed from"
+  expect 0 ranks 2 "${recipe[@]}" run.dir=uninterrupted
+  expect_same_weights run uninterrupted $steps
+}
+
+test_sigusr1_to_mpirun_saves_and_ends_with_75() {
+  interrupt USR1
+  expect_equal "$code" 75
+  resumed_run_ends_with_the_same_bytes
+}
+
+# mpirun then ends with a code of its own. Steps are long enough (4 ms) for the run to be alive a second later.
+test_sigterm_to_mpirun_saves() {
+  steps=2000
+  recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
+  interrupt TERM
+  [ "$code" -ne 0 ] || failed "the job ended with 0"
+  resumed_run_ends_with_the_same_bytes
+}
+
+run_tests "$@"

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Faults 30 to 33: recipes that are wrong, hostile or not recipes. Each ends with 2 and says where.
+. "$(dirname "$0")/cli.sh"
+
+# `refused TEXT...`: what standard input holds is a recipe that `hexad validate` refuses with these texts.
+refused() {
+  cat >bad.yaml
+  expect 2 "$HEXAD" validate bad.yaml
+  expect_text err "$@"
+  # Whatever the recipe holds, the message is fit for a terminal.
+  expect_plain err
+}
+
+test_every_problem_is_reported_at_once_with_its_line() {
+  refused "bad.yaml:2: model.hiden is not a key; did you mean hidden?" \
+    "bad.yaml:3: model.heads (1e3) must be an integer; write 1000" \
+    "bad.yaml:4: model.layers (010) must not start with 0, which YAML reads as octal; write 10" \
+    "bad.yaml:5: model.norm_eps (nan) must be a finite number" \
+    "bad.yaml:7: train.steps (0) must be at least 1" \
+    "bad.yaml:8: train.precision (fp32) must be one of f32, bf16, f64; did you mean f32?" \
+    "bad.yaml:9: modl is not a key; did you mean model?" <<'E'
+model:
+  hiden: 3
+  heads: 1e3
+  layers: 010
+  norm_eps: nan
+train:
+  steps: 0
+  precision: fp32
+modl: {}
+E
+}
+
+test_overrides_are_named_as_such() {
+  expect 2 "$HEXAD" validate tiny.yaml model.hidden=abc
+  expect_text err "command line: model.hidden=abc: model.hidden (abc) must be an integer"
+  expect 2 "$HEXAD" validate tiny.yaml model.hidden
+  expect_text err "command line: model.hidden: expected key.path=value, such as train.steps=100"
+}
+
+test_duplicate_keys() { printf 'model:\n  hidden: 8\n  hidden: 16\n' | refused bad.yaml:3 hidden; }
+test_two_documents() { printf 'train: {}\n---\ntrain: {}\n' | refused bad.yaml:2 document; }
+test_bad_utf8() { printf 'train:\n  init_from: "\xc3\x28"\n' | refused bad.yaml:2 UTF-8; }
+test_control_characters() { printf 'train:\n  init_from: "\x1b[31m"\n' | refused bad.yaml:2 "control character 0x1b"; }
+test_an_anchor_that_holds_itself() { printf 'model: &x [*x]\n' | refused bad.yaml:1; }
+
+test_an_alias_bomb() {
+  local level previous=lol
+  {
+    echo "lol: &lol x"
+    for level in 1 2 3 4 5 6 7 8 9; do
+      echo "l$level: &l$level [*$previous, *$previous, *$previous, *$previous, *$previous, *$previous]"
+      previous=l$level
+    done
+  } | refused bad.yaml:1
+}
+
+test_twenty_thousand_brackets() { head -c 20000 /dev/zero | tr '\0' '[' | refused bad.yaml:1; }
+
+test_what_is_no_recipe() {
+  : >empty.yaml
+  expect 2 "$HEXAD" validate empty.yaml
+  expect_text err "empty.yaml: is empty"
+  expect 2 "$HEXAD" validate nowhere.yaml
+  expect_text err "nowhere.yaml: no such file"
+  expect 2 "$HEXAD" validate .
+  expect_text err ".: is a directory; expected a recipe file"
+  head -c 300000 /dev/zero | tr '\0' '#' >huge.yaml
+  expect 2 "$HEXAD" validate huge.yaml
+  expect_text err "huge.yaml: too large for a recipe"
+  expect 2 "$HEXAD" validate /dev/zero
+  head -c 1000 /dev/urandom >noise.yaml
+  expect 2 "$HEXAD" validate noise.yaml
+}
+
+test_includes_stay_inside_the_folder_and_end() {
+  mkdir inside
+  printf 'include: ../tiny.yaml\n' >inside/a.yaml
+  expect 2 "$HEXAD" validate inside/a.yaml
+  expect_text err "inside/a.yaml:1: include ../tiny.yaml: is outside the recipe's folder"
+  ln -s ../tiny.yaml inside/link.yaml
+  printf 'include: link.yaml\n' >inside/b.yaml
+  expect 2 "$HEXAD" validate inside/b.yaml
+  expect_text err "is outside the recipe's folder"
+  printf 'include: d.yaml\n' >inside/c.yaml
+  printf 'include: c.yaml\n' >inside/d.yaml
+  expect 2 "$HEXAD" validate inside/c.yaml
+  expect_text err "includes itself"
+}
+
+test_a_recipe_may_include_another() {
+  printf 'include: tiny.yaml\ntrain:\n  steps: 3\n' >more.yaml
+  expect 0 "$HEXAD" train more.yaml
+  expect_text out "step 3/3"
+}
+
+test_train_refuses_what_validate_refuses() {
+  expect 2 "$HEXAD" train tiny.yaml model.hiden=3
+  expect_text err "command line: model.hiden=3" "did you mean hidden?"
+  expect_nothing_at run
+}
+
+test_validate_prints_parameters_flops_and_memory() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 2
+  expect_text out "valid for 2 ranks" "parameters" "active a token" "FLOPs per token" "memory of a rank (estimate)"
+}
+
+run_tests "$@"

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Faults 8, 13 and 15: the run directory shared, unwritable, full.
+. "$(dirname "$0")/cli.sh"
+
+test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
+  local pid
+  "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
+  pid=$!
+  wait_until has_lines run/metrics.jsonl 1
+  expect 2 "$HEXAD" train tiny.yaml
+  expect_text err "run: in use by process $pid on host $(hostname)"
+  kill -9 "$pid"
+  wait "$pid" 2>/dev/null
+  # What a killed job left is taken over.
+  expect 0 "$HEXAD" train tiny.yaml
+}
+
+test_a_job_on_another_host_is_not_overruled() {
+  mkdir run
+  echo "elsewhere 4711" >run/lock
+  expect 2 "$HEXAD" train tiny.yaml
+  expect_text err "in use by process 4711 on host elsewhere" "remove run/lock"
+}
+
+fails_before_step_0() {
+  expect 4 "$HEXAD" train tiny.yaml run.dir="$1"
+  expect_text err "$1"
+  expect_no_text out "step 1/"
+}
+
+test_a_run_directory_that_cannot_be_made_fails_before_step_0() {
+  echo "I am a file" >file
+  fails_before_step_0 file
+  fails_before_step_0 file/run
+  fails_before_step_0 /proc/run
+}
+
+# A folder where a file must go: an obstacle for root, too.
+test_files_that_cannot_be_written_fail_before_step_0() {
+  local name
+  for name in log metrics.jsonl tensorboard recipe.yaml; do
+    rm -rf run
+    mkdir run
+    case $name in
+    *.*) mkdir run/$name ;;
+    *) echo >run/$name ;;
+    esac
+    expect 4 "$HEXAD" train tiny.yaml
+    expect_text err "run/$name"
+    expect_no_text out "step 1/"
+  done
+  rm -rf run
+  mkdir run
+  echo >run/checkpoints
+  expect 3 "$HEXAD" train tiny.yaml
+  expect_text err run/checkpoints
+}
+
+test_a_full_disk_for_the_metrics_is_one_warning() {
+  mkdir run
+  ln -s /dev/full run/metrics.jsonl
+  expect 0 "$HEXAD" train tiny.yaml
+  expect_count 1 err "cannot write to run/metrics.jsonl: No space left on device"
+  expect_text out "step 6/6"
+  expect 0 "$HEXAD" inspect run --verify
+}
+
+test_a_full_disk_for_the_log_is_one_warning() {
+  mkdir -p run/log
+  ln -s /dev/full run/log/rank-0000.log
+  HEXAD_FAULT=nan@0,2 expect 5 "$HEXAD" train tiny.yaml
+  expect_count 1 err "cannot write to run/log/rank-0000.log: No space left on device"
+}
+
+# The limit lets checkpoints through and stops the metrics, which grow by 1 KB a step.
+test_a_limit_that_the_metrics_reach_is_one_warning() {
+  expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
+    checkpoint.every=0 train.log_every=1000
+  expect_count 1 err "run/metrics.jsonl: File too large"
+  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "a torn record is left"
+}
+
+run_tests "$@"

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Faults 1, 7 and 9 with several ranks.
+. "$(dirname "$0")/cli.sh"
+
+train() { ranks 2 train tiny.yaml parallel.ep=2 optim.schedule=constant "$@"; }
+
+test_a_full_disk_of_one_rank_is_agreed_by_all() {
+  local rank
+  for rank in 0 1; do
+    rm -rf run
+    expect 0 train train.steps=2
+    HEXAD_FAULT="full@$rank,4,shard: file written" expect 4 train
+    expect_text err "checkpoint of step 4 was not saved" "no space left on device"
+    expect_equal "$(ls run/checkpoints | tr '\n' ' ')" "latest step-00000002 "
+  done
+  # Only the last save has to succeed.
+  HEXAD_FAULT="full@1,4,shard: file written" expect 4 train checkpoint.on_failure=go_on
+  expect_text err "resumed from run/checkpoints/step-00000002"
+  expect_text err "step 4 was not saved: rank 1: no space" "step 6 was not saved: rank 1: no space"
+  expect_text out "step 6/6"
+}
+
+test_killed_while_saving_the_next_run_continues_from_the_last_good_one() {
+  expect 0 train train.steps=2
+  HEXAD_FAULT="kill@1,4,shard: file written" run train
+  [ "$code" -ne 0 ] || failed "the fault was never reached"
+  expect 0 train
+  expect_text err "resumed from run/checkpoints/step-00000002"
+}
+
+# The signal goes to one rank in the middle of training, as an out-of-memory killer would.
+test_kill_of_one_rank_ends_the_job_within_ten_seconds() {
+  local pid victim start
+  "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=100000 \
+    checkpoint.every=20 >out 2>err &
+  pid=$!
+  wait_until has_lines run/metrics.jsonl 45
+  victim=$(pgrep -P "$pid" | tail -1)
+  start=$SECONDS
+  kill -9 "$victim"
+  code=0
+  wait "$pid" || code=$?
+  [ "$code" -ne 0 ] || failed "the job ended with 0"
+  [ $((SECONDS - start)) -le 10 ] || failed "the job ended after $((SECONDS - start)) s"
+  ! pgrep -P "$pid" >/dev/null || failed "ranks are left"
+  run "$HEXAD" inspect run --verify
+  expect_equal "$code" 0
+}
+
+run_tests "$@"

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Faults 7, 9 and 14: whatever happens while a checkpoint is written, the last good one stays and is found.
+. "$(dirname "$0")/cli.sh"
+
+# The points at which a save may die, in their order (framework/io/checkpoint_writer.cpp).
+before_commit=("folder: created" "shard: file written" "shard: file synced" "manifest: file written"
+  "manifest: file synced" "folder: synced")
+after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "latest: file synced"
+  "latest: file renamed")
+
+saved_step_2() { expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant; }
+go_on() { "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant "$@"; }
+
+# Kills the save of step 4 at a point; the next start must continue from step $2 and reach the end.
+dies_at() {
+  local point=$1 resumes_from=$2
+  rm -rf run
+  saved_step_2
+  HEXAD_FAULT="kill@0,4,$point" run go_on
+  [ "$code" -eq 137 ] || failed "the fault '$point' was never reached: exit code $code"
+  expect 0 go_on
+  expect_text err "resumed from run/checkpoints/step-0000000$resumes_from"
+  expect_nothing_at run/checkpoints/step-00000004.tmp
+  expect_same_weights run uninterrupted 4
+}
+
+test_killed_at_any_file_boundary_the_next_run_finds_the_old_or_the_new_one() {
+  local point
+  expect 0 go_on run.dir=uninterrupted
+  for point in "${before_commit[@]}"; do dies_at "$point" 2; done
+  for point in "${after_commit[@]}"; do dies_at "$point" 4; done
+}
+
+test_killed_while_an_old_checkpoint_is_removed() {
+  local point
+  for point in "retention: renamed" "retention: removed"; do
+    rm -rf run
+    saved_step_2
+    HEXAD_FAULT="kill@0,4,$point" expect 137 go_on checkpoint.keep=1
+    expect 0 go_on checkpoint.keep=1
+    expect_text err "resumed from run/checkpoints/step-00000004"
+    expect 0 "$HEXAD" inspect run --verify
+  done
+}
+
+test_a_full_disk_ends_the_run_with_4_and_leaves_the_last_good_one() {
+  local point
+  for point in "${before_commit[@]}"; do
+    rm -rf run
+    saved_step_2
+    HEXAD_FAULT="full@0,4,$point" expect 4 go_on
+    expect_text err "checkpoint of step 4 was not saved" "no space left on device"
+    expect_nothing_at run/checkpoints/step-00000004.tmp
+    expect_nothing_at run/checkpoints/step-00000004
+    expect 0 go_on
+    expect_text err "resumed from run/checkpoints/step-00000002"
+  done
+}
+
+test_a_full_disk_does_not_end_a_run_that_wants_to_go_on() {
+  HEXAD_FAULT="full@0,0,shard: file written" expect 0 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on \
+    checkpoint.at_end=false
+  expect_count 3 err "was not saved"
+  expect_text out "step 6: loss"
+  expect_equal "$(ls -A run/checkpoints)" ""
+}
+
+test_the_last_save_has_to_succeed() {
+  HEXAD_FAULT="full@0,0,shard: file written" expect 4 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on
+  expect_count 3 err "was not saved"
+  expect_text out "step 6/6"
+}
+
+# A real limit, not an injected one: no file may grow past 40 KB, which the log and the metrics do not reach.
+test_a_file_size_limit_is_reported_as_the_system_says_it() {
+  expect 4 bash -c 'trap "" XFSZ; ulimit -f 40; exec "$@"' - "$HEXAD" train tiny.yaml model.hidden=64
+  expect_text err "shard-00000-of-00001.safetensors" "File too large"
+  expect_equal "$(ls -A run/checkpoints)" ""
+}
+
+run_tests "$@"

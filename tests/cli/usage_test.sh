@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# The command line as a newcomer meets it.
+. "$(dirname "$0")/cli.sh"
+
+test_hexad_alone_prints_its_help() {
+  expect 2 "$HEXAD"
+  expect_text out "Usage: hexad" train generate eval validate prepare inspect env bench reference
+  expect 2 "$HEXAD" bench
+  expect_text out "Usage: hexad bench" gemm
+  expect 0 "$HEXAD" --help
+}
+
+test_every_command_has_help() {
+  local command
+  for command in train generate eval validate prepare inspect env bench reference; do
+    expect 0 "$HEXAD" $command --help
+    expect_text out "Usage: hexad $command"
+  done
+  expect 0 "$HEXAD" --version
+}
+
+test_an_unknown_command_gets_a_suggestion() {
+  expect 2 "$HEXAD" trian
+  expect_text err "unknown command 'hexad trian'; did you mean 'train'?" "commands: train, generate, eval"
+  expect 2 "$HEXAD" bench gem
+  expect_text err "unknown command 'hexad bench gem'; did you mean 'gemm'?"
+}
+
+test_an_unknown_option_gets_a_suggestion() {
+  expect 2 "$HEXAD" validate tiny.yaml --wrld 2
+  expect_text err "unknown option '--wrld'; did you mean '--world'?" "\`hexad validate --help\`"
+  expect 2 "$HEXAD" train tiny.yaml --train.steps 3
+  expect_text err "keys of the recipe are written key.path=value, such as train.steps=100"
+  expect 2 "$HEXAD" env more
+  expect_text err "unexpected argument 'more'"
+}
+
+test_missing_arguments_are_named() {
+  expect 2 "$HEXAD" train
+  expect_text err "recipe is required" "\`hexad train --help\`"
+  expect 2 "$HEXAD" generate run
+  expect_text err "--prompt is required"
+  expect 2 "$HEXAD" prepare --output data
+  expect_text err "--input is required"
+}
+
+test_nonsense_values_are_answered_with_the_legal_ones() {
+  expect 2 "$HEXAD" bench gemm --dtype f16
+  expect_text err "--dtype: 'f16' given, expected one of f32, bf16, f64"
+  expect 2 "$HEXAD" bench gemm --threads 0
+  expect_text err "--threads: '0' given, expected 1 .. 4096"
+  expect 2 "$HEXAD" bench gemm --seconds nan
+  expect_text err "--seconds: 'nan' given, expected a number above 0"
+  expect 2 "$HEXAD" validate tiny.yaml --world 1.5
+  expect_text err "--world: '1.5' given, expected 0 .. 16777216"
+  expect 2 "$HEXAD" generate run --prompt x --top-p 1.5
+  expect_text err "--top-p: '1.5' given, expected a number from 0 to 1"
+  expect 2 "$HEXAD" generate run --prompt x --temperature -1
+  expect_text err "--temperature: '-1' given, expected a number of at least 0"
+  expect 2 "$HEXAD" generate run --prompt x --max-tokens many
+  expect_text err "--max-tokens: 'many' given, expected a whole number of at least 1"
+  expect 2 "$HEXAD" eval run --step newest
+  expect_text err "--step: 'newest' given, expected auto or a step"
+  expect 2 "$HEXAD" prepare --input x --output y --vocab 10
+  expect_text err "--vocab: '10' given, expected 258 .. 1000000"
+  expect 2 "$HEXAD" prepare --input x --output y --split words
+  expect_text err "--split: 'words' given, expected one of file, blank_lines, separator"
+}
+
+test_what_is_not_there_is_named() {
+  expect 2 "$HEXAD" train nowhere.yaml
+  expect_text err "nowhere.yaml: no such file"
+  expect 2 "$HEXAD" generate nowhere --prompt x
+  expect_text err "'nowhere' is no run directory: it has no recipe.yaml"
+  expect 2 "$HEXAD" eval nowhere
+  expect_text err "'nowhere' is no run directory"
+  expect 3 "$HEXAD" inspect nowhere
+  expect_text err nowhere
+  expect 2 "$HEXAD" prepare --input nowhere --output data
+  expect_text err "nowhere: no such file or folder"
+  expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere
+  expect_text err "nowhere/tokenizer.json" "hexad prepare"
+  expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
+  expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
+}
+
+test_env_and_bench() {
+  expect 0 "$HEXAD" env
+  expect_text out hexad compiled processor products devices
+  expect 0 "$HEXAD" bench gemm --seconds 0.05 --json
+  expect_text out '"dtype":"f32"' '"flops_per_second":' '"threads":1'
+}
+
+run_tests "$@"
