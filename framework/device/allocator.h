@@ -11,7 +11,8 @@
 
 namespace hexad::device {
 
-/// Hands out blocks aligned to 64 bytes (a cache line, an AVX-512 register). Thread-safe: lanes free from their threads.
+/// Hands out blocks aligned to 64 bytes (a cache line, an AVX-512 register). Thread-safe: lanes free from their
+/// threads.
 class Allocator {
  public:
   virtual ~Allocator() = default;

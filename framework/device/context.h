@@ -20,9 +20,9 @@ std::string_view name_of(Lane lane);
 class DeviceContext {
  public:
   struct Options {
-    int64_t memory_limit = 0;       // bytes; 0: none
-    bool poison = false;            // fill new blocks with NaN
-    bool worker_lanes = false;      // lanes other than compute get a thread each
+    int64_t memory_limit = 0;   // bytes; 0: none
+    bool poison = false;        // fill new blocks with NaN
+    bool worker_lanes = false;  // lanes other than compute get a thread each
     std::string offload_folder = "/tmp";
   };
   DeviceContext() : DeviceContext(Options{}) {}

@@ -10,8 +10,8 @@ struct GemmRate {
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 
-/// Forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes, each repeated for about its share of
-/// `seconds`, the weights packed once as in training.
+/// Forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes, each repeated for about its share
+/// of `seconds`, the weights packed once as in training.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
 }  // namespace hexad::kernels

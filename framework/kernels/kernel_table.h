@@ -48,9 +48,10 @@ struct MatmulKernels {
 /// (replace) or untouched (add) weight gradient.
 struct GroupedMatmulKernels {
   void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w, std::span<const int64_t> offsets);
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, std::span<const int64_t> offsets);
-  void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, std::span<const int64_t> offsets,
-                          Write write);
+  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
+                         std::span<const int64_t> offsets);
+  void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
+                          std::span<const int64_t> offsets, Write write);
 };
 
 struct BiasKernels {
@@ -66,7 +67,8 @@ struct BiasKernels {
 /// y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019).
 struct RmsNormKernels {
   /// inverse_rms[rows] (acc) is kept for backward.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& inverse_rms, const Tensor& x, const Tensor& gain, double eps);
+  void (*forward)(Stream&, const Tensor& out, const Tensor& inverse_rms, const Tensor& x, const Tensor& gain,
+                  double eps);
   void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
                          const Tensor& inverse_rms);
   /// dgain[D] (acc) += .
@@ -96,13 +98,13 @@ struct RotaryKernels {
 };
 
 /// What one attention call computes. A query at row i (position i + query_offset) of a sequence sees the keys j with
-/// first[i] <= j < last[i] (its own document; i32 [B, S] each, undefined: the whole sequence), and j <= i + query_offset
-/// when causal.
+/// first[i] <= j < last[i] (its own document; i32 [B, S] each, undefined: the whole sequence), and j <= i +
+/// query_offset when causal.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // B, positions of q and of k, v per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
-  int64_t query_offset = 0;          // keys before the first query: generation with a cache
+  int64_t query_offset = 0;  // keys before the first query: generation with a cache
 };
 
 /// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is kept. q, out: [B S, H, C]; k, v: [B S, G, C],
@@ -143,10 +145,10 @@ constexpr auto enum_names(RouterScore) {
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
-  bool normalize = true;      // the chosen weights sum to one
-  double scale = 1.0;         // of the weights, after normalising (DeepSeek's routed scaling factor)
-  int64_t groups = 1;         // group-limited: experts in `groups` equal groups, only those of the best `top_groups`
-  int64_t top_groups = 1;     //   (by the sum of their two best selection scores) may be chosen
+  bool normalize = true;   // the chosen weights sum to one
+  double scale = 1.0;      // of the weights, after normalising (DeepSeek's routed scaling factor)
+  int64_t groups = 1;      // group-limited: experts in `groups` equal groups, only those of the best `top_groups`
+  int64_t top_groups = 1;  //   (by the sum of their two best selection scores) may be chosen
 };
 
 /// Scores, selection and weights; all in acc. Selection uses scores + bias (bias [E], may be undefined; it never enters
@@ -162,8 +164,8 @@ struct RouterKernels {
                    const Tensor& ids, const RouterRule& rule);
 };
 
-/// Rows to experts and back. `rows` [T, K] (i64) says at which row of the permuted tensor slot k of token t lies; -1: the
-/// slot was dropped. `tokens` [R] (i64) is the inverse: which token lies at row r.
+/// Rows to experts and back. `rows` [T, K] (i64) says at which row of the permuted tensor slot k of token t lies; -1:
+/// the slot was dropped. `tokens` [R] (i64) is the inverse: which token lies at row r.
 struct PermuteKernels {
   /// out[r, :] = x[tokens[r], :].
   void (*gather)(Stream&, const Tensor& out, const Tensor& x, const Tensor& tokens);
@@ -213,7 +215,8 @@ struct AdamwStep {
 };
 
 struct OptimizerKernels {
-  /// main, m, v, gradient: acc. `weights` (the model's copy, any float dtype) receives the rounded result; it may be main.
+  /// main, m, v, gradient: acc. `weights` (the model's copy, any float dtype) receives the rounded result; it may be
+  /// main.
   void (*adamw)(Stream&, const Tensor& main, const Tensor& m, const Tensor& v, const Tensor& weights,
                 const Tensor& gradient, const AdamwStep& step);
   /// main -= lr * gradient_scale * gradient; weights = main.

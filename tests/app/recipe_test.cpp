@@ -70,7 +70,7 @@ TEST(Recipe, F28_TheBatchMustSpreadEvenly) {
 
 TEST(Recipe, F28_EpMustDivideTheRanks) {
   EXPECT_EQ(problem({"parallel.ep=4"}, 2),
-            "command line: parallel.ep=4: parallel.ep (4) must divide the number of ranks (2)");
+            "command line: parallel.ep=4: parallel.ep (4) must divide the number of ranks (2); legal: 1, 2");
 }
 
 TEST(Recipe, ADenseModelHasNoExpertParallelism) {

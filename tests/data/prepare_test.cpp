@@ -242,7 +242,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.vocab_size = 100; }), "tokenizer vocabulary of 100 ids");
   expect_contains(message(usage, [](auto& o) { o.inputs = {"/no/such"}; }), "/no/such: no such file");
   expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
-                  "/no/tokenizer.json: cannot be opened");
+                  "/no/tokenizer.json: there is no such file");
   const std::string blank = f.folder.write("blank", " \n");
   expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty documents)");
   const std::string single = f.folder.write("single", "one line");

@@ -227,7 +227,7 @@ TEST(TokenizerFile, TruncatedEmptyMissingAndOtherFilesAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder / "tokenizer.json";
   const auto load = [&] { load_tokenizer(path); };
-  expect_contains(message_of(ExitCode::data, load), path + ": cannot be opened");
+  expect_contains(message_of(ExitCode::data, load), path + ": there is no such file");
   trained(300)->save(path);
   folder.write("tokenizer.json", read_file(path).substr(0, 200));
   expect_contains(message_of(ExitCode::data, load), path + ": damaged tokenizer: not JSON");

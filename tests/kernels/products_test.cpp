@@ -99,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Products, testing::Values(Dtype::f32, Dtype::bf
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-// Below, at and above the register blocks (14 x 32, 6 x 16), the blocks of k (512, 256), of rows (84), of columns (512).
+// Below, at and above the register blocks (14 x 32, 6 x 16), the blocks of k (512, 256), of rows (84), of columns
+// (512).
 constexpr Sizes sizes[] = {{1, 1, 1},      {1, 65, 7},    {7, 1, 65},   {14, 32, 16},  {15, 33, 17},    {65, 7, 256},
                            {13, 131, 257}, {169, 61, 31}, {3, 521, 64}, {29, 67, 613}, {127, 515, 259}, {64, 64, 64}};
 

@@ -128,7 +128,7 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
   io::CheckpointWriter writer(store_, progress.step);
   // Each stage ends with all ranks agreeing on how it went; only then does the next begin.
   std::string problem;
-  const auto attempt = [&](const std::function<void()>& stage) {
+  const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
     problem.clear();
     try {
       stage();
@@ -139,20 +139,22 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     for (size_t r = 0; r < problems.size(); ++r) {
       if (problems[r].empty()) continue;
       if (world_.rank() == 0) writer.discard();
-      fail(ExitCode::resource, "checkpoint of step ", progress.step,
+      fail(code, "checkpoint of step ", progress.step,
            " was not saved: ", problems.size() > 1 ? cat("rank ", r, ": ") : "", problems[r]);
     }
   };
-  attempt([&] {
+  const std::vector<io::ShardItem> items = items_of(instance, optimizer);
+  // Ruined weights must not push the last good ones out.
+  attempt(ExitCode::numeric, [&] {
+    for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
+  });
+  attempt(ExitCode::resource, [&] {
     if (world_.rank() == 0) writer.create();
   });
   std::string part;
-  attempt([&] {
-    const auto items = items_of(instance, optimizer);
-    part = writer.write_shard(world_.rank(), world_.size(), items);
-  });
+  attempt(ExitCode::resource, [&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
   const std::vector<std::string> parts = gather_texts(part, world_, device);
-  attempt([&] {
+  attempt(ExitCode::resource, [&] {
     if (world_.rank() != 0) return;
     io::RunState state;
     state.step = progress.step;

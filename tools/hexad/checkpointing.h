@@ -28,8 +28,8 @@ class Checkpointer {
                io::StoreOptions store_options);
 
   /// Collective. Writes checkpoints/step-N with one shard a rank; a tensor held by several ranks is written by the
-  /// first. On any failure nothing is left behind and Error(resource) is thrown on all ranks, carrying the first rank's
-  /// reason.
+  /// first. On any failure nothing is left behind and an Error is thrown on all ranks, carrying the first rank's
+  /// reason: numeric, naming the tensor, when one is not finite; otherwise resource.
   void save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Collective. What checkpoint.resume asks for; nothing for a new run. Rank 0 looks (and warns), all open the same.

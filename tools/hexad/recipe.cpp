@@ -31,6 +31,14 @@ void check_divisible(Problems& problems, std::string_view path, int64_t value, s
                  cat("must be divisible by ", by, " (", divisor, "); nearest: ", nearest_multiples(value, divisor)));
 }
 
+// "1, 2, 4" of 4.
+std::string divisors(int64_t n) {
+  std::string text;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return text;
+}
+
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
@@ -80,7 +88,7 @@ void check_layout(const Recipe& r, int64_t world, Problems& problems) {
   check_divisible(problems, "batch.global", r.batch.global, "batch.micro", r.batch.micro);
   if (world <= 0) return;
   if (problems.good({"parallel.ep"}) && world % r.parallel.ep != 0)
-    problems.add("parallel.ep", cat("must divide the number of ranks (", world, ")"));
+    problems.add("parallel.ep", cat("must divide the number of ranks (", world, "); legal: ", divisors(world)));
   if (problems.good({"batch.global", "batch.micro"}) && r.batch.global % (r.batch.micro * world) != 0)
     problems.add("batch.global",
                  cat("must be divisible by batch.micro x ranks (", r.batch.micro, " x ", world, " = ",

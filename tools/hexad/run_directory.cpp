@@ -36,6 +36,8 @@ void complete(Recipe& recipe, int64_t local_ranks) {
     const auto tokenizer = data::load_tokenizer((std::filesystem::path(folder) / data::tokenizer_file_name).string());
     recipe.model.vocab = tokenizer->vocab_size();
   }
+  layers::ModelConfig& m = recipe.model;
+  m.kv_heads = m.key_value_heads(), m.head_size = m.size_of_head(), m.mlp_hidden = m.dense_hidden();
   if (!recipe.train.threads)
     recipe.train.threads = std::max<int64_t>(1, usable_cores() / std::max<int64_t>(1, local_ranks));
 }

@@ -22,8 +22,8 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
 
 int64_t ranks_of_this_node(const comm::Topology& topology);
 
-/// Fills what the recipe leaves to the data and the machine: the vocabulary and the number of threads of each of
-/// `local_ranks` ranks on this node.
+/// Fills what the recipe leaves to other keys, the data and the machine: heads and widths, the vocabulary, and the
+/// number of threads of each of `local_ranks` ranks on this node.
 void complete(Recipe& recipe, int64_t local_ranks);
 
 }  // namespace hexad::app

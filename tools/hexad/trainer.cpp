@@ -246,7 +246,7 @@ ExitCode Trainer::run() {
     preempted = anyone(preemption_requested());
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
-    // After a skipped step the weights may be what is broken: saving them could push the last good ones out.
+    // After a skipped step the weights may be what is broken, which a save would refuse.
     if (ends || (!result.skipped && recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }

@@ -1,6 +1,6 @@
-// Matrix products on the CPU: oneDNN (JIT code for AVX2, AVX-512 or AMX, chosen at run time) for f32 and bf16, Eigen
-// for f64 and for everything when oneDNN is absent. Shapes and errors are those of MatmulKernels and
-// GroupedMatmulKernels.
+// Matrix products on the CPU: own loops for AVX2 and AVX-512 in f32 and f64, also for bf16, which is widened while it
+// is packed; oneDNN for bf16 where the processor has AMX (docs/adr/0002). Shapes and errors are those of MatmulKernels
+// and GroupedMatmulKernels.
 #pragma once
 
 #include <string>
