@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
@@ -109,16 +111,40 @@ TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
       std::string::npos);
 }
 
+TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
+  const Scratch scratch;
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe_in(scratch, 2), world);
+    run.step(documents_of(run.recipe));
+    if (world.rank() == 1)
+      run.instance.parameters.find("layers.1.moe.experts.up.weight").local().data<double>()[5] = std::nan("");
+    EXPECT_EQ(message_of(ExitCode::numeric, [&] { run.save(); }),
+              "checkpoint of step 1 was not saved: rank 1: main: 'layers.1.moe.experts.up.weight' [2, 12, 16] holds "
+              "nan at element 5");
+  });
+  EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
+}
+
+// Such a file may come from elsewhere.
 TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
+  save_under({1, 1}, scratch);
+  auto good = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  device::DeviceContext context;
+  std::vector<io::ShardItem> items;
+  for (const auto& t : good.manifest().tensors) {
+    const Tensor tensor = good.read(t.name, t.kind, context);
+    if (t.name == "layers.1.moe.router.weight") tensor.data<double>()[5] = std::nan("");
+    items.push_back({t.name, t.kind, t.shape, t.pieces.front().region, tensor});
+  }
+  const io::CheckpointStore store(scratch / "elsewhere");
+  io::CheckpointWriter writer(store, 3);
+  writer.create();
+  const std::vector<std::string> parts{writer.write_shard(0, 1, items)};
+  writer.commit(good.manifest().run, parts);
   TrainingRun run(recipe_in(scratch, 1), self);
-  run.step(documents_of(run.recipe));
-  run.instance.parameters.find("layers.1.moe.router.weight").local().data<double>()[5] = std::nan("");
-  run.save();
-  TrainingRun other(recipe_in(scratch, 1), self);
-  EXPECT_NE(message_of(ExitCode::numeric, [&] { other.load(scratch / "checkpoints/step-00000001"); })
-                .find("layers.1.moe.router.weight"),
-            std::string::npos);
+  EXPECT_EQ(message_of(ExitCode::numeric, [&] { run.load(store.path(3)); }),
+            store.path(3) + ": 'layers.1.moe.router.weight' [4, 16] holds nan at element 5");
 }
 
 // A new run may begin with the weights of another precision and optimizer.
