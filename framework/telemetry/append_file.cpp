@@ -65,7 +65,8 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
       error = EIO;
     } else if (errno == EAGAIN) {  // launchers hand out non-blocking pipes
       pollfd p{fd, POLLOUT, 0};
-      if (::poll(&p, 1, patience_ms) == 0) error = EAGAIN;
+      const int ready = ::poll(&p, 1, patience_ms);
+      if (ready == 0 || (ready < 0 && patience_ms >= 0)) error = EAGAIN;
     } else if (errno != EINTR) {
       error = errno;
     }

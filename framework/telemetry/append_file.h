@@ -8,7 +8,8 @@ namespace hexad::telemetry {
 
 /// Writes all of `bytes` to the file descriptor; returns 0 or errno. A closed pipe gives EPIPE and never SIGPIPE,
 /// whatever the process has set for that signal. `written`, if given, receives how many bytes went out. A non-blocking
-/// descriptor that takes nothing for `patience_ms` (-1: however long) gives EAGAIN.
+/// descriptor that takes nothing for `patience_ms` gives EAGAIN, also when a signal arrives in that time; -1 waits
+/// however long.
 int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int patience_ms = -1);
 
 /// A file that grows by whole records. A record that fails half way (full disk) is taken back, so the next one, if

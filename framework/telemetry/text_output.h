@@ -10,7 +10,7 @@ namespace hexad::telemetry {
 /// ending the job and no longer passes output on.
 enum class Stuck : uint8_t {
   wait,  // as long as it takes
-  drop,  // after a second: a training run goes on, and sees the signal that asks it to save
+  drop,  // after a second, or when a signal arrives: a training run goes on, and sees the signal that asks it to save
 };
 
 /// Writes text to a file descriptor it does not own. Once the reader is gone or the device is full, output is dropped

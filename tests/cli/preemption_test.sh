@@ -2,7 +2,7 @@
 # Faults 5 and 6: a run that is asked to stop saves, exits 75, and resumed ends with the weights it would have had.
 . "$(dirname "$0")/cli.sh"
 
-steps=400
+steps=1000
 train() { "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@"; }
 
 # Starts a run in the background, sends it signal $1 after its third step, leaves its exit code in $code.
