@@ -118,7 +118,7 @@ test_a_changed_optimizer_is_refused() {
 
 test_weights_that_are_not_finite_are_not_saved() {
   HEXAD_FAULT=nan@0,6 expect 5 "$HEXAD" train tiny.yaml
-  expect_text err "checkpoint of step 6 was not saved: main: 'embedding.weight' [64, 16] holds nan at element 0"
+  expect_text err "checkpoint of step 6 was not saved: main: 'head.weight' [64, 16] holds nan at element 0"
   expect 0 go_on train.steps=4
   expect_text err "resumed from $newest"
 }

@@ -32,4 +32,20 @@ test_a_checkpoint_of_one_layout_continues_in_another() {
   expect_same_losses one run
 }
 
+test_a_held_out_loss_does_not_depend_on_the_ranks() {
+  local alone
+  mkdir texts
+  for i in $(seq 20); do seq "$i" $((i * 7)) >texts/$i.txt; done
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0.3
+  expect 0 ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 parallel.ep=2
+  expect 0 "$HEXAD" eval run
+  alone=$(sed -n 1p out)
+  expect 0 ranks 2 eval run
+  expect_equal "$(sed -n 1p out)" "$alone"
+  expect 0 ranks 4 eval run parallel.ep=4
+  expect_equal "$(sed -n 1p out)" "$alone"
+  expect 3 ranks 2 eval run --step 5
+  expect_text err "no checkpoint of step 5"
+}
+
 run_tests "$@"

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -29,8 +30,9 @@ std::optional<Fault> fault_from_environment() {
   return f;
 }
 
+// In the last parameter, on which the loss of every token depends.
 void ruin_a_weight(ModelInstance& instance) {
-  Parameter& p = **instance.parameters.begin();
+  Parameter& p = **std::prev(instance.parameters.end());
   kernels::kernels(instance.device())
       .pointwise.fill(instance.context.compute(), p.local().slice(0, 0, 1), std::numeric_limits<double>::quiet_NaN());
   p.changed();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 1, 7 and 9 with several ranks.
+# Faults 1, 7, 9, 13, 15 and 18 with several ranks.
 . "$(dirname "$0")/cli.sh"
 
 train() { ranks 2 train tiny.yaml parallel.ep=2 optim.schedule=constant "$@"; }
@@ -45,6 +45,26 @@ test_kill_of_one_rank_ends_the_job_within_ten_seconds() {
   ! pgrep -P "$pid" >/dev/null || failed "ranks are left"
   run "$HEXAD" inspect run --verify
   expect_equal "$code" 0
+}
+
+test_a_nan_on_one_rank_is_skipped_by_all() {
+  HEXAD_FAULT=nan@1,3 expect 5 train train.max_skipped=2
+  expect_count 2 err "skipped: loss"
+  expect_text err "step 4: 2 steps in a row without a finite loss and gradient (train.max_skipped)"
+}
+
+test_a_shared_or_unwritable_run_directory_ends_the_whole_job() {
+  local pid
+  "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
+  pid=$!
+  wait_until has_lines run/metrics.jsonl 1
+  expect 2 train
+  expect_text err "run: in use by process $pid on host $(hostname)"
+  kill -9 "$pid"
+  wait "$pid" 2>/dev/null
+  echo "I am a file" >file
+  expect 4 train run.dir=file
+  expect_text err "file"
 }
 
 run_tests "$@"
