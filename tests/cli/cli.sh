@@ -86,7 +86,8 @@ wait_until() {
 has_lines() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 run_tests() {
-  local name folder failures=0 names=("$@")
+  local name failures=0 names=("$@")
+  trap 'rm -rf "${folder:-}"' EXIT  # of a test that was interrupted
   [ ${#names[@]} -gt 0 ] || mapfile -t names < <(declare -F | sed -n 's/^declare -f \(test_.*\)/\1/p')
   for name in "${names[@]}"; do
     folder=$(mktemp -d "${TMPDIR:-/tmp}/hexad-$name.XXXXXX")
