@@ -1,0 +1,63 @@
+// The recipe's section `schedule.pipeline`: which schedule, and how layers are cut into stages.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/config/constraints.h"
+
+namespace hexad::pp {
+
+/// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021. zb_h1: Qi et al.
+/// 2023, weight gradients fill the bubble. zb_v: Qi et al. 2024, the same with two virtual stages a rank in a V.
+/// dualpipe_v: DeepSeek 2025, a V whose steady state pairs a forward with a backward.
+enum class PipelineKind : uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe_v };
+constexpr auto enum_names(PipelineKind) {
+  return std::to_array<std::pair<PipelineKind, std::string_view>>({{PipelineKind::gpipe, "gpipe"},
+                                                                   {PipelineKind::one_f_one_b, "1f1b"},
+                                                                   {PipelineKind::interleaved, "interleaved"},
+                                                                   {PipelineKind::zb_h1, "zb_h1"},
+                                                                   {PipelineKind::zb_v, "zb_v"},
+                                                                   {PipelineKind::dualpipe_v, "dualpipe_v"}});
+}
+std::string_view name_of(PipelineKind kind);
+
+/// Where virtual stages lie. loop: chunk v of rank p is virtual stage v pp + p. vee: two chunks a rank, virtual stages
+/// p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.
+enum class Placing : uint8_t { loop, vee };
+
+struct PipelineConfig {
+  PipelineKind kind = PipelineKind::one_f_one_b;
+  int64_t chunks = 2;
+  std::vector<int64_t> split;
+
+  /// Virtual stages a rank.
+  int chunks_a_rank() const {
+    switch (kind) {
+      case PipelineKind::interleaved:
+        return static_cast<int>(chunks);
+      case PipelineKind::zb_v:
+      case PipelineKind::dualpipe_v:
+        return 2;
+      default:
+        return 1;
+    }
+  }
+  Placing placing() const {
+    return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;
+  }
+
+  template <class V>
+  void fields(V& v) {
+    v("kind", kind, "order of forward and backward over the stages of parallel.pp");
+    v("chunks", chunks, "virtual stages a rank of kind interleaved (1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: 2)",
+      config::at_least(1));
+    v("split", split, "layers of each virtual stage, in the model's order; empty: balanced, embedding and head counted",
+      config::at_least(1));
+  }
+};
+
+}  // namespace hexad::pp
