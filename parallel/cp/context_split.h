@@ -1,0 +1,42 @@
+// Which tokens of a micro-batch a rank of context parallelism holds, and in which order: arithmetic alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hexad::cp {
+
+/// Every sequence is cut into 2 `ranks` equal chunks; rank c holds chunks c and 2 ranks - 1 - c (zigzag), so that
+/// causal attention costs every rank the same. Local rows are ordered (half, sequence, position in the chunk): half 0
+/// is chunk c, half 1 the other, and one half is contiguous [sequences, chunk_length]. One rank holds one half: the
+/// plain order.
+///
+/// A token is its index in the whole micro-batch, sequence * length + position. Every method but halves() throws
+/// std::logic_error when the chunks would not be equal, or the rank is none.
+struct ContextSplit {
+  int64_t sequences = 1, length = 0;  // of the micro-batch, in sequences and in tokens a sequence
+  int ranks = 1, rank = 0;
+
+  int halves() const { return ranks == 1 ? 1 : 2; }
+  /// Tokens a chunk.
+  int64_t chunk_length() const;
+  /// Rows of one half, and of a rank.
+  int64_t half_rows() const { return sequences * chunk_length(); }
+  int64_t rows() const { return halves() * half_rows(); }
+  /// The chunk that is half `half` of rank `of`; its first position is chunk * chunk_length().
+  int chunk(int of, int half) const;
+
+  /// Token of every local row of rank `of`.
+  std::vector<int64_t> tokens(int of) const;
+  std::vector<int64_t> tokens() const { return tokens(rank); }
+  /// The entries of this rank's rows, from one entry for every token.
+  std::vector<int32_t> cut(std::span<const int32_t> whole) const;
+
+  /// Where the rows of all ranks, one rank after the other, find their token (tokens() of all ranks together) ...
+  std::vector<int64_t> gathered_tokens() const;
+  /// ... and where every token lies among them: the inverse.
+  std::vector<int64_t> gathered_rows() const;
+};
+
+}  // namespace hexad::cp

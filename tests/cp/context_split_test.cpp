@@ -1,0 +1,74 @@
+// Who holds which tokens, and in which order.
+#include "parallel/cp/context_split.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace hexad::cp {
+namespace {
+
+using Tokens = std::vector<int64_t>;
+
+TEST(ContextSplit, OfOneRankIsThePlainOrder) {
+  const ContextSplit split{.sequences = 2, .length = 3};
+  EXPECT_EQ(split.halves(), 1);
+  EXPECT_EQ(split.chunk_length(), 3);
+  EXPECT_EQ(split.rows(), 6);
+  EXPECT_EQ(split.tokens(), (Tokens{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(ContextSplit, GivesEveryRankAChunkFromTheHeadAndOneFromTheTail) {
+  const ContextSplit split{.sequences = 2, .length = 8, .ranks = 2, .rank = 1};
+  EXPECT_EQ(split.halves(), 2);
+  EXPECT_EQ(split.chunk_length(), 2);
+  EXPECT_EQ(split.rows(), 8);
+  EXPECT_EQ(split.tokens(0), (Tokens{0, 1, 8, 9, 6, 7, 14, 15}));
+  EXPECT_EQ(split.tokens(1), (Tokens{2, 3, 10, 11, 4, 5, 12, 13}));
+  EXPECT_EQ(split.tokens(), split.tokens(1));
+}
+
+TEST(ContextSplit, GivesEveryTokenToOneRank) {
+  for (int ranks : {1, 2, 3, 4, 5})
+    for (int64_t sequences : {1, 3}) {
+      const ContextSplit split{.sequences = sequences, .length = 2 * ranks * 3, .ranks = ranks};
+      Tokens tokens = split.gathered_tokens();
+      const Tokens rows = split.gathered_rows();
+      for (size_t r = 0; r < tokens.size(); ++r)
+        EXPECT_EQ(rows[static_cast<size_t>(tokens[r])], static_cast<int64_t>(r));
+      std::sort(tokens.begin(), tokens.end());
+      Tokens all(static_cast<size_t>(sequences * split.length));
+      std::iota(all.begin(), all.end(), 0);
+      EXPECT_EQ(tokens, all);
+    }
+}
+
+TEST(ContextSplit, CutsWhatBelongsToItsRows) {
+  const ContextSplit split{.sequences = 1, .length = 8, .ranks = 2, .rank = 1};
+  EXPECT_EQ(split.cut(std::vector<int32_t>{10, 11, 12, 13, 14, 15, 16, 17}), (std::vector<int32_t>{12, 13, 14, 15}));
+}
+
+std::string message(auto&& f) {
+  try {
+    f();
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ContextSplit, RefusesWhatDoesNotCutEvenly) {
+  EXPECT_EQ(message([] { return ContextSplit{.length = 10, .ranks = 2}.tokens(); }),
+            "[cp] sequences of 10 tokens do not cut into 2 x 2 equal chunks; expected a multiple of 4");
+  EXPECT_EQ(message([] { return ContextSplit{.length = 7}.rows(); }), "no error") << "one rank cuts nothing";
+  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }), "[cp] rank 2 of 2");
+  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.tokens(2); }), "[cp] half 0 of rank 2 of 2");
+  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.cut(std::vector<int32_t>(7)); }),
+            "[cp] 7 entries for 1 sequences of 8 tokens");
+}
+
+}  // namespace
+}  // namespace hexad::cp
