@@ -15,6 +15,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Looks of the watchdog in its time: a hang is found at most so much too late.
+constexpr int looks = 16;
+// For the rank's thread to end the job itself after a failure.
+constexpr auto patience = 5s;
+
 // Two tags a communicator: messages of collectives never match those of send and receive.
 int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
@@ -35,10 +40,38 @@ class BlockedSignals {
   sigset_t before_;
 };
 
+// What made the work before `event`, which is done, fail; null if nothing did.
+std::exception_ptr error_of(const Event& event) {
+  try {
+    event.wait();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+struct Failure {
+  std::string message;
+  ExitCode code;
+};
+
+Failure failure_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return {e.what(), e.code()};
+  } catch (const std::exception& e) {
+    return {e.what(), ExitCode::communication};
+  }
+}
+
 }  // namespace
 
 CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options)
-    : options_(options), queue_(options.window_bytes, options.round_bytes) {
+    : options_(options),
+      check_collectives_(options.guards.check_collectives),
+      queue_(options.window_bytes, options.round_bytes),
+      watchdog_seconds_(options.guards.watchdog_seconds) {
   std::exception_ptr failed;
   {
     const BlockedSignals blocked;
@@ -68,15 +101,21 @@ void CommEngine::take_communicator(int number) {
   next_communicator_ = number + 1;
 }
 
+void CommEngine::set_guards(const Guards& guards) {
+  check_collectives_ = guards.check_collectives;
+  command([this, seconds = guards.watchdog_seconds] { watchdog_seconds_ = seconds; });
+}
+
 Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string& group,
                        std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream) {
   auto request = std::make_shared<Request>();
   request->channel = channel;
   request->traffic = traffic;
-  request->what = cat("[", group, "] ", operation.to_string());
+  request->group = group;
   request->members = std::move(members);
   request->operation = std::move(operation);
   request->rank = rank;
+  request->checked = check_collectives_;
   request->flight = Flight::make(meter_, traffic, [this, weak = std::weak_ptr(request)] {
     const bool urgent = std::this_thread::get_id() == rank_thread_;
     command([this, weak, urgent] {
@@ -87,24 +126,24 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
     });
   });
   const Event event = request->flight->event();
-  command([this, request] {
-    if (failed_) return request->flight->complete(0, failed_);
-    queue_.post(request);
-  });
+  const auto enqueue = [this, request] {
+    if (failed_)
+      request->flight->complete(0, failed_);
+    else
+      queue_.post(request);
+  };
+  const auto make_ready = [this, request](const std::exception_ptr& error) {
+    if (failed_) return;
+    if (error) return fail(error);  // peers wait for an operation that will never start: this rank is lost
+    queue_.make_ready(request);
+  };
   const Event before = stream.record();
-  before.then([this, request, before] {
-    std::exception_ptr error;
-    try {
-      before.wait();  // already done: asks whether the work before us failed
-    } catch (...) {
-      error = std::current_exception();
-    }
-    command([this, request, error] {
-      if (failed_) return;
-      if (error) return fail(error);  // peers wait for an operation that will never start: this rank is lost
-      request->ready = true;
-    });
-  });
+  if (before.done()) {
+    command([=, error = error_of(before)] { enqueue(), make_ready(error); });
+    return event;
+  }
+  command(enqueue);  // now: the order is that of calls
+  before.then([=, this] { command([=, error = error_of(before)] { make_ready(error); }); });
   return event;
 }
 
@@ -129,6 +168,7 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   bool served = false;
   try {
     transport_ = connect();
+    if (options_.jitter) transport_ = delayed(std::move(transport_), options_.jitter);
     topology_ = transport_->topology();
     largest_communicator_ = transport_->largest_tag() / 2 - 1;
     served = true;
@@ -143,7 +183,7 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   if (!served) return;
   serve();
   // An orderly end waits for all ranks, which would be for ever after a failure.
-  if (failed_) transport_->abort(static_cast<int>(ExitCode::communication));
+  if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
   transport_.reset();
 }
 
@@ -154,6 +194,7 @@ void CommEngine::serve() {
     try {
       start_rounds();
       progress = poll();
+      watch();
     } catch (...) {
       fail(std::current_exception());
     }
@@ -166,7 +207,13 @@ bool CommEngine::take_commands(bool progress) {
   {
     std::unique_lock lock(mutex_);
     // What has just finished may let something else start.
-    if (running_.empty() && !progress) changed_.wait(lock, [&] { return stopping_ || !commands_.empty(); });
+    if (running_.empty() && !progress) {
+      const auto awake = [&] { return stopping_ || !commands_.empty(); };
+      if (const auto next = next_look())
+        changed_.wait_until(lock, *next, awake);
+      else
+        changed_.wait(lock, awake);
+    }
     commands.swap(commands_);
     if (commands.empty() && stopping_ && running_.empty() && !progress) return false;
   }
@@ -196,7 +243,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
       request->sent_bytes += t.bytes;
     }
   } catch (const std::exception& e) {
-    base::fail(ExitCode::communication, request->what, " on rank ", topology_.rank, ": ", e.what());
+    base::fail(ExitCode::communication, request->what(), " on rank ", topology_.rank, ": ", e.what());
   }
   if (running_[token].messages == 0) finish_round(token);
 }
@@ -208,7 +255,7 @@ bool CommEngine::poll() {
   for (const Transport::Done& message : done_) {
     Running& running = running_.at(message.token);
     if (!message.error.empty())
-      base::fail(ExitCode::communication, running.request->what, " on rank ", topology_.rank, ": ", message.error);
+      base::fail(ExitCode::communication, running.request->what(), " on rank ", topology_.rank, ": ", message.error);
     if (--running.messages == 0) finish_round(message.token);
   }
   return !done_.empty();
@@ -231,9 +278,49 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
 
 void CommEngine::fail(std::exception_ptr error) {
   failed_ = error;
+  looked_ = Clock::now();
   abandoned_ = queue_.drain();
   running_.clear();
   for (const RequestPtr& request : abandoned_) complete(request, error);
+}
+
+std::optional<CommEngine::Clock::time_point> CommEngine::next_look() const {
+  if (failed_) return looked_ + patience;
+  if (watchdog_seconds_ <= 0 || queue_.empty()) return {};
+  return looked_ +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(watchdog_seconds_ / looks));
+}
+
+void CommEngine::watch() {
+  const auto next = next_look();
+  if (!next || Clock::now() < *next) return;
+  looked_ = Clock::now();
+  if (failed_) {
+    const Failure failure = failure_of(failed_);
+    std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.message.c_str());
+    std::fflush(nullptr);
+    transport_->abort(static_cast<int>(failure.code));
+  } else if (const RequestPtr late = queue_.overdue(looks)) {
+    base::fail(ExitCode::communication, report_hang(*late));
+  }
+}
+
+std::string CommEngine::report_hang(const Request& request) const {
+  // The first round that hangs: later ones hang because of it.
+  const std::pair<const uint64_t, Running>* first = nullptr;
+  for (const auto& entry : running_)
+    if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;
+  std::string missing, deaf;
+  if (first)
+    for (const auto& [peer, receive] : transport_->pending(first->first)) {
+      std::string& list = receive ? missing : deaf;
+      list += cat(list.empty() ? "" : ", ", peer);
+    }
+  const std::string reason = !missing.empty() ? "nothing comes from rank " + missing
+                             : !deaf.empty()  ? "nothing is taken by rank " + deaf
+                                              : "the work before it on this rank is not done";
+  return cat("hang: ", watchdog_seconds_, " s in operation ", request.number, " of group ", request.group, " (",
+             request.members->size(), " ranks), ", request.operation.call(), ": ", reason);
 }
 
 void CommEngine::rest(bool progress) {

@@ -1,16 +1,31 @@
 // The communication engine: one thread of a rank that owns its transport and moves everything its groups ask for.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
 #include "parallel/comm/issue_queue.h"
+#include "parallel/comm/jitter.h"
 #include "parallel/comm/transport.h"
 
 namespace hexad::comm {
+
+/// What the engine looks out for.
+struct Guards {
+  /// An operation that this rank is ready for, or waits for, and that does not move for this long is a hang: it fails
+  /// with Error(communication) that names the operation and who is missing. Monotonic time, in which this process was
+  /// not stopped; 0: never.
+  double watchdog_seconds = 300;
+  /// Ranks compare what they call before every operation, which costs a small message more to each peer. The same on
+  /// all ranks.
+  bool check_collectives = false;
+};
 
 class CommEngine {
  public:
@@ -20,6 +35,8 @@ class CommEngine {
     /// Bytes in flight, both directions; only the first round of a communicator may exceed it. Enough for the link to
     /// stay busy between two looks of the thread at it; more only delays what is urgent.
     int64_t window_bytes = 4 << 20;
+    Guards guards{};
+    Jitter jitter{};  // for tests
   };
   /// Starts the thread; it calls `connect` first and destroys the transport last. The caller is the rank's own thread:
   /// while it waits for communication, the engine does not sleep. Throws what `connect` throws.
@@ -34,8 +51,11 @@ class CommEngine {
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
+  /// For operations posted from now on; all ranks change at the same place of their programs.
+  void set_guards(const Guards& guards);
 
-  /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails.
+  /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails,
+  /// and the job ends: by the rank's thread, which meets the failure, or five seconds later by the engine itself.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Ends all ranks of the job.
@@ -48,6 +68,7 @@ class CommEngine {
     size_t round;
     size_t messages;
   };
+  using Clock = std::chrono::steady_clock;  // does not jump
   using Command = std::function<void()>;
   void command(Command c);  // runs it on the engine's thread
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
@@ -60,6 +81,9 @@ class CommEngine {
   void complete(const RequestPtr& request, std::exception_ptr error);
   void fail(std::exception_ptr error);
   void rest(bool progress);
+  void watch();
+  std::string report_hang(const Request& request) const;
+  std::optional<Clock::time_point> next_look() const;
 
   const Options options_;
   const std::thread::id rank_thread_ = std::this_thread::get_id();
@@ -71,6 +95,7 @@ class CommEngine {
   std::condition_variable changed_;
   std::vector<Command> commands_;
   bool connected_ = false, stopping_ = false;
+  std::atomic<bool> check_collectives_;
 
   // Of the engine's thread alone:
   std::unique_ptr<Transport> transport_;
@@ -80,6 +105,8 @@ class CommEngine {
   int urgent_ = 0;  // requests that the rank's thread waits for
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
+  double watchdog_seconds_;
+  Clock::time_point looked_{};  // when the watchdog last did
   std::exception_ptr failed_;
   std::vector<RequestPtr> abandoned_;  // after a failure: the transport may still write to their tensors
 

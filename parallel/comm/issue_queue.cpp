@@ -2,9 +2,20 @@
 
 #include <algorithm>
 
+#include "parallel/comm/signature.h"
+
 namespace hexad::comm {
 
-void IssueQueue::post(RequestPtr request) { lines_[request->channel].requests.push_back(std::move(request)); }
+void IssueQueue::post(RequestPtr request) {
+  request->number = posted_[request->channel]++;
+  lines_[request->channel].requests.push_back(std::move(request));
+}
+
+void IssueQueue::make_ready(const RequestPtr& request) {
+  request->ready = true;
+  Line& line = lines_.at(request->channel);
+  if (line.requests.front() == request) line.quiet = 0;  // what was waited for until now was this rank's own work
+}
 
 void IssueQueue::lift(const Request& request) {
   const auto line = lines_.find(request.channel);
@@ -25,7 +36,9 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
     if (r.planned && r.started == r.plan.rounds.size()) continue;
     if (!r.ready) return {};
     if (!r.planned) {
-      r.plan = make_plan(r.operation, r.rank, static_cast<int>(r.members->size()), round_bytes_);
+      const int size = static_cast<int>(r.members->size());
+      r.plan = make_plan(r.operation, r.rank, size, round_bytes_);
+      if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
       r.planned = true;
     }
@@ -71,9 +84,19 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   while (r.finished_prefix < r.finished.size() && r.finished[r.finished_prefix]) ++r.finished_prefix;
   const auto line = lines_.find(r.channel);
   --line->second.rounds_in_flight;
+  line->second.quiet = 0;
   if (!r.done()) return;
   std::erase(line->second.requests, request);
   if (line->second.requests.empty()) lines_.erase(line);
+}
+
+RequestPtr IssueQueue::overdue(int limit) {
+  for (auto& [channel, line] : lines_) {
+    const RequestPtr& first = line.requests.front();
+    line.quiet = first->ready || first->lifted ? line.quiet + 1 : 0;
+    if (line.quiet > limit) return first;
+  }
+  return nullptr;
 }
 
 std::vector<RequestPtr> IssueQueue::drain() {

@@ -26,12 +26,14 @@ struct Channel {
 struct Request {
   Channel channel;
   TrafficClass traffic;
-  std::string what;                                 // for messages
+  std::string group;                                // its name
   std::shared_ptr<const std::vector<int>> members;  // world ranks of the group
   Operation operation;                              // holds the tensors
   int rank = 0;                                     // in the group
+  bool checked = false;                             // compares signatures with the peers first
   std::shared_ptr<Flight> flight;
 
+  int64_t number = 0;   // on its channel, in the order of calls
   bool ready = false;   // the work before it on its stream is done
   bool lifted = false;  // somebody waits for it or for a later one of its channel
   bool urgent = false;  // the rank's own thread waits: it has nothing else to do with its core
@@ -43,6 +45,7 @@ struct Request {
   int64_t sent_bytes = 0;
 
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
+  std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // for messages
 };
 using RequestPtr = std::shared_ptr<Request>;
 
@@ -54,6 +57,8 @@ class IssueQueue {
   IssueQueue(int64_t window_bytes, int64_t round_bytes) : window_bytes_(window_bytes), round_bytes_(round_bytes) {}
 
   void post(RequestPtr request);
+  /// The work before `request` on its stream is done.
+  void make_ready(const RequestPtr& request);
   /// Its whole channel up to `request` goes before all classes: waiting for it means waiting for those, too.
   void lift(const Request& request);
 
@@ -66,6 +71,11 @@ class IssueQueue {
   /// Runs what the round does at its end. Afterwards the request may be done(), and is then forgotten here.
   void finish(const RequestPtr& request, size_t round);
 
+  /// Called at even times: returns an operation that is ready or waited for and on whose channel nothing was finished
+  /// in the last `limit` calls, or null. Counting calls and not seconds, a process that was stopped itself does not
+  /// find its peers late.
+  RequestPtr overdue(int limit);
+
   bool empty() const { return lines_.empty(); }
   /// Takes out everything: for failures.
   std::vector<RequestPtr> drain();
@@ -74,6 +84,7 @@ class IssueQueue {
   struct Line {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
+    int quiet = 0;  // calls of overdue() since something was finished here
   };
   // The next round of a line, if its order allows one to start.
   Start startable(Line& line) const;
@@ -82,6 +93,7 @@ class IssueQueue {
   const int64_t window_bytes_, round_bytes_;
   int64_t bytes_in_flight_ = 0;
   std::map<Channel, Line> lines_;
+  std::map<Channel, int64_t> posted_;
 };
 
 }  // namespace hexad::comm

@@ -4,6 +4,7 @@
 
 #include "parallel/comm/bytes.h"
 #include "parallel/comm/reduce.h"
+#include "parallel/comm/signature.h"
 
 namespace hexad::comm {
 namespace {
@@ -80,31 +81,18 @@ void perform(const Operations& ops) {
   }
 }
 
-bool agree(const Operation& a, int rank_a, const Operation& b, int rank_b) {
-  if (a.is_point_to_point())
-    return a.kind == Kind::send ? a.in.bytes() == b.out.bytes() && a.in.dtype() == b.out.dtype()
-                                : agree(b, rank_b, a, rank_a);
-  if (a.kind != b.kind || a.reduce != b.reduce || a.peer != b.peer) return false;
-  if (a.kind == Kind::barrier) return true;
-  if (a.out.dtype() != b.out.dtype()) return false;
-  if (a.kind != Kind::all_to_all) return a.out.numel() == b.out.numel();
-  const size_t i = static_cast<size_t>(rank_a), j = static_cast<size_t>(rank_b);
-  return row_bytes(a.in) == row_bytes(b.in) && a.splits.send[j] == b.splits.receive[i] &&
-         b.splits.send[i] == a.splits.receive[j];
-}
-
 }  // namespace
 
 // The operations in rank order, once every pair of ranks has been found to mean the same.
-template <class Party>
-Operations agreed(const std::string& group, int64_t number, const Party& party) {
+template <class Guests>
+Operations agreed(const std::string& group, int64_t number, const Guests& guests) {
   Operations ops;
-  for (auto a = party.begin(); a != party.end(); ++a) {
+  for (auto a = guests.begin(); a != guests.end(); ++a) {
     ops.push_back(&a->second.op);
-    for (auto b = std::next(a); b != party.end(); ++b)
-      if (!agree(a->second.op, a->first, b->second.op, b->first))
-        fail(ExitCode::communication, "[", group, "] ranks disagree about operation ", number, ": rank ", a->first,
-             " calls ", a->second.op.to_string(), ", rank ", b->first, " calls ", b->second.op.to_string());
+    for (auto b = std::next(a); b != guests.end(); ++b)
+      if (!agree(a->second.op, a->first, b->second.op, b->first, number))
+        fail(ExitCode::communication,
+             disagreement(group, number, a->first, a->second.op.call(), b->first, b->second.op.call()));
   }
   return ops;
 }
@@ -121,9 +109,9 @@ Meeting::Ticket Meeting::take(int rank, const Operation& op) {
 std::exception_ptr Meeting::missing(const Ticket& ticket, const Party& party) const {
   for (int r = 0; r < size(); ++r) {
     const bool needed = ticket.from < 0 || r == ticket.from || r == ticket.to;
-    if (needed && gone_[static_cast<size_t>(r)] && !party.contains(r))
+    if (needed && gone_[static_cast<size_t>(r)] && !party.guests.contains(r))
       return std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[", name_, "] rank ", r, " ended without joining ",
-                                                                    party.begin()->second.op.to_string())));
+                                                                    party.guests.begin()->second.op.to_string())));
   }
   return nullptr;
 }
@@ -134,19 +122,19 @@ void Meeting::arrive(const Ticket& ticket, int rank, Operation op, std::shared_p
   {
     std::lock_guard lock(mutex_);
     Party& here = parties_[ticket];
-    here.emplace(rank, Guest{std::move(op), std::move(flight)});
+    here.guests.emplace(rank, Guest{std::move(op), std::move(flight)});
     error = aborted_ ? aborted_ : missing(ticket, here);
     const size_t needed = ticket.from < 0 ? next_.size() : 2;
-    if (!error && here.size() < needed) return;
+    if (!error && here.guests.size() < needed) return;
     party = std::move(here);
     parties_.erase(ticket);
   }
   if (!error) try {
-      perform(agreed(name_, ticket.number, party));
+      perform(agreed(name_, ticket.number, party.guests));
     } catch (...) {
       error = std::current_exception();
     }
-  for (auto& [r, guest] : party) guest.flight->complete(error ? 0 : guest.op.wire_bytes(r, size()), error);
+  for (auto& [r, guest] : party.guests) guest.flight->complete(error ? 0 : guest.op.wire_bytes(r, size()), error);
 }
 
 void Meeting::abort(std::exception_ptr reason) {
@@ -160,7 +148,7 @@ void Meeting::abort(std::exception_ptr reason) {
     children = children_;
   }
   for (auto& [ticket, party] : parties)
-    for (auto& [rank, guest] : party) guest.flight->complete(0, reason);
+    for (auto& [rank, guest] : party.guests) guest.flight->complete(0, reason);
   for (auto& [key, c] : children)
     if (const auto meeting = c.meeting.lock()) meeting->abort(reason);
 }
@@ -179,7 +167,7 @@ void Meeting::leave(int rank) {
     children = children_;
   }
   for (auto& [party, error] : failed)
-    for (auto& [r, guest] : party) guest.flight->complete(0, error);
+    for (auto& [r, guest] : party.guests) guest.flight->complete(0, error);
   for (auto& [key, c] : children) {
     const auto at = std::find(c.members.begin(), c.members.end(), rank);
     if (const auto meeting = c.meeting.lock(); meeting && at != c.members.end())
@@ -187,12 +175,39 @@ void Meeting::leave(int rank) {
   }
 }
 
+std::string Meeting::report_hang(const Ticket& ticket, const Party& party) const {
+  std::string missing;
+  for (int r = 0; r < size(); ++r) {
+    const bool needed = ticket.from < 0 || r == ticket.from || r == ticket.to;
+    if (needed && !party.guests.contains(r))
+      missing += cat(missing.empty() ? "" : ", ", world_ranks_[static_cast<size_t>(r)]);
+  }
+  return cat("operation ", ticket.number, " of group ", name_, " (", size(), " ranks), ",
+             party.guests.begin()->second.op.call(), ": rank ", missing, " has not come");
+}
+
+std::string Meeting::overdue(int limit) {
+  std::map<std::pair<int64_t, int>, Child> children;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [ticket, party] : parties_)
+      if (++party.looks > limit) return report_hang(ticket, party);
+    children = children_;
+  }
+  for (auto& [key, c] : children)
+    if (const auto meeting = c.meeting.lock())
+      if (std::string hang = meeting->overdue(limit); !hang.empty()) return hang;
+  return {};
+}
+
 std::shared_ptr<Meeting> Meeting::child(int64_t split, const std::string& name, const std::vector<int>& members) {
   std::lock_guard lock(mutex_);
   Child& c = children_[{split, members.front()}];
   auto meeting = c.meeting.lock();
   if (!meeting) {
-    meeting = std::make_shared<Meeting>(name, static_cast<int>(members.size()));
+    std::vector<int> world_ranks;
+    for (int m : members) world_ranks.push_back(world_ranks_[static_cast<size_t>(m)]);
+    meeting = std::make_shared<Meeting>(name, std::move(world_ranks));
     meeting->aborted_ = aborted_;
     for (size_t i = 0; i < members.size(); ++i) meeting->gone_[i] = gone_[static_cast<size_t>(members[i])];
     c = {meeting, members};

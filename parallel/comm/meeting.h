@@ -17,8 +17,14 @@ namespace hexad::comm {
 /// Shared by the ranks of one group. Thread-safe. Nobody blocks in it: an operation is complete once all have arrived.
 class Meeting {
  public:
-  Meeting(std::string name, int size) : name_(std::move(name)), next_(static_cast<size_t>(size)), gone_(next_.size()) {}
-  int size() const { return static_cast<int>(next_.size()); }
+  /// Rank i of the group is rank world_ranks[i] of the world.
+  Meeting(std::string name, std::vector<int> world_ranks)
+      : name_(std::move(name)),
+        world_ranks_(std::move(world_ranks)),
+        next_(world_ranks_.size()),
+        gone_(world_ranks_.size()) {}
+  int size() const { return static_cast<int>(world_ranks_.size()); }
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
 
   /// Names one operation of the group; the same on all its ranks, because they take tickets in the same order.
   struct Ticket {
@@ -35,6 +41,10 @@ class Meeting {
   /// Rank `rank` will not come any more: operations that need it fail.
   void leave(int rank);
 
+  /// Called at even times: says which operation, of this group or one split from it, has waited for some rank in the
+  /// last `limit` calls, and for which one; empty when none has.
+  std::string overdue(int limit);
+
   /// The meeting of a group split from this one, which `members` (ranks of this one) share; made by the first to ask.
   std::shared_ptr<Meeting> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
@@ -43,14 +53,20 @@ class Meeting {
     Operation op;
     std::shared_ptr<Flight> flight;
   };
-  using Party = std::map<int, Guest>;  // by rank
+  struct Party {
+    std::map<int, Guest> guests;  // by rank
+    int looks = 0;                // calls of overdue() since the first one came
+  };
   struct Child {
     std::weak_ptr<Meeting> meeting;
     std::vector<int> members;
   };
   std::exception_ptr missing(const Ticket& ticket, const Party& party) const;
 
+  std::string report_hang(const Ticket& ticket, const Party& party) const;
+
   const std::string name_;
+  const std::vector<int> world_ranks_;
   std::mutex mutex_;
   std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // per rank: the next number by (from, to)
   std::vector<bool> gone_;

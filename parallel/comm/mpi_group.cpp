@@ -13,6 +13,12 @@ std::vector<int> everybody(int size) {
   return ranks;
 }
 
+std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& members) {
+  std::vector<int> nodes;
+  for (int r : members) nodes.push_back(topology.node_of_rank[static_cast<size_t>(r)]);
+  return nodes;
+}
+
 }  // namespace
 
 MpiGroup::MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name)
@@ -20,7 +26,7 @@ MpiGroup::MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name)
 
 MpiGroup::MpiGroup(CommEngine& engine, int communicator, std::vector<int> members, int rank, TrafficClass traffic,
                    std::string name)
-    : ProcessGroup(traffic, std::move(name), engine.meter()),
+    : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(engine.topology(), members)),
       engine_(engine),
       communicator_(communicator),
       members_(std::make_shared<const std::vector<int>>(std::move(members))),
@@ -30,7 +36,8 @@ std::unique_ptr<ProcessGroup> MpiGroup::split(int color, int key, TrafficClass t
   // The number must be new to every member; those of other colours take the same, because they share no rank.
   const Members members = agree(color, key, engine_.next_communicator());
   engine_.take_communicator(static_cast<int>(members.largest));
-  if (members.ranks.size() == 1) return std::make_unique<SelfGroup>(traffic, std::move(name), meter());
+  if (members.ranks.size() == 1)
+    return std::make_unique<SelfGroup>(traffic, std::move(name), meter(), node_of_rank()[static_cast<size_t>(rank_)]);
   std::vector<int> ranks;
   for (int r : members.ranks) ranks.push_back((*members_)[static_cast<size_t>(r)]);
   return std::unique_ptr<ProcessGroup>(new MpiGroup(engine_, static_cast<int>(members.largest), std::move(ranks),

@@ -142,6 +142,13 @@ class MpiTransport final : public Transport {
     compact();
   }
 
+  std::vector<Pending> pending(uint64_t token) const override {
+    std::vector<Pending> list;
+    for (const Message& m : messages_)
+      if (m.token == token) list.push_back({m.peer, m.receive});
+    return list;
+  }
+
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
  private:

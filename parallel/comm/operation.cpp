@@ -99,8 +99,8 @@ int64_t Operation::wire_bytes(int rank, int size) const {
       return others * in.bytes();
     case Kind::all_to_all:
       return row_bytes(in) * (in.dim(0) - splits.send[static_cast<size_t>(rank)]);
-    case Kind::broadcast:
-      return rank == peer ? others * out.bytes() : 0;
+    case Kind::broadcast:  // each rank passes on the piece that the root gave it
+      return (rank == peer ? 2 * others : others - 1) * out.bytes() / size;
     case Kind::send:
       return in.bytes();
     case Kind::receive:
@@ -117,6 +117,14 @@ std::string Operation::to_string() const {
   if (kind == Kind::broadcast || kind == Kind::receive) text += cat(" from ", peer);
   if (kind == Kind::send) text += cat(" to ", peer);
   return text;
+}
+
+std::string Operation::call() const {
+  if (where.line() == 0) return to_string();
+  std::string_view file = where.file_name();
+  if (const size_t name = file.rfind('/'); name != file.npos && name > 0)
+    if (const size_t folder = file.rfind('/', name - 1); folder != file.npos) file.remove_prefix(folder + 1);
+  return cat(to_string(), " at ", file, ":", where.line());
 }
 
 }  // namespace hexad::comm

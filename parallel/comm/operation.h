@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace hexad::comm {
 using namespace tensor;
 
 enum class Reduce : uint8_t { sum, max, min };
+
+/// Where a collective was called: messages name it, results never depend on it.
+using Where = std::source_location;
 
 /// Rows that go to, and come from, each rank of the group, in rank order (rows of dimension 0).
 struct Splits {
@@ -27,12 +31,14 @@ struct Operation {
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other side of send and receive
+  Where where{};  // of the call
 
   /// Throws std::logic_error, naming `group`, when tensors, splits and peer do not fit rank `rank` of `size`.
   void check(const std::string& group, int rank, int size) const;
   /// Bytes that rank `rank` of `size` sends to others.
   int64_t wire_bytes(int rank, int size) const;
   std::string to_string() const;  // "all_to_all of bf16 [128, 64]"
+  std::string call() const;       // "all_to_all of bf16 [128, 64] at moe/moe_layer.cpp:31"
   bool is_point_to_point() const { return kind == Kind::send || kind == Kind::receive; }
 };
 

@@ -50,7 +50,7 @@ class Planner {
         all_to_all();
         break;
       case Kind::broadcast:
-        broadcast();
+        op_.out.bytes() <= small_bytes ? broadcast_small() : broadcast();
         break;
       case Kind::send:
         exchange({{op_.peer, byte_at(op_.in, 0), op_.in.bytes()}}, {});
@@ -128,12 +128,44 @@ class Planner {
     exchange(sends, receives);
   }
 
-  void broadcast() {
+  void broadcast_small() {
     const Tensor& x = op_.out;
     if (rank_ != op_.peer) return exchange({}, {{op_.peer, byte_at(x, 0), x.bytes()}});
     std::vector<Transfer> sends;
     for (int k = 1; k < size_; ++k) sends.push_back({other(k), byte_at(x, 0), x.bytes()});
     exchange(sends, {});
+  }
+
+  // Segments of one piece a rank: the root deals a segment out, then all but it exchange what they have. Each rank
+  // sends less than twice the tensor, however many they are.
+  void broadcast() {
+    const Tensor& x = op_.out;
+    const int root = op_.peer;
+    std::vector<int> dealt;  // by segment: its first round
+    const auto transfer = [&](int64_t s, int owner, int peer) {
+      const Span p = part({s * piece_ * size_, std::min((s + 1) * piece_ * size_, x.bytes())}, owner, size_);
+      return Transfer{peer, byte_at(x, p.begin), p.size()};
+    };
+    const auto exchange_parts = [&](int64_t s) {
+      Round round{.after = dealt[static_cast<size_t>(s)]};
+      for (int k = 1; k < size_; ++k) {
+        const int to = other(k), from = other(size_ - k);
+        if (to != root) round.sends.push_back(transfer(s, rank_, to));
+        if (rank_ != root) round.receives.push_back(transfer(s, from, from));
+      }
+      add(std::move(round));
+    };
+    const int64_t segments = (x.bytes() + piece_ * size_ - 1) / (piece_ * size_);
+    for (int64_t s = 0; s < segments; ++s) {
+      Round round;
+      if (rank_ == root)
+        for (int k = 1; k < size_; ++k) round.sends.push_back(transfer(s, other(k), other(k)));
+      else
+        round.receives.push_back(transfer(s, rank_, root));
+      dealt.push_back(add(std::move(round)));
+      if (s > 0) exchange_parts(s - 1);
+    }
+    exchange_parts(segments - 1);
   }
 
   // Messages without bytes; not through add(), which drops those.

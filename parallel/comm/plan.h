@@ -34,8 +34,8 @@ struct Plan {
 
 /// The plan of rank `rank` of `size`. Copies within the rank are done here. A message has about `round_bytes` over
 /// size - 1 bytes at most. Reductions exchange pieces, sum them in rank order where they arrive, and (all_reduce)
-/// gather the sums: each rank sends 2 (size - 1) / size of the tensor, which is optimal; small tensors go whole to
-/// everybody.
+/// gather the sums: each rank sends 2 (size - 1) / size of the tensor, which is optimal; a broadcast deals pieces out
+/// and gathers them: no rank sends more. Small tensors go whole to everybody.
 Plan make_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 
 }  // namespace hexad::comm

@@ -6,47 +6,54 @@ namespace hexad::comm {
 
 using Kind = Operation::Kind;
 
+bool ProcessGroup::crosses_nodes() const {
+  return std::any_of(node_of_rank_.begin(), node_of_rank_.end(), [&](int node) { return node != node_of_rank_[0]; });
+}
+
 Event ProcessGroup::checked(Operation op, Stream& stream) const {
   op.check(name_, rank(), size());
   return start(std::move(op), stream);
 }
 
-Event ProcessGroup::all_reduce(const Tensor& x, Reduce op, Stream& stream) const {
-  return checked({.kind = Kind::all_reduce, .out = x, .reduce = op}, stream);
+Event ProcessGroup::all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where) const {
+  return checked({.kind = Kind::all_reduce, .out = x, .reduce = op, .where = where}, stream);
 }
-Event ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream) const {
-  return checked({.kind = Kind::reduce_scatter, .out = out, .in = in}, stream);
+Event ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where) const {
+  return checked({.kind = Kind::reduce_scatter, .out = out, .in = in, .where = where}, stream);
 }
-Event ProcessGroup::all_gather(const Tensor& out, const Tensor& in, Stream& stream) const {
-  return checked({.kind = Kind::all_gather, .out = out, .in = in}, stream);
+Event ProcessGroup::all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where) const {
+  return checked({.kind = Kind::all_gather, .out = out, .in = in, .where = where}, stream);
 }
-Event ProcessGroup::all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream) const {
-  return checked({.kind = Kind::all_to_all, .out = out, .in = in, .splits = splits}, stream);
+Event ProcessGroup::all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream,
+                               Where where) const {
+  return checked({.kind = Kind::all_to_all, .out = out, .in = in, .splits = splits, .where = where}, stream);
 }
-Event ProcessGroup::broadcast(const Tensor& x, int root, Stream& stream) const {
-  return checked({.kind = Kind::broadcast, .out = x, .peer = root}, stream);
+Event ProcessGroup::broadcast(const Tensor& x, int root, Stream& stream, Where where) const {
+  return checked({.kind = Kind::broadcast, .out = x, .peer = root, .where = where}, stream);
 }
-Event ProcessGroup::send(const Tensor& x, int to, Stream& stream) const {
-  return checked({.kind = Kind::send, .in = x, .peer = to}, stream);
+Event ProcessGroup::send(const Tensor& x, int to, Stream& stream, Where where) const {
+  return checked({.kind = Kind::send, .in = x, .peer = to, .where = where}, stream);
 }
-Event ProcessGroup::receive(const Tensor& x, int from, Stream& stream) const {
-  return checked({.kind = Kind::receive, .out = x, .peer = from}, stream);
+Event ProcessGroup::receive(const Tensor& x, int from, Stream& stream, Where where) const {
+  return checked({.kind = Kind::receive, .out = x, .peer = from, .where = where}, stream);
 }
-Event ProcessGroup::barrier(Stream& stream) const { return checked({.kind = Kind::barrier}, stream); }
+Event ProcessGroup::barrier(Stream& stream, Where where) const {
+  return checked({.kind = Kind::barrier, .where = where}, stream);
+}
 
-std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mine, Device device) const {
+std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mine, Device device, Where where) const {
   const int64_t count = static_cast<int64_t>(mine.size());
   const Tensor in = Tensor::from<int64_t>(mine, {count}, device, Category::communication);
   const Tensor out = Tensor::empty({size() * count}, Dtype::i64, device, Category::communication);
   device::InlineStream stream;
-  all_gather(out, in, stream).wait();
+  all_gather(out, in, stream, where).wait();
   return out.to_vector<int64_t>();
 }
 
-double ProcessGroup::all_reduce_value(double value, Reduce op, Device device) const {
+double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Where where) const {
   const Tensor x = Tensor::from<double>(std::span(&value, 1), {1}, device, Category::communication);
   device::InlineStream stream;
-  all_reduce(x, op, stream).wait();
+  all_reduce(x, op, stream, where).wait();
   return *x.data<double>();
 }
 

@@ -18,7 +18,7 @@ namespace hexad::comm {
 /// does not hold up `stream` itself (call stream.wait(event) before using a result). The operation owns its tensors
 /// until then. All ranks of a group issue the same operations in the same order; sends and receives are ordered only
 /// against those of the same pair and direction. Sizes are checked locally; a mismatch between ranks is an error of the
-/// caller.
+/// caller, which groups of threads always find and groups of processes when asked to (Guards::check_collectives).
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -26,27 +26,35 @@ class ProcessGroup {
   virtual int size() const = 0;
   TrafficClass traffic() const { return traffic_; }
   const std::string& name() const { return name_; }
+  /// The node of each rank, numbered as in the world's Topology.
+  const std::vector<int>& node_of_rank() const { return node_of_rank_; }
+  /// Whether the ranks are on several nodes, so that what they exchange passes a network.
+  bool crosses_nodes() const;
 
   /// In place. Sums of bf16 are accumulated in f32; the order of summation is that of ranks, so the result is the same
   /// on all ranks, bit for bit. A NaN of any rank stays, also in max and min.
-  Event all_reduce(const Tensor& x, Reduce op, Stream& stream) const;
+  Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
   /// out[n] = piece rank() of the sum of in[size() n] over the ranks.
-  Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream) const;
+  Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// out[size() n] = the ranks' in[n], in rank order. `in` may be this rank's piece of `out`.
-  Event all_gather(const Tensor& out, const Tensor& in, Stream& stream) const;
+  Event all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// Rows of `in` [sum of send, ...] go to the ranks by splits.send; `out` [sum of receive, ...] is filled in rank
   /// order.
-  Event all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream) const;
-  Event broadcast(const Tensor& x, int root, Stream& stream) const;
-  Event send(const Tensor& x, int to, Stream& stream) const;
-  Event receive(const Tensor& x, int from, Stream& stream) const;
-  Event barrier(Stream& stream) const;
+  Event all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream,
+                   Where where = Where::current()) const;
+  Event broadcast(const Tensor& x, int root, Stream& stream, Where where = Where::current()) const;
+  Event send(const Tensor& x, int to, Stream& stream, Where where = Where::current()) const;
+  Event receive(const Tensor& x, int from, Stream& stream, Where where = Where::current()) const;
+  Event barrier(Stream& stream, Where where = Where::current()) const;
 
   // Small host-side exchanges (control): blocking.
-  std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device) const;
-  double all_reduce_value(double value, Reduce op, Device device) const;
+  std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
+                                         Where where = Where::current()) const;
+  double all_reduce_value(double value, Reduce op, Device device, Where where = Where::current()) const;
   /// True when `flag` is on any rank.
-  bool any(bool flag, Device device) const { return all_reduce_value(flag ? 1 : 0, Reduce::max, device) > 0; }
+  bool any(bool flag, Device device, Where where = Where::current()) const {
+    return all_reduce_value(flag ? 1 : 0, Reduce::max, device, where) > 0;
+  }
 
   /// A collective call: ranks that give the same `color` make a group, ranked by `key`, then by rank in this group.
   /// Blocking. This group outlives the new one.
@@ -56,8 +64,9 @@ class ProcessGroup {
   TrafficStats take(TrafficClass traffic) const { return meter_->take(traffic); }
 
  protected:
-  ProcessGroup(TrafficClass traffic, std::string name, std::shared_ptr<TrafficMeter> meter)
-      : traffic_(traffic), name_(std::move(name)), meter_(std::move(meter)) {}
+  ProcessGroup(TrafficClass traffic, std::string name, std::shared_ptr<TrafficMeter> meter,
+               std::vector<int> node_of_rank)
+      : traffic_(traffic), name_(std::move(name)), meter_(std::move(meter)), node_of_rank_(std::move(node_of_rank)) {}
   /// Starts a checked operation.
   virtual Event start(Operation op, Stream& stream) const = 0;
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
@@ -76,6 +85,7 @@ class ProcessGroup {
   TrafficClass traffic_;
   std::string name_;
   std::shared_ptr<TrafficMeter> meter_;
+  std::vector<int> node_of_rank_;
 };
 
 }  // namespace hexad::comm

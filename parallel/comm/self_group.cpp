@@ -5,7 +5,7 @@
 namespace hexad::comm {
 
 std::unique_ptr<ProcessGroup> SelfGroup::split(int, int, TrafficClass traffic, std::string name) const {
-  return std::make_unique<SelfGroup>(traffic, std::move(name), meter());
+  return std::make_unique<SelfGroup>(traffic, std::move(name), meter(), node_of_rank()[0]);
 }
 
 Event SelfGroup::start(Operation op, Stream& stream) const {

@@ -9,8 +9,8 @@ namespace hexad::comm {
 class SelfGroup final : public ProcessGroup {
  public:
   explicit SelfGroup(TrafficClass traffic = TrafficClass::control, std::string name = "self",
-                     std::shared_ptr<TrafficMeter> meter = std::make_shared<TrafficMeter>())
-      : ProcessGroup(traffic, std::move(name), std::move(meter)) {}
+                     std::shared_ptr<TrafficMeter> meter = std::make_shared<TrafficMeter>(), int node = 0)
+      : ProcessGroup(traffic, std::move(name), std::move(meter), {node}) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;

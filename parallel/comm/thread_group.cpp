@@ -1,48 +1,83 @@
 #include "parallel/comm/thread_group.h"
 
+#include <condition_variable>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <thread>
 
 #include "parallel/comm/meeting.h"
 
 namespace hexad::comm {
+namespace {
 
-ThreadGroup::ThreadGroup(std::shared_ptr<Meeting> meeting, int rank, TrafficClass traffic, std::string name,
-                         std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter)), meeting_(std::move(meeting)), rank_(rank) {}
+using namespace std::chrono_literals;
+
+std::vector<int> nodes_of(const ThreadOptions& options, const Meeting& meeting) {
+  std::vector<int> nodes;
+  for (int r : meeting.world_ranks())
+    nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[static_cast<size_t>(r)]);
+  return nodes;
+}
+
+}  // namespace
+
+ThreadGroup::ThreadGroup(ThreadWorld world, std::shared_ptr<Meeting> meeting, int rank, TrafficClass traffic,
+                         std::string name, std::shared_ptr<TrafficMeter> meter)
+    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_of(world.options, *meeting)),
+      world_(world),
+      meeting_(std::move(meeting)),
+      rank_(rank) {}
 
 int ThreadGroup::size() const { return meeting_->size(); }
 
 std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
   const Members members = agree(color, key, 0);
   auto child = meeting_->child(splits_++, name, members.ranks);
-  return std::make_unique<ThreadGroup>(std::move(child), members.index, traffic, std::move(name), meter());
+  return std::make_unique<ThreadGroup>(world_, std::move(child), members.index, traffic, std::move(name), meter());
 }
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
   const Event event = flight->event();
   const Meeting::Ticket ticket = meeting_->take(rank_, op);  // the order is that of calls, whenever streams get there
+  std::function<void()> arrive = [meeting = meeting_, rank = rank_, ticket, flight, op = std::move(op)]() mutable {
+    meeting->arrive(ticket, rank, std::move(op), std::move(flight));
+  };
+  if (world_.delays) {
+    const auto delay = world_.options.jitter.delay(cat(name(), ticket.from, ticket.to), static_cast<uint64_t>(rank_),
+                                                   static_cast<uint64_t>(ticket.number));
+    arrive = [delays = world_.delays, delay, arrive = std::move(arrive)] { delays->after(delay, arrive); };
+  }
   const Event before = stream.record();
-  before.then([meeting = meeting_, rank = rank_, ticket, before, flight, op = std::move(op)]() mutable {
+  before.then([before, flight, arrive = std::move(arrive)] {
     try {
       before.wait();  // already done: asks whether the work before us failed
     } catch (...) {
       return flight->complete(0, std::current_exception());
     }
     flight->begin();
-    meeting->arrive(ticket, rank, std::move(op), std::move(flight));
+    arrive();
   });
   return event;
 }
 
-void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body) {
-  const auto meeting = std::make_shared<Meeting>("world", n);
+void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options) {
+  require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
+          " ranks on ", options.node_of_rank.size(), " nodes");
+  std::vector<int> everybody(static_cast<size_t>(n));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const auto meeting = std::make_shared<Meeting>("world", everybody);
+  std::optional<DelayLine> delays;
+  if (options.jitter) delays.emplace();
   std::mutex mutex;
+  std::condition_variable ended;
+  int running = n;
   std::exception_ptr first;
   const auto run = [&](int rank) {
-    const ThreadGroup world(meeting, rank, TrafficClass::control, "world", std::make_shared<TrafficMeter>());
     try {
+      const ThreadGroup world({options, delays ? &*delays : nullptr}, meeting, rank, TrafficClass::control, "world",
+                              std::make_shared<TrafficMeter>());
       body(world);
     } catch (...) {
       {
@@ -52,10 +87,26 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
       meeting->abort(
           std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error"))));
     }
-    meeting->leave(rank);
+    const auto leave = [meeting, rank] { meeting->leave(rank); };
+    if (delays)
+      delays->after(options.jitter.max_delay + 1us, leave);  // what this rank still has to do comes first
+    else
+      leave();
+    std::lock_guard lock(mutex);
+    --running;
+    ended.notify_all();
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank) threads.emplace_back(run, rank);
+  if (options.watchdog_seconds > 0) {
+    constexpr int looks = 16;
+    const std::chrono::duration<double> interval(options.watchdog_seconds / looks);
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, interval, [&] { return running == 0; }))
+      if (const std::string hang = meeting->overdue(looks); !hang.empty())
+        meeting->abort(std::make_exception_ptr(
+            Error(ExitCode::communication, cat("hang: ", options.watchdog_seconds, " s in ", hang))));
+  }
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
 }

@@ -31,6 +31,12 @@ class Transport {
   };
   /// Moves messages along and says which have been completed since the last call.
   virtual void poll(std::vector<Done>& done) = 0;
+  struct Pending {
+    int peer;
+    bool receive;
+  };
+  /// Messages with this token that are not completed: for the report of a hang.
+  virtual std::vector<Pending> pending(uint64_t token) const = 0;
   /// Ends every rank of the job with `code`; may not return.
   virtual void abort(int code) = 0;
 };

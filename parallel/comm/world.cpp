@@ -62,6 +62,10 @@ const std::string& World::node_name() const {
   return topology_.node_names[static_cast<size_t>(topology_.node_of_rank[static_cast<size_t>(rank())])];
 }
 
+void World::set_guards(const Guards& guards) {
+  if (engine_) engine_->set_guards(guards);
+}
+
 void World::abort_job(ExitCode code) {
   if (engine_) engine_->abort_job(static_cast<int>(code));
   std::fflush(nullptr);

@@ -29,6 +29,9 @@ class World {
   int local_rank() const { return topology_.local_rank; }
   const std::string& node_name() const;
 
+  /// From now on; the same on all ranks, at the same place of their programs.
+  void set_guards(const Guards& guards);
+
   /// Ends this process and the whole job within seconds. Print the reason first.
   [[noreturn]] void abort_job(ExitCode code);
 

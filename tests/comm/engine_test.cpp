@@ -30,7 +30,8 @@ class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size)
       : wires_(std::move(wires)), random_(1, Purpose::jitter, "loopback", static_cast<uint64_t>(rank)) {
-    topology_ = {.rank = rank, .size = size, .node_of_rank = std::vector<int>(static_cast<size_t>(size), 0)};
+    topology_ = {.rank = rank, .size = size, .node_of_rank = {}};
+    for (int r = 0; r < size; ++r) topology_.node_of_rank.push_back(r / 2);
   }
   const Topology& topology() const override { return topology_; }
   int largest_tag() const override { return 1000; }
@@ -59,6 +60,13 @@ class LoopbackTransport final : public Transport {
       done.push_back({r.token, {}});
     }
   }
+  std::vector<Pending> pending(uint64_t token) const override {
+    std::vector<Pending> list;
+    for (const auto& [key, receives] : waiting_)
+      for (const Receive& r : receives)
+        if (r.token == token) list.push_back({std::get<0>(key), true});
+    return list;
+  }
   void abort(int code) override { aborted = code; }
 
   static constexpr int64_t broken_size = 13;
@@ -78,13 +86,15 @@ class LoopbackTransport final : public Transport {
   std::map<std::tuple<int, int, int>, std::deque<Receive>> waiting_;
 };
 
-void with_engines(int ranks, const std::function<void(const ProcessGroup& world)>& body) {
+constexpr CommEngine::Options small_rounds{.round_bytes = 1 << 18, .window_bytes = 1 << 20};
+
+void with_engines(int ranks, const std::function<void(const ProcessGroup& world)>& body,
+                  CommEngine::Options options = small_rounds) {
   const auto wires = std::make_shared<Wires>();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      CommEngine engine([&] { return std::make_unique<LoopbackTransport>(wires, rank, ranks); },
-                        {.round_bytes = 1 << 18, .window_bytes = 1 << 20});
+      CommEngine engine([&] { return std::make_unique<LoopbackTransport>(wires, rank, ranks); }, options);
       body(MpiGroup(engine, TrafficClass::control, "world"));
     });
   for (std::thread& thread : threads) thread.join();
@@ -97,6 +107,133 @@ TEST(CommEngine, GroupsWorkOverASlowNetwork) {
     check_groups_in_flight_together(world);
     check_split(world);
   });
+}
+
+TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
+  CommEngine::Options options = small_rounds;
+  options.guards.check_collectives = true;
+  options.jitter = {.seed = 7, .max_delay = std::chrono::microseconds(300)};
+  with_engines(
+      3,
+      [](const ProcessGroup& world) {
+        check_collectives(world);
+        check_uneven_splits(world);
+        check_ring(world);
+        check_groups_in_flight_together(world);
+        check_split(world);
+      },
+      options);
+}
+
+TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
+  with_engines(4, [](const ProcessGroup& world) {
+    EXPECT_EQ(world.node_of_rank(), (std::vector{0, 0, 1, 1}));
+    EXPECT_TRUE(world.crosses_nodes());
+    EXPECT_FALSE(world.split(world.rank() / 2, 0, TrafficClass::tp, "tp")->crosses_nodes());
+    const auto across = world.split(world.rank() % 2, -world.rank(), TrafficClass::dp, "dp");
+    EXPECT_EQ(across->node_of_rank(), (std::vector{1, 0}));
+    EXPECT_EQ(world.split(world.rank(), 0, TrafficClass::ep, "ep")->node_of_rank(), std::vector{world.rank() / 2});
+  });
+}
+
+// What rank 0 is told when all ranks do `body` with these guards.
+std::string failure_on_rank_0(int ranks, const Guards& guards, const std::function<void(const ProcessGroup&)>& body) {
+  CommEngine::Options options = small_rounds;
+  options.guards = guards;
+  std::string text = "no failure";
+  with_engines(
+      ranks,
+      [&](const ProcessGroup& world) {
+        try {
+          body(world);
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), ExitCode::communication);
+          if (world.rank() == 0) text = e.what();
+        }
+      },
+      options);
+  return text;
+}
+
+// Faults 3 and 21.
+TEST(CommEngine, TheWatchdogNamesTheOperationAndWhoIsMissing) {
+  const std::string text = failure_on_rank_0(4, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
+    DeviceContext context;
+    InlineStream stream;
+    const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
+    half->barrier(stream).wait();
+    const Tensor x = Tensor::zeros({4}, Dtype::f32, context);
+    if (world.rank() != 2) half->all_reduce(x, Reduce::sum, stream).wait();
+  });
+  EXPECT_EQ(text.substr(0, text.find(" at ")),
+            "hang: 0.1 s in operation 1 of group dp (2 ranks), all_reduce of f32 [4]");
+  EXPECT_NE(text.find("comm/engine_test.cpp:"), std::string::npos) << text;
+  EXPECT_NE(text.find(": nothing comes from rank 2"), std::string::npos) << text;
+}
+
+TEST(CommEngine, TheWatchdogTellsTheOwnWorkOfARankFromItsPeers) {
+  const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
+    DeviceContext context{{.worker_lanes = true}};
+    Stream& lane = context.stream(device::Lane::inter);
+    std::atomic<bool> end = false;
+    if (world.rank() == 0) lane.run([&] { end.wait(false); });
+    try {
+      world.barrier(lane).wait();
+    } catch (...) {
+      end = true;
+      end.notify_all();
+      lane.synchronize();
+      throw;
+    }
+  });
+  EXPECT_NE(text.find("the work before it on this rank is not done"), std::string::npos) << text;
+}
+
+TEST(CommEngine, WithoutAWatchdogALateRankIsWaitedFor) {
+  const auto late = [](const ProcessGroup& world) {
+    InlineStream stream;
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    world.barrier(stream).wait();
+  };
+  EXPECT_EQ(failure_on_rank_0(2, {.watchdog_seconds = 0}, late), "no failure");
+}
+
+// Fault 22.
+TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsWhenAsked) {
+  const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
+  const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {
+    return failure_on_rank_0(2, checks, [&](const ProcessGroup& world) {
+      DeviceContext context;
+      InlineStream stream;
+      world.barrier(stream).wait();
+      call(world, context, stream).wait();
+    });
+  };
+  const auto expect = [](const std::string& text, const std::string& mine, const std::string& theirs) {
+    EXPECT_EQ(text.find("[world] ranks disagree about operation 1: rank 0 calls " + mine + " at comm/engine_test.cpp:"),
+              0u)
+        << text;
+    EXPECT_NE(text.find(", rank 1 calls " + theirs + " at comm/engine_test.cpp:"), std::string::npos) << text;
+  };
+  expect(disagreement([](auto& world, auto d, auto& s) {
+           const Tensor x = Tensor::zeros({4}, Dtype::f32, d);
+           return world.rank() ? world.broadcast(x, 0, s) : world.all_reduce(x, Reduce::sum, s);
+         }),
+         "all_reduce of f32 [4]", "broadcast of f32 [4] from 0");
+  expect(disagreement([](auto& world, auto d, auto& s) {
+           return world.all_reduce(Tensor::zeros({4 + world.rank()}, Dtype::f32, d), Reduce::sum, s);
+         }),
+         "all_reduce of f32 [4]", "all_reduce of f32 [5]");
+  expect(disagreement([](auto& world, auto d, auto& s) {
+           return world.all_reduce(Tensor::zeros({4}, world.rank() ? Dtype::i64 : Dtype::f64, d), Reduce::sum, s);
+         }),
+         "all_reduce of f64 [4]", "all_reduce of i64 [4]");
+  expect(disagreement([](auto& world, auto d, auto& s) {
+           const Tensor in = Tensor::zeros({2, 3}, Dtype::bf16, d), out = Tensor::zeros({3, 3}, Dtype::bf16, d);
+           return world.rank() ? world.all_to_all(out, in, {{1, 1}, {2, 1}}, s)
+                               : world.all_to_all(out, in, {{1, 1}, {1, 2}}, s);
+         }),
+         "all_to_all of bf16 [2, 3]", "all_to_all of bf16 [2, 3]");
 }
 
 TEST(CommEngine, EventsNobodyWaitsForAreDoneAtTheEnd) {

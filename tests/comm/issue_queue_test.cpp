@@ -9,17 +9,17 @@ namespace {
 
 constexpr int64_t piece = 16384;  // the least that is cut
 
-// Queues broadcasts, which have as many rounds as pieces, and reads back what starts.
+// Queues messages, which have as many rounds as pieces, and reads back what starts.
 class Queue : public testing::Test {
  protected:
   RequestPtr post(TrafficClass traffic, int communicator, int pieces, bool ready = true) {
     auto r = std::make_shared<Request>();
     r->channel = {.communicator = communicator};
     r->traffic = traffic;
-    r->what = cat(name_of(traffic), communicator);
+    r->group = cat(name_of(traffic), communicator);
     r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1});
     r->operation = {
-        .kind = Operation::Kind::broadcast, .out = Tensor::zeros({pieces * piece}, Dtype::u8, context), .peer = 0};
+        .kind = Operation::Kind::send, .in = Tensor::zeros({pieces * piece}, Dtype::u8, context), .peer = 1};
     r->ready = ready;
     queue.post(r);
     return r;
@@ -30,7 +30,7 @@ class Queue : public testing::Test {
     while (true) {
       const IssueQueue::Start s = queue.next();
       if (!s.request) return text;
-      text += cat(text.empty() ? "" : " ", s.request->what, ".", s.round);
+      text += cat(text.empty() ? "" : " ", s.request->group, ".", s.round);
       in_flight.push_back(s);
     }
   }
@@ -97,6 +97,44 @@ TEST_F(Queue, ARoundWaitsForWhatItComesAfter) {
   finish_oldest();
   EXPECT_TRUE(r->done());
   EXPECT_TRUE(queue.empty());
+}
+
+TEST_F(Queue, OperationsAreNumberedByChannel) {
+  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 0);
+  EXPECT_EQ(post(TrafficClass::dp, 2, 1)->number, 0);
+  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 1);
+  while (!queue.empty()) {
+    starts();
+    finish_oldest();
+  }
+  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // also when the channel was empty meanwhile
+}
+
+TEST_F(Queue, AChannelOnWhichNothingIsFinishedIsOverdue) {
+  const RequestPtr r = post(TrafficClass::ep, 1, 3);
+  starts();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
+  finish_oldest();  // begins anew
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
+  EXPECT_EQ(queue.overdue(4), r);
+}
+
+TEST_F(Queue, WhatIsNotReadyIsOverdueOnlyWhenItIsWaitedFor) {
+  const RequestPtr r = post(TrafficClass::ep, 1, 1, false);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
+  queue.lift(*r);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
+  queue.make_ready(r);  // now the peers have their time
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
+  EXPECT_EQ(queue.overdue(4), r);
+}
+
+TEST_F(Queue, ACheckedOperationComparesBeforeItsFirstRound) {
+  const RequestPtr r = post(TrafficClass::ep, 1, 2);
+  r->checked = true;
+  EXPECT_EQ(starts(), "ep1.0");
+  finish_oldest();
+  EXPECT_EQ(starts(), "ep1.1 ep1.2");
 }
 
 TEST_F(Queue, EmptyOperationsTakeTheirTurn) {

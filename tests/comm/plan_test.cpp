@@ -93,6 +93,31 @@ TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
   }
 }
 
+class BroadcastPlan : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, BroadcastPlan, testing::Values(2, 3, 4, 7));
+
+TEST_P(BroadcastPlan, ReachesEverybodyAndNoRankSendsTheTensorTwice) {
+  const int ranks = GetParam();
+  DeviceContext context;
+  for (int64_t bytes : {0, 1, 8192, 8193, 100000, 1000003})
+    for (int root : {0, ranks - 1}) {
+      std::vector<Tensor> x;
+      std::vector<Plan> plans;
+      for (int r = 0; r < ranks; ++r) {
+        x.push_back(Tensor::zeros({bytes}, Dtype::u8, context));
+        if (r == root)
+          for (int64_t i = 0; i < bytes; ++i) x.back().data<uint8_t>()[i] = static_cast<uint8_t>(1 + i % 251);
+      }
+      for (int r = 0; r < ranks; ++r)
+        plans.push_back(
+            make_plan({.kind = Kind::broadcast, .out = x[static_cast<size_t>(r)], .peer = root}, r, ranks, 65536));
+      play(plans, static_cast<uint64_t>(bytes + root));
+      for (const Tensor& t : x)
+        for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << i << " of " << bytes;
+      for (const Plan& p : plans) EXPECT_LE(sent_bytes(p), bytes > 8192 ? 2 * bytes : (ranks - 1) * bytes);
+    }
+}
+
 TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   DeviceContext context;
   const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);

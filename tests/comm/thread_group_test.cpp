@@ -12,6 +12,8 @@ namespace {
 using device::DeviceContext;
 using device::InlineStream;
 
+Tensor filled(float value, Device device) { return Tensor::from<float>(std::span(&value, 1), {1}, device); }
+
 class ThreadRanks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, ThreadRanks, testing::Values(1, 2, 3, 4));
 
@@ -107,25 +109,119 @@ std::string disagreement(const std::function<Event(const ProcessGroup&, Device, 
   return "accepted";
 }
 
-TEST(ThreadGroup, RanksThatDisagreeAreNamed) {
-  EXPECT_EQ(disagreement([](auto& world, auto d, auto& s) {
-              const Tensor x = Tensor::zeros({4}, Dtype::f32, d);
-              return world.rank() ? world.broadcast(x, 0, s) : world.all_reduce(x, Reduce::sum, s);
-            }),
+// "rank 0 calls X at comm/thread_group_test.cpp:N, rank 1 calls Y at ...": without the places.
+std::string without_places(std::string text) {
+  for (size_t at; (at = text.find(" at comm/thread_group_test.cpp:")) != text.npos;)
+    text.erase(at, text.find_first_not_of("0123456789", text.find(':', at) + 1) - at);
+  return text;
+}
+
+TEST(ThreadGroup, RanksThatDisagreeAreNamedWithTheirCalls) {
+  const std::string both = disagreement([](auto& world, auto d, auto& s) {
+    const Tensor x = Tensor::zeros({4}, Dtype::f32, d);
+    return world.rank() ? world.broadcast(x, 0, s) : world.all_reduce(x, Reduce::sum, s);
+  });
+  EXPECT_EQ(without_places(both),
             "[world] ranks disagree about operation 0: rank 0 calls all_reduce of f32 [4], rank 1 calls broadcast of "
             "f32 [4] from 0");
-  EXPECT_EQ(disagreement([](auto& world, auto d, auto& s) {
+  EXPECT_NE(without_places(both), both) << "both calls have a place";
+  EXPECT_EQ(without_places(disagreement([](auto& world, auto d, auto& s) {
               return world.all_reduce(Tensor::zeros({4 + world.rank()}, Dtype::f32, d), Reduce::sum, s);
-            }),
+            })),
             "[world] ranks disagree about operation 0: rank 0 calls all_reduce of f32 [4], rank 1 calls all_reduce of "
             "f32 [5]");
-  EXPECT_EQ(disagreement([](auto& world, auto d, auto& s) {
+  EXPECT_EQ(without_places(disagreement([](auto& world, auto d, auto& s) {
               const Tensor in = Tensor::zeros({2, 3}, Dtype::bf16, d), out = Tensor::zeros({3, 3}, Dtype::bf16, d);
               return world.rank() ? world.all_to_all(out, in, {{1, 1}, {2, 1}}, s)
                                   : world.all_to_all(out, in, {{1, 1}, {1, 2}}, s);
-            }),
+            })),
             "[world] ranks disagree about operation 0: rank 0 calls all_to_all of bf16 [2, 3], rank 1 calls all_to_all "
             "of bf16 [2, 3]");
+}
+
+TEST(ThreadGroup, TheWatchdogNamesTheOperationAndWhoIsMissing) {
+  std::atomic<bool> over = false;
+  const auto body = [&](const ProcessGroup& world) {
+    const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
+    if (world.rank() == 3) return over.wait(false);  // never comes
+    DeviceContext context;
+    try {
+      half->any(false, context);
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  };
+  try {
+    with_ranks(4, body, {.watchdog_seconds = 0.1});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::communication);
+    EXPECT_EQ(without_places(e.what()),
+              "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not come");
+  }
+}
+
+TEST(ThreadGroup, LateOperationsOfDifferentChannelsOvertakeEachOther) {
+  // Whatever the delays, results are the same; and for some seed the second is done before the first.
+  std::atomic<int> overtaken = 0;
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    with_ranks(2,
+               [&](const ProcessGroup& world) {
+                 const auto other = world.split(0, 0, TrafficClass::dp, "other");
+                 DeviceContext context;
+                 InlineStream stream;
+                 const Tensor a = filled(1, context), b = filled(2, context);
+                 const Event first = world.all_reduce(a, Reduce::sum, stream),
+                             second = other->all_reduce(b, Reduce::sum, stream);
+                 second.wait();
+                 if (!first.done()) ++overtaken;
+                 first.wait();
+                 EXPECT_EQ(a.data<float>()[0], 2);
+                 EXPECT_EQ(b.data<float>()[0], 4);
+               },
+               {.jitter = {.seed = seed, .max_delay = std::chrono::microseconds(2000)}});
+  EXPECT_GT(overtaken, 0);
+}
+
+TEST_P(ThreadRanks, DoWhatEveryGroupDoesWithDelays) {
+  with_ranks(GetParam(),
+             [](const ProcessGroup& world) {
+               check_collectives(world);
+               check_uneven_splits(world);
+               check_ring(world);
+               check_groups_in_flight_together(world);
+               check_split(world);
+             },
+             {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(100)}});
+}
+
+TEST(ThreadGroup, ARankThatEndsWithALateMessageOnItsWayStillDeliversIt) {
+  with_ranks(2,
+             [](const ProcessGroup& world) {
+               DeviceContext context;
+               InlineStream stream;
+               const Tensor x = filled(static_cast<float>(world.rank()), context);
+               if (world.rank() == 1) {
+                 world.send(x, 0, stream);
+               } else {
+                 world.receive(x, 1, stream).wait();
+                 EXPECT_EQ(x.data<float>()[0], 1);
+               }
+             },
+             {.jitter = {.seed = 1, .max_delay = std::chrono::microseconds(5000)}});
+}
+
+TEST(ThreadGroup, KnowsWhetherItCrossesNodes) {
+  with_ranks(4, [](const ProcessGroup& world) { EXPECT_FALSE(world.crosses_nodes()); });
+  with_ranks(4,
+             [](const ProcessGroup& world) {
+               EXPECT_TRUE(world.crosses_nodes());
+               EXPECT_FALSE(world.split(world.rank() / 2, 0, TrafficClass::tp, "tp")->crosses_nodes());
+               EXPECT_EQ(world.split(world.rank() % 2, 0, TrafficClass::dp, "dp")->node_of_rank(), (std::vector{0, 1}));
+             },
+             {.node_of_rank = {0, 0, 1, 1}});
 }
 
 TEST(ThreadGroup, AnErrorOnTheStreamBeforeReachesTheEvent) {
