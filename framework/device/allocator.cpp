@@ -4,6 +4,9 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <span>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -31,21 +34,52 @@ std::string_view name_of(Category category) {
   return names[static_cast<size_t>(category)];
 }
 
+std::string human_bytes(int64_t bytes) {
+  constexpr std::string_view units[] = {"B", "KB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  double value = static_cast<double>(bytes);
+  for (; value >= 999.5 && unit + 1 < std::size(units); ++unit) value /= 1000;
+  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, units[unit]);
+}
+
 std::string MemoryStats::table() const {
   std::string text;
+  const auto add = [&](std::string_view name, int64_t in_use, int64_t highest) {
+    text += fmt::format("  {:<14}{:>8} in use, peak {:>8}\n", name, human_bytes(in_use), human_bytes(highest));
+  };
   for (int c = 0; c < category_count; ++c)
-    text += fmt::format("  {:<14}{:>10.1f} MB in use, peak {:>10.1f} MB\n", name_of(static_cast<Category>(c)),
-                        used[static_cast<size_t>(c)] / 1e6, peak[static_cast<size_t>(c)] / 1e6);
-  return text + fmt::format("  {:<14}{:>10.1f} MB in use, peak {:>10.1f} MB", "total", total / 1e6, peak_total / 1e6);
+    add(name_of(static_cast<Category>(c)), used[static_cast<size_t>(c)], peak[static_cast<size_t>(c)]);
+  add("total", total, peak_total);
+  return text;
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
   const size_t c = static_cast<size_t>(category);
+  const auto live = live_.try_emplace({std::abs(bytes), category}).first;
+  live->second += bytes < 0 ? -1 : 1;
+  if (live->second == 0) live_.erase(live);
   stats_.used[c] += bytes;
   stats_.peak[c] = std::max(stats_.peak[c], stats_.used[c]);
   if (category == Category::offload) return;
   stats_.total += bytes;
   stats_.peak_total = std::max(stats_.peak_total, stats_.total);
+}
+
+std::string Allocator::largest_blocks() const {
+  std::vector<std::pair<Size, int64_t>> blocks;
+  {
+    std::lock_guard lock(mutex_);
+    blocks.assign(live_.begin(), live_.end());
+  }
+  const auto rank = [](const auto& b) {
+    return std::tuple(-b.first.bytes * b.second, b.first.bytes, b.first.category);
+  };
+  std::sort(blocks.begin(), blocks.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  std::string text;
+  for (const auto& [size, number] : std::span(blocks).first(std::min<size_t>(blocks.size(), 8)))
+    text += fmt::format("{}  {} x {} {}", text.empty() ? "" : "\n", number, human_bytes(size.bytes),
+                        name_of(size.category));
+  return text;
 }
 
 void Allocator::count(int64_t bytes, Category category) {
@@ -54,6 +88,7 @@ void Allocator::count(int64_t bytes, Category category) {
 }
 
 void Allocator::recategorise(int64_t bytes, Category from, Category to) {
+  if (bytes == 0) return;  // no block
   std::lock_guard lock(mutex_);
   count_locked(-bytes, from);
   count_locked(bytes, to);
@@ -98,7 +133,8 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
   }
   if (!block)
     base::fail(base::ExitCode::resource, "out of memory: ", name_of(category), " block of ", bytes, " bytes",
-               limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n", stats().table());
+               limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n", stats().table(),
+               "largest blocks:\n", largest_blocks());
   count(bytes, category);
   if (poison_) std::memset(block, 0xff, static_cast<size_t>(bytes));  // all ones is a NaN in every float type
   return block;

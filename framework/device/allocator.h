@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -17,13 +18,16 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// At least `bytes` bytes; nullptr for 0. Throws Error(resource) with the table of use when there is no room.
+  /// At least `bytes` bytes; nullptr for 0. Throws Error(resource) with the table of use and the largest blocks when
+  /// there is no room.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
 
   /// Moves the account of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
   MemoryStats stats() const;
+  /// The blocks in use that make up most bytes, one line a size and category: "  12 x 1.50 MB activation".
+  std::string largest_blocks() const;
   /// Peaks restart from the present use (once a step).
   void reset_peaks();
 
@@ -33,7 +37,18 @@ class Allocator {
 
  private:
   void count_locked(int64_t bytes, Category category);
+  struct Size {
+    int64_t bytes;
+    Category category;
+    bool operator==(const Size&) const = default;
+  };
+  struct SizeHash {
+    size_t operator()(const Size& s) const {
+      return static_cast<size_t>(s.bytes) * category_count + static_cast<size_t>(s.category);
+    }
+  };
   MemoryStats stats_;
+  std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks
 };
 
 /// Keeps freed blocks by size class (eighths of a power of two) and reuses them; cached blocks are given back to the

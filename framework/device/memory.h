@@ -13,6 +13,8 @@ enum class Category : uint8_t { parameter, gradient, optimizer, activation, temp
 inline constexpr int category_count = 7;
 std::string_view name_of(Category category);
 
+std::string human_bytes(int64_t bytes);  // "1.50 MB": three digits, powers of 1000
+
 /// Bytes in use and their peaks. `peak_total` is the peak of the sum, at most the sum of the peaks; the offload
 /// category lies in files and is not part of `total`.
 struct MemoryStats {

@@ -103,7 +103,9 @@ TEST(CachingAllocator, GivesCachedBlocksBackBeforeItExceedsTheLimit) {
 // Fault 20.
 TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   CachingAllocator a(1 << 20);
-  void* kept = a.allocate(500000, Category::parameter);
+  std::vector<void*> weights, kept;
+  for (int i = 0; i < 2; ++i) weights.push_back(a.allocate(250000, Category::parameter));
+  for (int i = 0; i < 3; ++i) kept.push_back(a.allocate(100, Category::activation));
   try {
     a.allocate(700000, Category::activation);
     FAIL() << "no error";
@@ -111,17 +113,39 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     EXPECT_EQ(std::string(e.what()),
               "out of memory: activation block of 700000 bytes exceeds the limit of 1048576 bytes; in use:\n"
-              "  parameter            0.5 MB in use, peak        0.5 MB\n"
-              "  gradient             0.0 MB in use, peak        0.0 MB\n"
-              "  optimizer            0.0 MB in use, peak        0.0 MB\n"
-              "  activation           0.0 MB in use, peak        0.0 MB\n"
-              "  temporary            0.0 MB in use, peak        0.0 MB\n"
-              "  communication        0.0 MB in use, peak        0.0 MB\n"
-              "  offload              0.0 MB in use, peak        0.0 MB\n"
-              "  total                0.5 MB in use, peak        0.5 MB");
+              "  parameter       500 KB in use, peak   500 KB\n"
+              "  gradient           0 B in use, peak      0 B\n"
+              "  optimizer          0 B in use, peak      0 B\n"
+              "  activation       300 B in use, peak    300 B\n"
+              "  temporary          0 B in use, peak      0 B\n"
+              "  communication      0 B in use, peak      0 B\n"
+              "  offload            0 B in use, peak      0 B\n"
+              "  total           500 KB in use, peak   500 KB\n"
+              "largest blocks:\n"
+              "  2 x 250 KB parameter\n"
+              "  3 x 100 B activation");
   }
-  EXPECT_EQ(a.stats().total, 500000) << "a failed request is not counted";
-  a.deallocate(kept, 500000, Category::parameter);
+  EXPECT_EQ(a.stats().total, 500300) << "a failed request is not counted";
+  for (void* block : weights) a.deallocate(block, 250000, Category::parameter);
+  for (void* block : kept) a.deallocate(block, 100, Category::activation);
+  EXPECT_EQ(a.largest_blocks(), "");
+}
+
+TEST(CachingAllocator, LargestBlocksAreThoseOfMostBytesTogether) {
+  CachingAllocator a;
+  std::vector<std::pair<void*, int64_t>> blocks;
+  for (int64_t bytes : {1500, 1000, 1000, 64}) blocks.emplace_back(a.allocate(bytes, Category::temporary), bytes);
+  a.recategorise(64, Category::temporary, Category::activation);
+  EXPECT_EQ(a.largest_blocks(), "  2 x 1.00 KB temporary\n  1 x 1.50 KB temporary\n  1 x 64 B activation");
+  a.recategorise(64, Category::activation, Category::temporary);
+  for (const auto& [block, bytes] : blocks) a.deallocate(block, bytes, Category::temporary);
+}
+
+TEST(HumanBytes, HaveThreeDigits) {
+  const std::vector<std::pair<int64_t, std::string>> cases{
+      {0, "0 B"},        {999, "999 B"},      {1000, "1.00 KB"},     {9996, "10.0 KB"},
+      {99960, "100 KB"}, {999500, "1.00 MB"}, {123456789, "123 MB"}, {5000000000, "5.00 GB"}};
+  for (const auto& [bytes, text] : cases) EXPECT_EQ(human_bytes(bytes), text);
 }
 
 TEST(OffloadArena, KeepsWhatIsWrittenAndAccountsItOutsideTheTotal) {
