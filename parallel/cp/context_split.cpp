@@ -19,13 +19,20 @@ int ContextSplit::chunk(int of, int half) const {
   return half == 0 ? of : 2 * ranks - 1 - of;
 }
 
+std::vector<ContextSplit::Run> ContextSplit::runs(int of) const {
+  std::vector<Run> runs;
+  int64_t row = 0;
+  for (int half = 0; half < halves(); ++half)
+    for (int64_t s = 0; s < sequences; ++s, row += chunk_length())
+      runs.push_back({row, s * length + chunk_begin(of, half)});
+  return runs;
+}
+
 std::vector<int64_t> ContextSplit::tokens(int of) const {
-  const int64_t chunk_tokens = chunk_length();
   std::vector<int64_t> tokens;
   tokens.reserve(static_cast<size_t>(rows()));
-  for (int half = 0; half < halves(); ++half)
-    for (int64_t s = 0; s < sequences; ++s)
-      for (int64_t i = 0; i < chunk_tokens; ++i) tokens.push_back(s * length + chunk(of, half) * chunk_tokens + i);
+  for (const Run& run : runs(of))
+    for (int64_t i = 0; i < chunk_length(); ++i) tokens.push_back(run.token + i);
   return tokens;
 }
 
@@ -33,24 +40,9 @@ std::vector<int32_t> ContextSplit::cut(std::span<const int32_t> whole) const {
   require(static_cast<int64_t>(whole.size()) == sequences * length, "[cp] ", whole.size(), " entries for ", sequences,
           " sequences of ", length, " tokens");
   std::vector<int32_t> mine;
+  mine.reserve(static_cast<size_t>(rows()));
   for (int64_t token : tokens()) mine.push_back(whole[static_cast<size_t>(token)]);
   return mine;
-}
-
-std::vector<int64_t> ContextSplit::gathered_tokens() const {
-  std::vector<int64_t> all;
-  for (int r = 0; r < ranks; ++r) {
-    const std::vector<int64_t> one = tokens(r);
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
-}
-
-std::vector<int64_t> ContextSplit::gathered_rows() const {
-  const std::vector<int64_t> all = gathered_tokens();
-  std::vector<int64_t> rows(all.size());
-  for (size_t r = 0; r < all.size(); ++r) rows[static_cast<size_t>(all[r])] = static_cast<int64_t>(r);
-  return rows;
 }
 
 }  // namespace hexad::cp

@@ -13,9 +13,9 @@ namespace hexad::cp {
 /// plain order.
 ///
 /// A token is its index in the whole micro-batch, sequence * length + position. Every method but halves() throws
-/// std::logic_error when the chunks would not be equal, or the rank is none.
+/// std::logic_error when the chunks would not be equal, or a rank or half is none.
 struct ContextSplit {
-  int64_t sequences = 1, length = 0;  // of the micro-batch, in sequences and in tokens a sequence
+  int64_t sequences = 1, length = 0;  // of the micro-batch; tokens a sequence
   int ranks = 1, rank = 0;
 
   int halves() const { return ranks == 1 ? 1 : 2; }
@@ -24,19 +24,22 @@ struct ContextSplit {
   /// Rows of one half, and of a rank.
   int64_t half_rows() const { return sequences * chunk_length(); }
   int64_t rows() const { return halves() * half_rows(); }
-  /// The chunk that is half `half` of rank `of`; its first position is chunk * chunk_length().
+  /// The chunk that is half `half` of rank `of`.
   int chunk(int of, int half) const;
+  /// Its first position in the sequence.
+  int64_t chunk_begin(int of, int half) const { return chunk(of, half) * chunk_length(); }
 
+  /// chunk_length() rows of a rank, from `row` on, that hold the tokens from `token` on.
+  struct Run {
+    int64_t row, token;
+  };
+  /// The rows of rank `of`, in their order.
+  std::vector<Run> runs(int of) const;
   /// Token of every local row of rank `of`.
   std::vector<int64_t> tokens(int of) const;
   std::vector<int64_t> tokens() const { return tokens(rank); }
   /// The entries of this rank's rows, from one entry for every token.
   std::vector<int32_t> cut(std::span<const int32_t> whole) const;
-
-  /// Where the rows of all ranks, one rank after the other, find their token (tokens() of all ranks together) ...
-  std::vector<int64_t> gathered_tokens() const;
-  /// ... and where every token lies among them: the inverse.
-  std::vector<int64_t> gathered_rows() const;
 };
 
 }  // namespace hexad::cp

@@ -1,0 +1,73 @@
+#include "parallel/cp/context_attention.h"
+
+#include "parallel/cp/kinds.h"
+
+namespace hexad::cp {
+namespace {
+
+void check(const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
+  require(c.group != nullptr && c.group->size() == c.split.ranks && c.group->rank() == c.split.rank, "[cp] rank ",
+          c.split.rank, " of ", c.split.ranks, " is given ",
+          c.group ? cat("rank ", c.group->rank(), " of a group of ", c.group->size()) : "no group");
+  require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2) &&
+              q.data.dim(1) % k.data.dim(1) == 0,
+          "[cp] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape());
+  const int64_t rows = c.split.rows();
+  require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " sequences of ", c.split.length,
+          " tokens on ", c.split.ranks, " ranks are ", rows, " rows each; q is ", q.shape(), ", k ", k.shape());
+  for (const Tensor& bounds : {c.first, c.last})
+    require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
+            "[cp] first and last have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
+            bounds.shape());
+  require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
+          q.data.dim(1), " heads with ", k.data.dim(1), " key heads do not spread over ", c.split.ranks,
+          " ranks; expected a multiple of ", c.split.ranks,
+          " heads, and key heads that are a multiple or a divisor of ", c.split.ranks);
+}
+
+}  // namespace
+
+bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks) {
+  return heads % ranks == 0 && heads % key_heads == 0 && (key_heads % ranks == 0 || ranks % key_heads == 0);
+}
+
+Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
+  check(q, k, v, c);
+  if (c.split.ranks == 1)
+    return attention(tape, q, k, v, c.first, c.last,
+                     {.sequences = c.split.sequences,
+                      .queries = c.split.length,
+                      .keys = c.split.length,
+                      .scale = c.scale,
+                      .causal = c.causal});
+  switch (c.kind) {
+    case ContextKind::ring:
+      return ring_attention(tape, q, k, v, c);
+    case ContextKind::all_gather:
+      return all_gather_attention(tape, q, k, v, c);
+    case ContextKind::ulysses:
+      return ulysses_attention(tape, q, k, v, c);
+  }
+  fail_invariant(cat("[cp] kind ", static_cast<int>(c.kind)));
+}
+
+ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
+                               int64_t size, Dtype dtype, bool documents) {
+  const int64_t others = split.ranks - 1, row = size * size_of(dtype),
+                sum_row = size * size_of(accumulator_dtype(dtype));
+  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // rows of keys and values
+  switch (kind) {
+    case ContextKind::ring:  // gradients make one step more than keys and values: home
+      return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};
+    case ContextKind::all_gather:
+      return {others * keys * row, others * keys * (row + sum_row)};
+    case ContextKind::ulysses: {
+      const int64_t keys_to_one = 2 * rows * (key_heads < split.ranks ? 1 : key_heads / split.ranks);
+      const int64_t bytes = others * (2 * rows * heads / split.ranks + keys_to_one) * row;
+      return {bytes + (documents ? others * 2 * rows * size_of(Dtype::i32) : 0), bytes};
+    }
+  }
+  fail_invariant(cat("[cp] kind ", static_cast<int>(kind)));
+}
+
+}  // namespace hexad::cp

@@ -1,0 +1,12 @@
+// The ways to compute context attention, each in the file of its name. Arguments are checked; there are several ranks.
+#pragma once
+
+#include "parallel/cp/context_attention.h"
+
+namespace hexad::cp {
+
+Value ring_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
+Value all_gather_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
+Value ulysses_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
+
+}  // namespace hexad::cp

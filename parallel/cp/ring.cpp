@@ -1,0 +1,135 @@
+// Ring attention (Liu et al. 2023): at every step keys and values move on to the next rank while they are used here.
+#include <utility>
+
+#include "parallel/cp/blocks.h"
+#include "parallel/cp/kinds.h"
+#include "parallel/cp/rows.h"
+
+namespace hexad::cp {
+namespace {
+
+// Keys and values [2, R, G, C] on their way around the ring: two buffers, the present block and the next.
+class TravellingBlock {
+ public:
+  TravellingBlock(const Tensor& k, const Tensor& v, const comm::ProcessGroup& group, Stream& stream)
+      : group_(group), stream_(stream) {
+    present_ = Tensor::empty({2, k.dim(0), k.dim(1), k.dim(2)}, k.dtype(), k.device(), Category::communication);
+    next_ = Tensor::like(present_, Category::communication);
+    const auto& copy = kernels::kernels(k.device()).pointwise.copy;
+    copy(stream, keys(), k);
+    copy(stream, values(), v);
+  }
+  Tensor keys() const { return part(present_, 0); }
+  Tensor values() const { return part(present_, 1); }
+  const Tensor& present() const { return present_; }
+
+  /// Starts to move the present block on; it may still be read.
+  void depart() {
+    sent_ = group_.send(present_, (group_.rank() + 1) % group_.size(), stream_);
+    arrived_ = group_.receive(next_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
+  }
+  /// The next block becomes the present one.
+  void arrive() {
+    stream_.wait(sent_);
+    stream_.wait(arrived_);
+    std::swap(present_, next_);
+  }
+
+  /// Keys (0) or values (1) of a block.
+  static Tensor part(const Tensor& block, int which) {
+    return block.slice(0, which, which + 1).reshape({block.dim(1), block.dim(2), block.dim(3)});
+  }
+
+ private:
+  const comm::ProcessGroup& group_;
+  Stream& stream_;
+  Tensor present_, next_;
+  device::Event sent_, arrived_;
+};
+
+// Gradients of keys and values follow their block one step behind: those that earlier ranks computed arrive while this
+// rank computes its own, and leave while it computes the next. After as many steps as there are ranks they are home.
+class TravellingGradient {
+ public:
+  TravellingGradient(const Tensor& block, const comm::ProcessGroup& group, Stream& stream)
+      : group_(group), stream_(stream), pointwise_(kernels::kernels(block.device()).pointwise) {
+    mine_ = Tensor::empty(block.shape(), accumulator_dtype(block.dtype()), block.device(), Category::communication);
+    leaving_ = Tensor::like(mine_, Category::communication);
+    arriving_ = Tensor::like(mine_, Category::communication);
+  }
+  /// What this rank adds to the gradient of its present block: zero after begin().
+  void begin() { pointwise_.fill(stream_, mine_, 0); }
+  Tensor dk() const { return TravellingBlock::part(mine_, 0); }
+  Tensor dv() const { return TravellingBlock::part(mine_, 1); }
+
+  /// Adds what has arrived for the present block (nothing yet at the first step) and sends the sum on.
+  void pass_on() {
+    if (steps_++ > 0) {
+      stream_.wait(arrived_);
+      pointwise_.axpy(stream_, mine_, 1, arriving_);
+      stream_.wait(left_);  // of the step before: its buffer is free
+    }
+    std::swap(mine_, leaving_);
+    left_ = group_.send(leaving_, (group_.rank() + 1) % group_.size(), stream_);
+    arrived_ = group_.receive(arriving_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
+  }
+  /// The gradient of this rank's own keys and values [2, R, G, C], in acc.
+  Tensor come_home() {
+    stream_.wait(left_);
+    stream_.wait(arrived_);
+    return arriving_;
+  }
+
+ private:
+  const comm::ProcessGroup& group_;
+  Stream& stream_;
+  const kernels::PointwiseKernels& pointwise_;
+  Tensor mine_, leaving_, arriving_;
+  device::Event left_, arrived_;
+  int steps_ = 0;
+};
+
+// Calls step(owner) for every rank's block, the rank's own first, while the next block is on its way.
+template <class Step>
+void around(TravellingBlock& block, const ContextSplit& split, const Step& step) {
+  for (int i = 0; i < split.ranks; ++i) {
+    const bool more = i + 1 < split.ranks;
+    if (more) block.depart();
+    step((split.rank + split.ranks - i) % split.ranks);
+    if (more) block.arrive();
+  }
+}
+
+void ring_backward(Backward& b, const Tensor& dout, const Saved& saved, const ContextAttention& c) {
+  auto [q, k, v, out, log_sum_exp] = saved.get<5>();
+  const QueryGradient g{.dq = Tensor::empty(q.shape(), accumulator_dtype(q.dtype()), q.device()),
+                        .dout = dout,
+                        .out = out,
+                        .log_sum_exp = log_sum_exp,
+                        .q = q};
+  kernels::kernels(q.device()).pointwise.fill(b.stream, g.dq, 0);
+  TravellingBlock block(k, v, *c.group, b.stream);
+  TravellingGradient gradient(block.present(), *c.group, b.stream);
+  around(block, c.split, [&](int owner) {
+    gradient.begin();
+    add_gradients(g, gradient.dk(), gradient.dv(), block.keys(), block.values(), owner, c, b.stream);
+    gradient.pass_on();
+  });
+  b.accumulate(0, contiguous_as(g.dq, q.dtype(), b.stream));
+  const Tensor home = gradient.come_home();
+  b.accumulate(1, contiguous_as(TravellingBlock::part(home, 0), k.dtype(), b.stream));
+  b.accumulate(2, contiguous_as(TravellingBlock::part(home, 1), v.dtype(), b.stream));
+}
+
+}  // namespace
+
+Value ring_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
+  RunningAttention running(q.data, tape.stream);
+  TravellingBlock block(k.data, v.data, *c.group, tape.stream);
+  around(block, c.split, [&](int owner) { running.add(q.data, block.keys(), block.values(), owner, c, tape.stream); });
+  const Tensor out = contiguous_as(running.sum(), q.data.dtype(), tape.stream);
+  return tape.record("ring_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, running.log_sum_exp()),
+                     [c](Backward& b, const Tensor& dout, const Saved& s) { ring_backward(b, dout, s, c); });
+}
+
+}  // namespace hexad::cp
