@@ -1,0 +1,31 @@
+// What the operations of this folder share: over which ranks features are split, and how rows are.
+#pragma once
+
+#include "framework/autograd/ops/ops.h"
+#include "parallel/comm/process_group.h"
+
+namespace hexad::tp {
+
+using namespace autograd;
+using comm::ProcessGroup;
+using device::Event;
+
+/// How a layer is split. The group outlives every tape that uses it; of one rank, operations are the plain ones of
+/// autograd: no further node, no copy.
+struct TensorParallel {
+  const ProcessGroup* group;
+  /// Sequence parallelism (Korthikanti et al. 2022): between products each rank holds its share of the rows.
+  bool sequence = false;
+};
+
+/// The share of each rank of `group` when `rows` are cut evenly: rank r holds rows [r n, (r + 1) n). Throws
+/// std::logic_error, with the arithmetic, when they cannot be.
+inline int64_t rows_per_rank(std::string_view op, int64_t rows, const ProcessGroup& group) {
+  const int64_t size = group.size(), share = rows / size;
+  require(rows % size == 0, "[", op, "] ", rows, " rows cannot be cut evenly over the ", size, " ranks of ",
+          group.name(), ": ", rows, " = ", share, " * ", size, " + ", rows % size, "; nearest: ", share * size, ", ",
+          (share + 1) * size);
+  return share;
+}
+
+}  // namespace hexad::tp

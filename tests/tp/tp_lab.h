@@ -1,0 +1,84 @@
+// Tensor-parallel ranks as threads. Every rank draws the same numbers, so that it can also compute what one rank alone
+// would, and compare.
+#pragma once
+
+#include "framework/autograd/ops/ops.h"
+#include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
+#include "parallel/tp/tensor_parallel.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+
+using comm::ProcessGroup;
+using tp::TensorParallel;
+
+class TpLab : public Lab {
+ public:
+  explicit TpLab(const ProcessGroup& ranks, uint64_t seed = default_seed) : Lab(seed), group(ranks) {}
+
+  /// This rank's piece of `whole` along `dim`, as a parameter of its own.
+  Parameter& piece(const Parameter& whole, int dim) {
+    return copy(whole, {.shards = {{Axis::tp, dim, group.size(), group.rank()}}});
+  }
+  /// The same values on every rank, with a gradient of its own.
+  Parameter& replica(const Parameter& whole) { return copy(whole, {}); }
+
+  /// What this rank holds of a tensor of the global shape of `p`.
+  static Tensor part_of(const Tensor& whole, const Parameter& p) {
+    Tensor part = whole;
+    const auto [begin, size] = p.region();
+    for (int d = 0; d < whole.rank(); ++d) part = part.slice(d, begin[d], begin[d] + size[d]);
+    return part;
+  }
+  /// This rank's share of rows.
+  Tensor own_rows(const Tensor& x) const {
+    const int64_t share = x.dim(0) / group.size();
+    return x.slice(0, group.rank() * share, (group.rank() + 1) * share);
+  }
+
+  const ProcessGroup& group;
+
+ private:
+  Parameter& copy(const Parameter& whole, const Placement& placement) {
+    Parameter& p = parameters.add({.name = cat(whole.name(), ".copy", parameters.size()),
+                                   .global_shape = whole.global_shape(),
+                                   .placement = placement,
+                                   .dtype = whole.spec().dtype,
+                                   .init = {}});
+    kernels::kernels(context).pointwise.copy(stream(), p.local(), part_of(whole.local(), p));
+    p.changed();
+    return p;
+  }
+};
+
+/// A tape that keeps what is saved, and its backward.
+struct Trial {
+  explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}
+
+  /// The gradient of `leaf` when `root` has `gradient`.
+  Tensor gradient_of(const Value& leaf, const std::vector<Replay::Root>& roots,
+                     Replay::Weights weights = Replay::Weights::at_once) {
+    Replay replay(tape, roots, weights);
+    replay.run();
+    return leaf.wants_gradient() ? replay.take_gradient(leaf) : Tensor{};
+  }
+
+  Lab& lab;
+  std::unique_ptr<SavePolicy> policy = keep_policy();
+  Tape tape;
+};
+
+/// What the call throws as std::logic_error.
+template <class F>
+std::string error_of(F&& call) {
+  try {
+    call();
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace hexad::tests
