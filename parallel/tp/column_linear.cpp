@@ -1,0 +1,103 @@
+#include "parallel/tp/linear.h"
+#include "parallel/tp/overlap.h"
+
+namespace hexad::tp {
+namespace {
+
+using Projections = std::vector<Projection>;
+
+void check(const Value& x, const Projections& projections) {
+  for (const Projection& p : projections) {
+    const Shape& w = p.weight->shape();
+    require(w.rank() == 2 && x.data.rank() == 2 && x.data.dim(1) == w[1], "[column_linear] x is ", x.shape(), " but ",
+            p.weight->name(), " is ", w);
+  }
+}
+
+std::vector<Tensor> products(const Tensor& x, const Projections& projections, const TensorParallel& tp,
+                             Stream& stream) {
+  const KernelTable& k = kernels::kernels(x.device());
+  std::vector<Tensor> outs;
+  for (const Projection& p : projections)
+    outs.push_back(Tensor::empty({x.dim(0) * (tp.sequence ? tp.group->size() : 1), p.weight->shape()[0]}, x.dtype(),
+                                 x.device()));
+  const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
+    for (size_t i = 0; i < outs.size(); ++i) {
+      const Tensor out = outs[i].slice(0, begin, end);
+      k.matmul.forward(stream, out, rows, projections[i].weight->use(stream));
+      if (projections[i].bias) k.bias.forward(stream, out, projections[i].bias->use(stream).data);
+    }
+  };
+  if (tp.sequence)
+    RowGather(x, *tp.group, stream).for_each_part(stream, multiply);
+  else
+    multiply(x, 0, x.dim(0));
+  return outs;
+}
+
+// What backward must know of x without having kept it.
+struct Input {
+  Shape all_rows;  // [R, D]
+  Dtype dtype;
+  Device device;
+};
+
+// Sum over the projections, and over the ranks, of dy_i w_i. Outputs that nothing depended on add nothing.
+Tensor input_gradient(Backward& b, const Input& x, const Projections& projections, const TensorParallel& tp) {
+  const KernelTable& k = kernels::kernels(x.device);
+  const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
+    bool first = true;
+    for (size_t i = projections.size(); i-- > 0;) {  // in the order in which a tape would add them
+      const Tensor& dy = b.output_gradient(i);
+      if (!dy.defined()) continue;
+      const Tensor product = first ? out : Tensor::like(out);
+      k.matmul.input_gradient(b.stream, product, dy.slice(0, begin, end), projections[i].weight->use(b.stream));
+      if (!first) k.pointwise.add(b.stream, out, out, product);
+      first = false;
+    }
+  };
+  return sum_of_products("column_linear", x.all_rows, x.dtype, x.device, tp, b.stream, addend);
+}
+
+void add_weight_gradients(Backward& b, const Tensor& x, const Projections& projections) {
+  const KernelTable& k = kernels::kernels(x.device());
+  for (size_t i = projections.size(); i-- > 0;) {
+    const Tensor& dy = b.output_gradient(i);
+    if (!dy.defined()) continue;
+    Parameter *w = projections[i].weight, *bias = projections[i].bias;
+    k.matmul.weight_gradient(b.stream, w->gradient(), dy, x, w->next_write());
+    if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dy);
+  }
+}
+
+}  // namespace
+
+std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Projection> projections,
+                                 const TensorParallel& tp) {
+  if (tp.group->size() == 1) {
+    std::vector<Value> ys;
+    for (const Projection& p : projections) ys.push_back(linear(tape, x, *p.weight, p.bias));
+    return ys;
+  }
+  const Projections ps(projections.begin(), projections.end());
+  check(x, ps);
+  const std::vector<Tensor> outs = products(x.data, ps, tp, tape.stream);
+  std::vector<Parameter*> parameters;
+  for (const Projection& p : ps) {
+    parameters.push_back(p.weight);
+    if (p.bias) parameters.push_back(p.bias);
+  }
+  // Started by the pullback, so that it is hidden behind the input's gradient, and finished by the weights' task.
+  const auto gather = tp.sequence ? std::make_shared<RowGather>() : nullptr;
+  const Input input{{x.data.dim(0) * (gather ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
+  return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
+                          [ps, tp, gather, input](Backward& b, const Tensor&, const Saved& s) {
+                            if (gather) *gather = RowGather(s.get<1>()[0], *tp.group, b.stream);
+                            if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
+                          },
+                          {parameters, [ps, gather](Backward& b, const Tensor&, const Saved& s) {
+                             add_weight_gradients(b, gather ? gather->all(b.stream) : s.get<1>()[0], ps);
+                           }});
+}
+
+}  // namespace hexad::tp

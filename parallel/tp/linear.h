@@ -1,0 +1,31 @@
+// Products whose weight is split over tensor-parallel ranks, overlapped with the communication that they need. Equal,
+// bit for bit, to their compositions from parallel/tp/regions.h and `linear`; in a group of one they are `linear`.
+//
+// R: rows of the micro-batch on this rank of the other axes; n = R / tp. Weight gradients are separate tasks.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "parallel/tp/tensor_parallel.h"
+
+namespace hexad::tp {
+
+struct Projection {
+  Parameter* weight;  // [N of this rank, D]: outputs are split
+  Parameter* bias = nullptr;
+};
+
+/// y_i[R, N_i] = x w_i^T + b_i for products of one x. Without sequence parallelism x is [R, D], the same on all ranks,
+/// and backward sums the ranks' gradients of x piece by piece while it computes them. With it x is this rank's [n, D]:
+/// rows are multiplied as they arrive, backward gathers them once more (only x is kept) for the weights, and sends the
+/// gradients' rows to their owners as they are computed.
+std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Projection> projections,
+                                 const TensorParallel& tp);
+
+/// Sum over the ranks of x w^T, plus bias: x[R, D of this rank], w[N, D of this rank]: inputs are split. `bias` [N]
+/// (may be null) is the same on all ranks and added once. The result is [R, N] on all ranks, or with sequence
+/// parallelism this rank's rows [n, N]; the bias' gradient is then that of these rows alone, an addend of the whole.
+Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, const TensorParallel& tp);
+
+}  // namespace hexad::tp

@@ -1,0 +1,106 @@
+#include "parallel/tp/overlap.h"
+
+#include <algorithm>
+
+#include "parallel/comm/reduce.h"
+
+namespace hexad::tp {
+namespace {
+
+// Pieces of an all-reduce: enough of them to hide all but the last, each large enough for the link's bandwidth to count
+// for more than its latency.
+constexpr int64_t pieces = 4, least_bytes = 64 << 10;
+
+int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {
+  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  return std::max({ceil_div(rows, pieces), ceil_div(least_bytes, std::max<int64_t>(row_bytes, 1)), int64_t{1}});
+}
+
+Tensor sum_of_all_rows(const Shape& shape, Dtype dtype, Device device, const ProcessGroup& group, Stream& stream,
+                       const Addend& addend) {
+  const int64_t rows = shape[0], piece = rows_of_a_piece(rows, shape[1] * size_of(dtype));
+  Tensor out = Tensor::empty(shape, dtype, device);
+  std::vector<Event> summed;
+  for (int64_t begin = 0; begin < rows; begin += piece) {
+    const int64_t end = std::min(rows, begin + piece);
+    const Tensor part = out.slice(0, begin, end);
+    addend(part, begin, end);
+    summed.push_back(group.all_reduce(part, comm::Reduce::sum, stream));
+  }
+  for (const Event& event : summed) stream.wait(event);
+  return out;
+}
+
+Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device, const ProcessGroup& group,
+                       Stream& stream, const Addend& addend) {
+  const int size = group.size(), me = group.rank();
+  const auto room = [&] { return Tensor::empty({share, width}, dtype, device, Category::communication); };
+  std::vector<Tensor> addends(static_cast<size_t>(size));
+  std::vector<Event> arrived(static_cast<size_t>(size));
+  for (int k = 1; k < size; ++k) {
+    const int from = (me + size - k) % size;
+    const auto f = static_cast<size_t>(from);
+    addends[f] = room();
+    arrived[f] = group.receive(addends[f], from, stream);
+  }
+  // The neighbour's part first and the own part last, so that every part but that is on its way meanwhile.
+  for (int k = 1; k <= size; ++k) {
+    const int owner = (me + k) % size;
+    const Tensor part = room();
+    addend(part, owner * share, (owner + 1) * share);
+    if (owner == me)
+      addends[static_cast<size_t>(me)] = part;
+    else
+      group.send(part, owner, stream);
+  }
+  for (const Event& event : arrived) stream.wait(event);
+  Tensor out = Tensor::empty({share, width}, dtype, device);
+  stream.run([out, addends] {
+    std::vector<const void*> sources;
+    for (const Tensor& t : addends) sources.push_back(t.raw());
+    comm::reduce(out.raw(), sources, out.numel(), out.dtype(), comm::Reduce::sum);
+  });
+  return out;
+}
+
+}  // namespace
+
+RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream)
+    : first_(group.rank()), arrived_(static_cast<size_t>(group.size())) {
+  const int size = group.size();
+  const int64_t share = mine.dim(0);
+  rows_ = Tensor::empty({size * share, mine.dim(1)}, mine.dtype(), mine.device(), Category::communication);
+  const auto part = [&](int rank) { return rows_.slice(0, rank * share, (rank + 1) * share); };
+  for (int k = 1; k < size; ++k) {
+    const int from = (first_ + k) % size;
+    arrived_[static_cast<size_t>(from)] = group.receive(part(from), from, stream);
+  }
+  // Downwards: a rank visits its neighbour's rows next.
+  for (int k = 1; k < size; ++k) group.send(mine, (first_ + size - k) % size, stream);
+  kernels::kernels(mine.device()).pointwise.copy(stream, part(first_), mine);
+}
+
+void RowGather::for_each_part(Stream& stream,
+                              const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const {
+  const int size = static_cast<int>(arrived_.size());
+  const int64_t share = rows_.dim(0) / size;
+  for (int k = 0; k < size; ++k) {
+    const int rank = (first_ + k) % size;
+    stream.wait(arrived_[static_cast<size_t>(rank)]);
+    const int64_t begin = rank * share, end = begin + share;
+    visit(rows_.slice(0, begin, end), begin, end);
+  }
+}
+
+const Tensor& RowGather::all(Stream& stream) const {
+  for (const Event& event : arrived_) stream.wait(event);
+  return rows_;
+}
+
+Tensor sum_of_products(std::string_view op, const Shape& shape, Dtype dtype, Device device, const TensorParallel& tp,
+                       Stream& stream, const Addend& addend) {
+  if (!tp.sequence) return sum_of_all_rows(shape, dtype, device, *tp.group, stream, addend);
+  return sum_of_own_rows(rows_per_rank(op, shape[0], *tp.group), shape[1], dtype, device, *tp.group, stream, addend);
+}
+
+}  // namespace hexad::tp
