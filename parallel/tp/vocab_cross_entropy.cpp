@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <deque>
+
+#include "parallel/tp/split_softmax.h"
+
+namespace hexad::tp {
+namespace {
+
+class SplitLoss {
+ public:
+  SplitLoss(Tape& tape, const Tensor& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
+            const CrossEntropyOptions& options)
+      : tape_(tape),
+        stream_(tape.stream),
+        x_(x),
+        w_(w),
+        targets_(targets),
+        group_(group),
+        options_(options),
+        part_(vocabulary_part("vocab_cross_entropy", w, group)),
+        acc_(accumulator_dtype(x.dtype())),
+        losses_(Tensor::empty({x.dim(0)}, acc_, x.device())),
+        dx_(tape.recording() ? Tensor::like(x) : Tensor{}) {}
+
+  void run() {
+    const int64_t rows = x_.dim(0), step = std::min(options_.chunk_rows, std::max<int64_t>(rows, 1));
+    std::deque<Chunk> in_flight;
+    for (int64_t begin = 0; begin < rows; begin += step) {
+      in_flight.push_back(start(begin, std::min(rows, begin + step)));
+      if (in_flight.size() == 1) continue;  // its statistics travel while the next logits are computed
+      finish(in_flight.front());
+      in_flight.pop_front();
+    }
+    for (const Chunk& c : in_flight) finish(c);
+    for (const Event& event : summed_) stream_.wait(event);
+  }
+
+  const Tensor& losses() const { return losses_; }
+  /// Undefined when the tape forgets.
+  const Tensor& dx() const { return dx_; }
+
+ private:
+  struct Chunk {
+    int64_t begin, end;
+    Tensor logits, statistics;  // of this rank's columns, of all ranks
+    Event gathered;
+  };
+
+  Chunk start(int64_t begin, int64_t end) const {
+    const int64_t rows = end - begin;
+    Chunk c{begin,
+            end,
+            Tensor::empty({rows, part_.end - part_.begin}, acc_, x_.device()),
+            Tensor::empty({group_.size(), statistics_count, rows}, acc_, x_.device(), Category::communication),
+            {}};
+    kernels_.matmul.forward(stream_, c.logits, x_.slice(0, begin, end), w_.use(stream_));
+    const Tensor mine = Tensor::empty({statistics_count, rows}, acc_, x_.device(), Category::communication);
+    start_softmax(stream_, mine, c.logits, targets_.slice(0, begin, end), part_);
+    c.gathered = group_.all_gather(c.statistics, mine, stream_);
+    return c;
+  }
+
+  void finish(const Chunk& c) {
+    stream_.wait(c.gathered);
+    const bool train = tape_.recording();
+    finish_softmax(stream_, losses_.slice(0, c.begin, c.end), c.logits, c.statistics, group_.rank(),
+                   targets_.slice(0, c.begin, c.end), part_, train ? options_.gradient_scale : 0.0);
+    if (!train) return;
+    // Products want both operands in the model's dtype.
+    Tensor dlogits = c.logits;
+    if (acc_ != x_.dtype()) {
+      dlogits = Tensor::empty(c.logits.shape(), x_.dtype(), x_.device());
+      kernels_.pointwise.copy(stream_, dlogits, c.logits);
+    }
+    const Tensor dx = dx_.slice(0, c.begin, c.end);
+    kernels_.matmul.input_gradient(stream_, dx, dlogits, w_.use(stream_));
+    summed_.push_back(group_.all_reduce(dx, comm::Reduce::sum, stream_));
+    kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
+  }
+
+  Tape& tape_;
+  Stream& stream_;
+  const Tensor& x_;
+  Parameter& w_;
+  const Tensor& targets_;
+  const ProcessGroup& group_;
+  const CrossEntropyOptions& options_;
+  const VocabularyPart part_;
+  const KernelTable& kernels_ = kernels::kernels(x_.device());
+  const Dtype acc_;
+  const Tensor losses_, dx_;
+  std::vector<Event> summed_;
+};
+
+Tensor total_of(const Tensor& losses) {
+  Tensor total = Tensor::zeros({1}, losses.dtype(), losses.device());
+  with_dtype<float, double>("vocab_cross_entropy", losses.dtype(), [&]<class T>() {
+    double sum = 0;  // CPU: a device backend needs a reduction kernel here
+    for (int64_t i = 0; i < losses.numel(); ++i) sum += static_cast<double>(losses.data<T>()[i]);
+    *total.data<T>() = static_cast<T>(sum);
+  });
+  return total;
+}
+
+void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
+  require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ",
+          x.shape(), ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
+  require(options.chunk_rows > 0, "[vocab_cross_entropy] chunk_rows is ", options.chunk_rows);
+  const int64_t vocabulary = w.global_shape()[0];
+  const int32_t* target = targets.data<int32_t>();
+  for (int64_t i = 0; i < targets.numel(); ++i)
+    require(-1 <= target[i] && target[i] < vocabulary, "[vocab_cross_entropy] targets[", i, "] is ", target[i],
+            "; expected -1 .. ", vocabulary - 1);
+}
+
+}  // namespace
+
+Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
+                          const CrossEntropyOptions& options, Tensor* row_losses) {
+  if (group.size() == 1) return linear_cross_entropy(tape, x, w, targets, options, row_losses);
+  check(x, w, targets, options);
+  SplitLoss loss(tape, x.data, w, targets, group, options);
+  loss.run();
+  if (row_losses) *row_losses = loss.losses();
+  return tape.record("vocab_cross_entropy", total_of(loss.losses()), {x}, save(loss.dx()),
+                     [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
+                       const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
+                       require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
+                               "[vocab_cross_entropy] was told the gradient ", scale, " but got ", given);
+                       auto [dx] = s.get<1>();
+                       b.accumulate(0, dx);
+                     },
+                     {{&w}, {}});
+}
+
+}  // namespace hexad::tp

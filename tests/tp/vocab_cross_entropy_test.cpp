@@ -1,0 +1,270 @@
+// The head and its loss with the vocabulary split over ranks.
+#include <cmath>
+
+#include "parallel/tp/vocabulary.h"
+#include "tests/tp/tp_lab.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr int64_t rows = 11, hidden = 5;
+constexpr double scale = 0.25;
+
+// The ends of every rank's part for any number of ranks, ids in between, and rows that do not count.
+std::vector<int32_t> some_targets(int64_t vocabulary) {
+  const auto at = [&](int64_t numerator, int64_t denominator) {
+    return static_cast<int32_t>(vocabulary * numerator / denominator);
+  };
+  return {0, at(1, 2) - 1, at(1, 2), at(1, 3) - 1, at(2, 3), -1, at(3, 4), at(1, 5), -1, at(1, 1) - 1, at(1, 1) - 1};
+}
+
+struct Outcome {
+  Tensor loss, row_losses, dx, dw;
+};
+
+using Loss = std::function<Value(Tape&, const Value&, Parameter&, const Tensor&, const CrossEntropyOptions&, Tensor*)>;
+
+Loss split(const ProcessGroup& group) {
+  return [&group](Tape& t, const Value& x, Parameter& w, const Tensor& targets, const CrossEntropyOptions& o,
+                  Tensor* row_losses) { return tp::vocab_cross_entropy(t, x, w, targets, group, o, row_losses); };
+}
+
+Outcome run(Lab& lab, const Loss& f, Parameter& w, const Tensor& x, const std::vector<int32_t>& targets,
+            const CrossEntropyOptions& options, Replay::Weights weights = Replay::Weights::at_once) {
+  Trial trial(lab);
+  w.clear_gradient();
+  const Value leaf = trial.tape.leaf(x);
+  Tensor row_losses;
+  const Value loss = f(trial.tape, leaf, w, lab.values(targets), options, &row_losses);
+  const Tensor gradient = Tensor::empty({1}, loss.data.dtype(), lab.context);
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), gradient, options.gradient_scale);
+  const Tensor dx = trial.gradient_of(leaf, {{loss, gradient}}, weights);
+  return {loss.data, row_losses, dx, copy_of(w.gradient_to_add(lab.stream()))};
+}
+
+Outcome alone(Lab& lab, Parameter& w, const Tensor& x, const std::vector<int32_t>& targets,
+              const CrossEntropyOptions& options) {
+  return run(lab, linear_cross_entropy, w, x, targets, options);
+}
+
+void expect_agrees(const Outcome& expected, const Outcome& actual, const Parameter& piece, double allowed) {
+  expect_close(expected.loss, actual.loss, allowed);
+  expect_close(expected.row_losses, actual.row_losses, allowed);
+  expect_close(expected.dx, actual.dx, allowed);
+  expect_close(TpLab::part_of(expected.dw, piece), actual.dw, allowed);
+}
+
+class VocabCrossEntropy : public testing::TestWithParam<std::tuple<int, int64_t>> {
+ protected:
+  static int64_t vocabulary() { return std::get<1>(GetParam()); }
+  template <class F>
+  static void on_ranks(F&& f) {
+    comm::with_ranks(std::get<0>(GetParam()), [&](const ProcessGroup& group) {
+      TpLab lab(group);
+      f(lab);
+    });
+  }
+};
+
+TEST_P(VocabCrossEntropy, LossAndGradientsAreThoseOfOneRankForEveryChunk) {
+  on_ranks([](TpLab& lab) {
+    Parameter& whole = lab.parameter({vocabulary(), hidden});
+    Parameter& piece = lab.piece(whole, 0);
+    const Tensor x = lab.randn({rows, hidden});
+    const auto targets = some_targets(vocabulary());
+    const Outcome expected = alone(lab, whole, x, targets, {.gradient_scale = scale});
+    for (const int64_t chunk : {1, 3, 11, 256}) {
+      SCOPED_TRACE(cat("chunk_rows ", chunk));
+      const Outcome actual =
+          run(lab, split(lab.group), piece, x, targets, {.gradient_scale = scale, .chunk_rows = chunk});
+      expect_agrees(expected, actual, piece, tolerance(Dtype::f64, vocabulary() * hidden));
+      expect_zeros(actual.dx.slice(0, 5, 6));  // ignored
+    }
+  });
+}
+
+// Gradients enter replicated layers from here: ranks that differ in a bit would drift apart.
+TEST_P(VocabCrossEntropy, AllRanksHaveTheSameBits) {
+  on_ranks([](TpLab& lab) {
+    Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
+    const Outcome mine = run(lab, split(lab.group), piece, lab.randn({rows, hidden}, Dtype::f32),
+                             some_targets(vocabulary()), {.gradient_scale = scale, .chunk_rows = 4});
+    for (const Tensor& t : {mine.loss, mine.row_losses, mine.dx}) {
+      const Tensor first = copy_of(t);
+      lab.group.broadcast(first, 0, lab.stream()).wait();
+      expect_bitwise(first, t);
+    }
+  });
+}
+
+TEST_P(VocabCrossEntropy, DelayedWeightsAreTheSameBits) {
+  on_ranks([](TpLab& lab) {
+    Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
+    const Tensor x = lab.randn({rows, hidden});
+    const auto at = [&](Replay::Weights weights) {
+      return run(lab, split(lab.group), piece, x, some_targets(vocabulary()),
+                 {.gradient_scale = scale, .chunk_rows = 4}, weights);
+    };
+    const Outcome now = at(Replay::Weights::at_once), later = at(Replay::Weights::delayed);
+    expect_bitwise(now.dx, later.dx);
+    expect_bitwise(now.dw, later.dw);
+  });
+}
+
+// L2: every row's loss is log V, to which no log(tp) is added.
+TEST_P(VocabCrossEntropy, L2_OfEqualLogitsIsTheLogarithmOfTheVocabulary) {
+  on_ranks([](TpLab& lab) {
+    Parameter& whole = lab.parameter({vocabulary(), hidden});
+    kernels::kernels(lab.context).pointwise.fill(lab.stream(), whole.local(), 0);
+    const Outcome got =
+        run(lab, split(lab.group), lab.piece(whole, 0), lab.randn({2, hidden}), {0, 1}, {.gradient_scale = scale});
+    for (const double loss : values_of(got.row_losses))
+      EXPECT_NEAR(loss, std::log(static_cast<double>(vocabulary())), tolerance(Dtype::f64, vocabulary()) * 10);
+  });
+}
+
+TEST_P(VocabCrossEntropy, OfHugeLogitsIsThatOfOneRank) {
+  on_ranks([](TpLab& lab) {
+    Parameter& whole = lab.parameter({vocabulary(), hidden});
+    Parameter& piece = lab.piece(whole, 0);
+    const Tensor x = lab.randn({rows, hidden});
+    kernels::kernels(lab.context).pointwise.scale(lab.stream(), x, 1e4);
+    const auto targets = some_targets(vocabulary());
+    const Outcome expected = alone(lab, whole, x, targets, {.gradient_scale = scale});
+    const Outcome actual = run(lab, split(lab.group), piece, x, targets, {.gradient_scale = scale});
+    EXPECT_TRUE(std::isfinite(values_of(actual.loss)[0]));
+    const double allowed = tolerance(Dtype::f64, vocabulary() * hidden);
+    expect_close(expected.row_losses, actual.row_losses, allowed);
+    // One column takes all: a softmax of zeros and ones, up to the rounding of large logits.
+    expect_close(expected.dx, actual.dx, 1e4 * allowed, Zeros::expected);
+  });
+}
+
+TEST_P(VocabCrossEntropy, InSingleAndHalfPrecisionAgreesWithOneRank) {
+  on_ranks([](TpLab& lab) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      SCOPED_TRACE(cat(dtype));
+      Parameter& whole = lab.parameter({vocabulary(), hidden}, dtype);
+      Parameter& piece = lab.piece(whole, 0);
+      const Tensor x = lab.randn({rows, hidden}, dtype);
+      const auto targets = some_targets(vocabulary());
+      const CrossEntropyOptions options{.gradient_scale = scale, .chunk_rows = 4};
+      const Outcome expected = alone(lab, whole, x, targets, options);
+      const Outcome actual = run(lab, split(lab.group), piece, x, targets, options);
+      EXPECT_EQ(actual.loss.dtype(), Dtype::f32);
+      EXPECT_EQ(actual.dx.dtype(), dtype);
+      expect_close(expected.row_losses, actual.row_losses, tolerance(Dtype::f32, vocabulary() * hidden));
+      expect_close(expected.dx, actual.dx, tolerance(dtype, vocabulary() * hidden));
+      expect_close(TpLab::part_of(expected.dw, piece), actual.dw, tolerance(dtype, vocabulary() * hidden));
+    }
+  });
+}
+
+TEST_P(VocabCrossEntropy, ANaNReachesEveryRank) {
+  on_ranks([](TpLab& lab) {
+    Parameter& whole = lab.parameter({vocabulary(), hidden});
+    whole.local().data<double>()[0] = std::nan("");  // the first rank's
+    const Outcome got = run(lab, split(lab.group), lab.piece(whole, 0), lab.randn({rows, hidden}),
+                            some_targets(vocabulary()), {.gradient_scale = scale});
+    EXPECT_TRUE(std::isnan(values_of(got.loss)[0]));
+  });
+}
+
+TEST_P(VocabCrossEntropy, OfRowsThatAreIgnoredMayBeNaN) {
+  on_ranks([](TpLab& lab) {
+    Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
+    const Tensor x = lab.randn({3, hidden});
+    x.data<double>()[hidden] = std::nan("");
+    const Outcome got = run(lab, split(lab.group), piece, x, {2, -1, 0}, {.gradient_scale = 0.5, .chunk_rows = 2});
+    EXPECT_TRUE(std::isfinite(values_of(got.loss)[0]));
+    expect_zeros(got.dx.slice(0, 1, 2));
+  });
+}
+
+TEST_P(VocabCrossEntropy, WithNothingToLearnHasZeroGradients) {
+  on_ranks([](TpLab& lab) {
+    Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
+    const Tensor x = lab.randn({3, hidden});
+    const Outcome unscaled = run(lab, split(lab.group), piece, x, {1, 0, 4}, {.gradient_scale = 0, .chunk_rows = 2});
+    EXPECT_GT(values_of(unscaled.loss)[0], 0);
+    const Outcome ignored =
+        run(lab, split(lab.group), piece, x, {-1, -1, -1}, {.gradient_scale = scale, .chunk_rows = 2});
+    const Outcome no_rows = run(lab, split(lab.group), piece, lab.randn({0, hidden}), {}, {.gradient_scale = scale});
+    for (const Outcome* o : {&ignored, &no_rows}) expect_zeros(o->loss);
+    for (const Outcome* o : {&unscaled, &ignored, &no_rows}) expect_zeros(o->dx), expect_zeros(o->dw);
+  });
+}
+
+TEST_P(VocabCrossEntropy, InEvaluationLeavesGradientsAlone) {
+  on_ranks([](TpLab& lab) {
+    Parameter& whole = lab.parameter({vocabulary(), hidden});
+    Parameter& piece = lab.piece(whole, 0);
+    const Tensor x = lab.randn({rows, hidden});
+    const auto targets = some_targets(vocabulary());
+    Trial trial(lab, Tape::Mode::forget);
+    const Value loss =
+        tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(x), piece, lab.values(targets), lab.group, {});
+    EXPECT_FALSE(piece.has_gradient());
+    expect_close(alone(lab, whole, x, targets, {}).loss, loss.data, tolerance(Dtype::f64, vocabulary() * hidden));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, VocabCrossEntropy, testing::Combine(testing::Values(2, 3, 4), testing::Values(31, 509)),
+                         [](const auto& test) {
+                           return cat(std::get<0>(test.param), "_of_", std::get<1>(test.param));
+                         });
+
+TEST(VocabCrossEntropyOfOneRank, IsThePlainOne) {
+  const comm::SelfGroup self;
+  TpLab lab(self);
+  Parameter& w = lab.parameter({31, hidden});
+  const Tensor x = lab.randn({rows, hidden});
+  const CrossEntropyOptions options{.gradient_scale = scale, .chunk_rows = 4};
+  const Outcome expected = alone(lab, w, x, some_targets(31), options);
+  const Outcome actual = run(lab, split(self), w, x, some_targets(31), options);
+  expect_bitwise(expected.loss, actual.loss);
+  expect_bitwise(expected.dx, actual.dx);
+  expect_bitwise(expected.dw, actual.dw);
+}
+
+TEST(VocabCrossEntropyMemory, IsThatOfTwoChunksOfThisRanksColumns) {
+  comm::with_ranks(4, [](const ProcessGroup& group) {
+    constexpr int64_t many = 64, narrow = 2, wide = 1000, chunk = 8;
+    TpLab lab(group);
+    Parameter& piece = lab.piece(lab.parameter({wide, narrow}), 0);
+    piece.gradient();
+    const Tensor x = lab.randn({many, narrow}), targets = lab.values(std::vector<int32_t>(many, 3));
+    Trial trial(lab);
+    const Value leaf = trial.tape.leaf(x);
+    lab.context.allocator()->reset_peaks();
+    const int64_t before = lab.context.allocator()->stats().total;
+    tp::vocab_cross_entropy(trial.tape, leaf, piece, targets, group, {.chunk_rows = chunk});
+    const int64_t peak = lab.context.allocator()->stats().peak_total - before;
+    EXPECT_LT(peak, 3 * chunk * wide / 4 * 8);
+  });
+}
+
+TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
+  comm::with_ranks(2, [](const ProcessGroup& group) {
+    TpLab lab(group);
+    Parameter& piece = lab.piece(lab.parameter({6, 3}), 0);
+    Trial trial(lab);
+    const auto message = [&](const Shape& x, const std::vector<int32_t>& targets, int64_t chunk) {
+      return error_of([&] {
+        tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn(x)), piece, lab.values(targets), group,
+                                {.chunk_rows = chunk});
+      });
+    };
+    EXPECT_EQ(message({2, 4}, {1, 2}, 8), "[vocab_cross_entropy] x is [2, 4], p0.copy1 [3, 3], targets [2]");
+    EXPECT_EQ(message({2, 3}, {1}, 8), "[vocab_cross_entropy] x is [2, 3], p0.copy1 [3, 3], targets [1]");
+    EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[vocab_cross_entropy] chunk_rows is 0");
+    EXPECT_EQ(message({2, 3}, {1, 6}, 8), "[vocab_cross_entropy] targets[1] is 6; expected -1 .. 5");
+    const Value loss = tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn({2, 3})), piece,
+                                               lab.values<int32_t>({1, 2}), group, {.gradient_scale = 0.25});
+    EXPECT_EQ(error_of([&] { backward(trial.tape, loss, lab.values<double>({0.5})); }),
+              "[vocab_cross_entropy] was told the gradient 0.25 but got 0.5");
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests
