@@ -1,4 +1,4 @@
-// Started under mpirun by world_test.cpp: rank 1 ends in the way named by the argument while the others wait for it.
+// Started under mpirun by world_test.cpp: rank 1 fails in the way named by the argument while the others wait for it.
 #include <unistd.h>
 #include <csignal>
 #include <cstdio>
@@ -10,7 +10,10 @@ using namespace hexad;
 
 int main(int, char** argv) {
   const std::string way = argv[1];
-  return comm::with_world([&](comm::World& world) {
+  comm::CommEngine::Options options;
+  options.guards = {.watchdog_seconds = way == "stop" || way == "hang" ? 0.5 : 300,
+                    .check_collectives = way == "disagree"};
+  const auto body = [&](comm::World& world) {
     device::DeviceContext context;
     device::InlineStream stream;
     world.group().barrier(stream).wait();
@@ -19,10 +22,13 @@ int main(int, char** argv) {
       if (way == "abort") world.abort_job(base::ExitCode::resource);
       if (way == "throw") base::fail(base::ExitCode::numeric, "out of luck");
       if (way == "kill") kill(getpid(), SIGKILL);
-      if (way == "mismatch") size = 512;
+      if (way == "stop") kill(getpid(), SIGSTOP);
+      while (way == "hang") pause();
+      if (way == "mismatch" || way == "disagree") size = 512;
     }
     const auto x = tensor::Tensor::zeros({size}, base::Dtype::f32, context);
     world.group().all_reduce(x, comm::Reduce::sum, stream).wait();
     return 0;
-  });
+  };
+  return comm::with_world(body, options);
 }

@@ -66,12 +66,22 @@ TEST(MpiGroup, CommunicationMemoryIsGivenBack) {
   EXPECT_LE(stats.peak_in(Category::communication), 4 << 20);
 }
 
+TEST(MpiGroup, ComparedCallsThatAgreeDoWhatEveryGroupDoes) {
+  world->set_guards({.check_collectives = true});
+  check_collectives(world->group());
+  check_uneven_splits(world->group());
+  check_ring(world->group());
+  check_groups_in_flight_together(world->group());
+  world->set_guards({});
+}
+
 TEST(World, KnowsItsNodes) {
   EXPECT_EQ(world->topology().size, world->size());
   EXPECT_EQ(world->topology().node_of_rank.size(), static_cast<size_t>(world->size()));
   EXPECT_EQ(world->topology().node_names.size(), 1u);
   EXPECT_EQ(world->local_rank(), world->rank());
   EXPECT_FALSE(world->node_name().empty());
+  EXPECT_FALSE(world->group().crosses_nodes());
 }
 
 }  // namespace

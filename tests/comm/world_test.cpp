@@ -83,6 +83,30 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   EXPECT_EQ(status_when_rank_1_ends_by(GetParam().first, text), GetParam().second) << text;
 }
 
+// Faults 3 and 21.
+class SilentRank : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(By, SilentRank, testing::Values("stop", "hang"), [](const auto& way) { return way.param; });
+
+TEST_P(SilentRank, IsNamedAndTheWholeJobEnds) {
+  const Environment environment(Environment::Values{});
+  std::string text;
+  EXPECT_EQ(status_when_rank_1_ends_by(GetParam(), text), static_cast<int>(ExitCode::communication)) << text;
+  EXPECT_NE(text.find("hang: 0.5 s in operation 1 of group world (3 ranks), all_reduce of f32 [256] at "
+                      "comm/dying_rank.cpp:"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("nothing comes from rank 1\n"), std::string::npos) << text;
+}
+
+// Fault 22.
+TEST(RanksThatDisagree, AreNamedWithTheirCalls) {
+  const Environment environment(Environment::Values{});
+  std::string text;
+  EXPECT_EQ(status_when_rank_1_ends_by("disagree", text), static_cast<int>(ExitCode::communication)) << text;
+  EXPECT_NE(text.find("[world] ranks disagree about operation 1: rank "), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1 calls all_reduce of f32 [512] at comm/dying_rank.cpp:"), std::string::npos) << text;
+}
+
 TEST(MismatchedSizes, AreReportedWithRankGroupAndOperation) {
   const Environment environment(Environment::Values{});
   std::string text;
