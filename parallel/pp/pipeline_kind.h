@@ -11,9 +11,9 @@
 
 namespace hexad::pp {
 
-/// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021. zb_h1: Qi et al.
-/// 2023, weight gradients fill the bubble. zb_v: Qi et al. 2024, the same with two virtual stages a rank in a V.
-/// dualpipe_v: DeepSeek 2025, a V whose steady state pairs a forward with a backward.
+/// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021. zb_h1, zb_v: Qi et
+/// al. 2023, weight gradients fill the bubble; zb_v with two virtual stages a rank in a V. dualpipe_v: DeepSeek 2025, a
+/// V whose steady state pairs a forward with a backward.
 enum class PipelineKind : uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe_v };
 constexpr auto enum_names(PipelineKind) {
   return std::to_array<std::pair<PipelineKind, std::string_view>>({{PipelineKind::gpipe, "gpipe"},
@@ -23,7 +23,7 @@ constexpr auto enum_names(PipelineKind) {
                                                                    {PipelineKind::zb_v, "zb_v"},
                                                                    {PipelineKind::dualpipe_v, "dualpipe_v"}});
 }
-std::string_view name_of(PipelineKind kind);
+constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[static_cast<size_t>(kind)].second; }
 
 /// Where virtual stages lie. loop: chunk v of rank p is virtual stage v pp + p. vee: two chunks a rank, virtual stages
 /// p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.

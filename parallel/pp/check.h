@@ -1,0 +1,19 @@
+// Proofs about schedules.
+#pragma once
+
+#include <vector>
+
+#include "parallel/pp/schedule.h"
+
+namespace hexad::pp {
+
+/// Throws std::logic_error, naming rank and action, unless every forward, input gradient and weight gradient of every
+/// chunk and micro-batch is done exactly once, each after what it needs, and no rank waits for ever: with messages
+/// between two ranks in the order in which they are sent, and with merged pairs done as one or one after the other.
+void check(const Schedule& schedule);
+
+/// By rank: the most micro-batches times chunks whose activations are kept at once, from the begin of the forward to
+/// the end of the weight gradient.
+std::vector<int> peak_activations(const Schedule& schedule);
+
+}  // namespace hexad::pp

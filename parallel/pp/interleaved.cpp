@@ -1,0 +1,28 @@
+// Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters", section 2.2: as 1F1B, but a
+// rank holds several chunks and takes them in turn, `ranks` micro-batches at a time. The bubble shrinks by the number
+// of chunks; messages grow by it.
+#include <algorithm>
+
+#include "parallel/pp/program.h"
+
+namespace hexad::pp {
+
+std::vector<Action> interleaved(const Position& at) {
+  // With one chunk there is nothing to interleave, and the rule below would start too many forwards.
+  if (at.chunks == 1) return one_f_one_b(at);
+  const int groups = (at.micro_batches + at.ranks - 1) / at.ranks;
+  const int total = groups * at.ranks * at.chunks;
+  // The forwards before the first backward reaches this rank: those of the chunks below the last, and twice the way to
+  // the last rank, because a chunk's micro-batches go there one after the other while their gradients come back.
+  const int ahead = std::min(total, (at.chunks - 1) * at.ranks + 2 * at.after());
+  const auto chunk = [&](int i) { return i / at.ranks % at.chunks; };
+  Program p;
+  for (int i = 0; i < ahead; ++i) p.forward(chunk(i));
+  for (int i = 0; i < total; ++i) {
+    if (ahead + i < total) p.forward(chunk(ahead + i));
+    p.backward(at.chunks - 1 - chunk(i));
+  }
+  return p.without_micro_batches_from(at.micro_batches);
+}
+
+}  // namespace hexad::pp

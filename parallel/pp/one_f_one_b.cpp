@@ -1,0 +1,18 @@
+// Narayanan et al. 2019, "PipeDream", in its synchronous form (2021, fig. 4 top): as many forwards as there are ranks
+// behind, then one forward and one backward in turn. Rank r keeps the activations of ranks - r micro-batches.
+#include <algorithm>
+
+#include "parallel/pp/program.h"
+
+namespace hexad::pp {
+
+std::vector<Action> one_f_one_b(const Position& at) {
+  const int ahead = std::min(at.after(), at.micro_batches);
+  Program p;
+  repeat(ahead, [&] { p.forward(); });
+  repeat(at.micro_batches - ahead, [&] { p.forward(), p.backward(); });
+  repeat(ahead, [&] { p.backward(); });
+  return p.without_micro_batches_from(at.micro_batches);
+}
+
+}  // namespace hexad::pp

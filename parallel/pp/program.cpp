@@ -1,0 +1,30 @@
+#include "parallel/pp/program.h"
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+
+namespace hexad::pp {
+
+void Program::weights(std::deque<Action>::iterator which) {
+  base::require(which != left_.end(), "[pp] a schedule computes weight gradients that nothing left");
+  actions_.push_back({Kind::backward_weight, which->chunk, which->micro});
+  left_.erase(which);
+}
+
+void Program::weights() { weights(left_.begin()); }
+
+void Program::weights(int chunk) {
+  weights(std::find_if(left_.begin(), left_.end(), [&](const Action& a) { return a.chunk == chunk; }));
+}
+
+std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {
+  base::require(left_.empty(), "[pp] a schedule forgets the weight gradients of ", left_.size(), " actions");
+  std::vector<Action> kept;
+  // The backward of a merged pair is of an earlier micro-batch than its forward, so it is there if the forward is.
+  std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),
+               [&](const Action& a) { return a.micro < micro_batches; });
+  return kept;
+}
+
+}  // namespace hexad::pp

@@ -1,0 +1,62 @@
+// Helps to write down the list of one rank; and the schedules, one file each.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "parallel/pp/schedule.h"
+
+namespace hexad::pp {
+
+/// Appends actions. Micro-batches of a chunk come in order, so that naming the chunk is enough.
+class Program {
+ public:
+  void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }
+  void backward(int chunk = 0) { actions_.push_back({Kind::backward, chunk, backwards_[chunk]++}); }
+  void merged(int forward_chunk, int backward_chunk) {
+    forward(forward_chunk);
+    actions_.back().merged = true;
+    backward(backward_chunk);
+  }
+  /// Leaves the weights' part for later.
+  void backward_input(int chunk = 0) {
+    actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
+    left_.push_back(actions_.back());
+  }
+  /// What was left first of all chunks; of `chunk`.
+  void weights();
+  void weights(int chunk);
+  int weights_left() const { return static_cast<int>(left_.size()); }
+
+  /// The list without micro-batches from `micro_batches` on: any such part of a schedule is a schedule.
+  std::vector<Action> without_micro_batches_from(int micro_batches) const;
+
+ private:
+  using Kind = Action::Kind;
+  void weights(std::deque<Action>::iterator which);
+
+  std::vector<Action> actions_;
+  std::map<int, int> forwards_, backwards_;  // by chunk: the next micro-batch
+  std::deque<Action> left_;
+};
+
+template <class F>
+void repeat(int times, F&& f) {
+  for (int i = 0; i < times; ++i) f();
+}
+
+/// What a rank's list depends on.
+struct Position {
+  int rank, ranks, chunks, micro_batches;
+  int after() const { return ranks - 1 - rank; }  // ranks behind this one
+};
+
+std::vector<Action> gpipe(const Position& at);
+std::vector<Action> one_f_one_b(const Position& at);
+std::vector<Action> interleaved(const Position& at);
+std::vector<Action> zb_h1(const Position& at);
+std::vector<Action> zb_v(const Position& at);
+std::vector<Action> dualpipe_v(const Position& at);
+
+}  // namespace hexad::pp

@@ -1,0 +1,41 @@
+// Runs one rank's part of any schedule.
+#pragma once
+
+#include "framework/autograd/tape.h"
+#include "parallel/comm/process_group.h"
+#include "parallel/pp/schedule.h"
+
+namespace hexad::pp {
+
+using autograd::Replay;
+using base::Dtype;
+using base::Shape;
+using tensor::Tensor;
+
+/// What a rank computes in its chunks. Tensors between virtual stages are contiguous and have the shape and dtype of
+/// boundary(micro) everywhere; they may be on their way to another rank when a call returns, so nothing may overwrite
+/// them.
+class StageWork {
+ public:
+  struct Boundary {
+    Shape shape;
+    Dtype dtype;
+  };
+
+  virtual ~StageWork() = default;
+  virtual Boundary boundary(int micro) const = 0;
+  /// The output of a chunk. `input` is undefined in the first virtual stage; the result is ignored in the last.
+  virtual Tensor forward(int chunk, int micro, const Tensor& input) = 0;
+  /// The gradient of the forward's input, and, unless `weights` is delayed, those of the weights. `doutput` is
+  /// undefined in the last virtual stage; the result is ignored in the first.
+  virtual Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
+  /// The gradients of the weights that a backward delayed.
+  virtual void weights(int chunk, int micro) = 0;
+};
+
+/// Does the list of rank pp.rank(), whose schedule is that of all ranks of `pp`. Receives are posted in the order in
+/// which the peer sends, one action ahead of need; sends do not hold up the rank. Between two chunks of one rank the
+/// tensor itself is handed over. Returns when everything this rank sent has left.
+void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, tensor::Device device);
+
+}  // namespace hexad::pp

@@ -1,0 +1,60 @@
+#include "parallel/pp/schedule.h"
+
+#include "framework/base/error.h"
+#include "parallel/pp/program.h"
+
+namespace hexad::pp {
+namespace {
+
+std::vector<Action> actions_of(PipelineKind kind, const Position& at) {
+  switch (kind) {
+    case PipelineKind::gpipe:
+      return gpipe(at);
+    case PipelineKind::one_f_one_b:
+      return one_f_one_b(at);
+    case PipelineKind::interleaved:
+      return interleaved(at);
+    case PipelineKind::zb_h1:
+      return zb_h1(at);
+    case PipelineKind::zb_v:
+      return zb_v(at);
+    case PipelineKind::dualpipe_v:
+      return dualpipe_v(at);
+  }
+  base::fail_invariant(base::cat("[pp] schedule kind ", static_cast<int>(kind)));
+}
+
+void require_positive(std::string_view what, int value) {
+  if (value < 1) base::fail(base::ExitCode::usage, what, " (", value, ") must be at least 1");
+}
+
+}  // namespace
+
+Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches) {
+  require_positive("parallel.pp", ranks);
+  require_positive("schedule.pipeline.chunks", config.chunks_a_rank());
+  require_positive("micro-batches a step of each pipeline (batch.global / batch.micro / parallel.dp)", micro_batches);
+  Schedule schedule{config.kind, stage_map(config, ranks), micro_batches, {}};
+  for (int rank = 0; rank < ranks; ++rank)
+    schedule.ranks.push_back(actions_of(config.kind, {rank, ranks, schedule.stages.chunks, micro_batches}));
+  return schedule;
+}
+
+std::string to_string(const Action& a) { return base::cat("FBIW"[static_cast<size_t>(a.kind)], a.chunk, '.', a.micro); }
+
+std::string to_string(std::span<const Action> actions) {
+  std::string text;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (i > 0) text += actions[i - 1].merged ? '+' : ' ';
+    text += to_string(actions[i]);
+  }
+  return text;
+}
+
+std::string to_string(const Schedule& schedule) {
+  std::string text;
+  for (const auto& actions : schedule.ranks) text += to_string(actions) + '\n';
+  return text;
+}
+
+}  // namespace hexad::pp

@@ -1,0 +1,52 @@
+// Pipeline schedules as data: what every rank computes, in which order. Made by pure functions, checked by check.h,
+// priced by price.h, run by runner.h.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallel/pp/stage_map.h"
+
+namespace hexad::pp {
+
+struct Action {
+  enum class Kind : uint8_t {
+    forward,          // F
+    backward,         // B: gradients of input and weights
+    backward_input,   // I: of the input only
+    backward_weight,  // W: what backward_input left
+  };
+  Kind kind;
+  int chunk;
+  int micro;
+  /// On a forward that a backward follows: the two belong to different micro-batches and may be computed as one, the
+  /// communication of each hidden behind the other's products (DualPipe). They may also just run one after the other.
+  bool merged = false;
+
+  bool is_forward() const { return kind == Kind::forward; }
+  /// Whether a gradient is passed on to the stage before.
+  bool is_backward() const { return kind == Kind::backward || kind == Kind::backward_input; }
+  bool operator==(const Action&) const = default;
+};
+
+struct Schedule {
+  PipelineKind kind;
+  StageMap stages;
+  int micro_batches;
+  std::vector<std::vector<Action>> ranks;  // what each does, in order
+};
+
+/// Any number of micro-batches is legal. Where a paper's schedule needs more of them (dualpipe_v: 2 ranks, zb_v: 2
+/// ranks
+/// - 1) or a multiple (interleaved: of ranks), it is that schedule without the micro-batches that do not exist: what is
+/// left runs as it would, with more idle time. Throws Error(usage) for sizes below one.
+Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
+
+/// "F0.3": kind, chunk, micro-batch. A merged forward and what follows it are joined by '+'.
+std::string to_string(const Action& action);
+std::string to_string(std::span<const Action> actions);
+/// One line a rank.
+std::string to_string(const Schedule& schedule);
+
+}  // namespace hexad::pp

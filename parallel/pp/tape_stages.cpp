@@ -1,0 +1,61 @@
+#include "parallel/pp/tape_stages.h"
+
+#include <set>
+
+namespace hexad::pp {
+
+using base::require;
+
+TapeStages::TapeStages(const Schedule& schedule, int rank, std::function<Boundary(int)> boundary, Functions functions)
+    : stages_(schedule.stages),
+      rank_(rank),
+      boundary_(std::move(boundary)),
+      functions_(std::move(functions)),
+      forwards_left_(schedule.stages.chunks * schedule.micro_batches) {}
+
+Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
+  Flight flight{.tape = functions_.tape()};
+  Tape& tape = *flight.tape;
+  if (input.defined()) flight.input = tape.leaf(input);
+  Output output = functions_.forward(tape, chunk, micro, flight.input);
+  flight.input.data = {};  // ops that need it have saved it
+  flight.roots = std::move(output.roots);
+  const bool last = stages_.stage(rank_, chunk) == stages_.last();
+  if (!last) flight.output = output.activation.id;
+  for (Parameter* p : std::set(tape.used_parameters().begin(), tape.used_parameters().end())) ++owing_[p];
+  --forwards_left_;
+  flights_[{chunk, micro}] = std::move(flight);
+  return last ? Tensor{} : output.activation.data;
+}
+
+Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) {
+  const auto at = flights_.find({chunk, micro});
+  require(at != flights_.end(), "[pp] backward of chunk ", chunk, " micro-batch ", micro, " before its forward");
+  Flight& flight = at->second;
+  std::vector<Replay::Root> roots = std::move(flight.roots);
+  if (flight.output >= 0) roots.push_back({{doutput, flight.output}, doutput});
+  flight.replay = std::make_unique<Replay>(*flight.tape, roots, weights, [this](Parameter& p) { contributed(p); });
+  roots.clear();
+  while (flight.replay->step()) {
+  }
+  Tensor dinput;
+  if (flight.input.wants_gradient()) dinput = flight.replay->take_gradient(flight.input);
+  if (weights == Replay::Weights::at_once) flights_.erase(at);
+  return dinput;
+}
+
+void TapeStages::weights(int chunk, int micro) {
+  const auto at = flights_.find({chunk, micro});
+  require(at != flights_.end() && at->second.replay, "[pp] weights of chunk ", chunk, " micro-batch ", micro,
+          " before its backward");
+  at->second.replay->run();
+  flights_.erase(at);
+}
+
+// A rank's last contribution to a parameter comes after its last forward: by then all tapes that use it are counted.
+void TapeStages::contributed(Parameter& p) {
+  const bool last = --owing_[&p] == 0 && forwards_left_ == 0;
+  if (functions_.contributed) functions_.contributed(p, last);
+}
+
+}  // namespace hexad::pp

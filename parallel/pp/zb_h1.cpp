@@ -1,0 +1,23 @@
+// Qi et al. 2023, "Zero bubble pipeline parallelism", ZB-H1 (fig. 3): 1F1B whose backward is cut in two. Rank r
+// computes weight gradients r micro-batches late: the input gradients of the first ones travel back without delay, and
+// what was put off fills the end. Every rank keeps `ranks` micro-batches, the peak of 1F1B.
+#include <algorithm>
+
+#include "parallel/pp/program.h"
+
+namespace hexad::pp {
+
+std::vector<Action> zb_h1(const Position& at) {
+  const int ahead = std::min(at.after(), at.micro_batches);
+  Program p;
+  repeat(ahead, [&] { p.forward(); });
+  for (int i = 0; i < at.micro_batches; ++i) {
+    if (ahead + i < at.micro_batches) p.forward();
+    p.backward_input();
+    if (i >= at.rank) p.weights();
+  }
+  repeat(p.weights_left(), [&] { p.weights(); });
+  return p.without_micro_batches_from(at.micro_batches);
+}
+
+}  // namespace hexad::pp

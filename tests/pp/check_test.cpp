@@ -1,0 +1,117 @@
+// A wrong schedule is found, and said to be wrong where it is.
+#include "parallel/pp/check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/pp/kinds.h"
+
+namespace hexad::pp {
+namespace {
+
+using Kind = Action::Kind;
+
+Schedule one_f_one_b(int ranks, int micro_batches) {
+  return make_schedule({.kind = PipelineKind::one_f_one_b, .chunks = 1, .split = {}}, ranks, micro_batches);
+}
+
+std::string verdict(const Schedule& schedule) {
+  try {
+    check(schedule);
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "executable";
+}
+
+// 1F1B of two ranks and micro-batches (rank 0: F0 F1 B0 B1, rank 1: F0 B0 F1 B1) with a planted mistake.
+template <class F>
+std::string verdict_with(F&& mistake) {
+  Schedule s = one_f_one_b(2, 2);
+  mistake(s.ranks);
+  return verdict(s);
+}
+using Ranks = std::vector<std::vector<Action>>;
+
+TEST(Check, AcceptsWhatItShould) {
+  EXPECT_EQ(verdict_with([](Ranks&) {}), "executable");
+}
+
+TEST(Check, FindsWhatIsLeftOutOrDoneTwice) {
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[1].pop_back(); }), "[pp] rank 1 leaves out a part of chunk 0 micro-batch 1");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[1].back().kind = Kind::backward_input; }),
+            "[pp] rank 1 leaves out a part of chunk 0 micro-batch 1");
+  EXPECT_EQ(verdict_with([](Ranks& r) {
+              r[0].push_back({Kind::forward, 0, 1});
+            }),
+            "[pp] rank 0 action 4 F0.1: a second forward");
+  EXPECT_EQ(verdict_with([](Ranks& r) {
+              r[0].push_back({Kind::backward, 0, 1});
+            }),
+            "[pp] rank 0 action 4 B0.1: a second input gradient");
+  EXPECT_EQ(verdict_with([](Ranks& r) {
+              r[0].push_back({Kind::backward_weight, 0, 1});
+            }),
+            "[pp] rank 0 action 4 W0.1: a second weight gradient");
+}
+
+TEST(Check, FindsWhatComesTooEarly) {
+  EXPECT_EQ(verdict_with([](Ranks& r) { std::swap(r[1][2], r[1][3]); }),
+            "[pp] rank 1 action 2 B0.1: no forward before it");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[1][1].kind = Kind::backward_weight; }),
+            "[pp] rank 1 action 1 W0.0: no input gradient before it");
+}
+
+TEST(Check, FindsChunksAndMicroBatchesThatDoNotExist) {
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }), "[pp] rank 0 action 0 F1.0: no such chunk");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }), "[pp] rank 0 action 0 F0.2: no such micro-batch");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }), "[pp] lists of 1 of 2 ranks");
+}
+
+TEST(Check, FindsAWrongMerger) {
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].merged = true; }),
+            "[pp] rank 0 action 0 F0.0: merged, but no backward of another micro-batch follows");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[1][0].merged = true; }),
+            "[pp] rank 1 action 0 F0.0: merged, but no backward of another micro-batch follows");
+}
+
+// Each rank waits for what the other would do next.
+TEST(Check, FindsADeadlock) {
+  EXPECT_EQ(verdict_with([](Ranks& r) {
+              std::swap(r[0][1], r[0][2]);
+              std::swap(r[1][1], r[1][2]);
+            }),
+            "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
+}
+
+// The same two actions one after the other are fine; as one they would wait for each other.
+TEST(Check, FindsADeadlockOfMergedPairs) {
+  Schedule s = one_f_one_b(2, 2);
+  s.ranks[0][1].merged = true;  // F0.1 and B0.0, while rank 1 answers F0.0 at once
+  EXPECT_EQ(verdict(s), "executable");
+  s.ranks[1] = {{Kind::forward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 0}, {Kind::backward, 0, 1}};
+  EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");
+}
+
+TEST(PeakActivations, AreThoseOfThePapers) {
+  const auto peaks = [](PipelineKind kind, int ranks, int micro_batches) {
+    return peak_activations(make_schedule({.kind = kind, .chunks = 2, .split = {}}, ranks, micro_batches));
+  };
+  const auto all = [](int n) { return std::vector(4, n); };
+  EXPECT_EQ(peaks(PipelineKind::gpipe, 4, 12), all(12));
+  EXPECT_EQ(peaks(PipelineKind::one_f_one_b, 4, 12), (std::vector{4, 3, 2, 1}));
+  EXPECT_EQ(peaks(PipelineKind::interleaved, 4, 12), (std::vector{11, 9, 7, 5}));
+  EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "the peak of 1F1B";
+  EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "half-sized chunks: the peak of 1F1B";
+  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "one more";
+}
+
+TEST(PeakActivations, NeverExceedThoseOfGPipe) {
+  for_all_schedules(6, 14, [](const Schedule& s) {
+    for (const int peak : peak_activations(s)) EXPECT_LE(peak, s.stages.chunks * s.micro_batches);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::pp

@@ -1,0 +1,32 @@
+// Every schedule of every size, for tests that hold for all.
+#pragma once
+
+#include <vector>
+
+#include "parallel/pp/schedule.h"
+
+namespace hexad::pp {
+
+inline std::vector<PipelineKind> all_kinds() {
+  std::vector<PipelineKind> kinds;
+  for (const auto& [kind, name] : enum_names(PipelineKind{})) kinds.push_back(kind);
+  return kinds;
+}
+
+/// Kinds, with one to three chunks where that is a choice.
+inline std::vector<PipelineConfig> all_configs() {
+  std::vector<PipelineConfig> configs;
+  for (const PipelineKind kind : all_kinds())
+    for (int64_t chunks = 1; chunks <= (kind == PipelineKind::interleaved ? 3 : 1); ++chunks)
+      configs.push_back({.kind = kind, .chunks = chunks, .split = {}});
+  return configs;
+}
+
+template <class F>
+void for_all_schedules(int most_ranks, int most_micro_batches, F&& f) {
+  for (const PipelineConfig& config : all_configs())
+    for (int ranks = 1; ranks <= most_ranks; ++ranks)
+      for (int micro = 1; micro <= most_micro_batches; ++micro) f(make_schedule(config, ranks, micro));
+}
+
+}  // namespace hexad::pp

@@ -1,0 +1,134 @@
+// The simulated step against hand counts and the papers' formulas.
+#include "parallel/pp/price.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/pp/kinds.h"
+#include "tests/support/tolerance.h"
+
+namespace hexad::pp {
+namespace {
+
+Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches, int64_t chunks = 2) {
+  return make_schedule({.kind = kind, .chunks = chunks, .split = {}}, ranks, micro_batches);
+}
+
+// Forward, input gradient and weight gradient of whole seconds: sums are exact.
+template <class F>
+void for_all_times(F&& f) {
+  for (int forward = 1; forward <= 4; ++forward)
+    for (int input = 1; input <= 4; ++input)
+      for (int weight = 1; weight <= 4; ++weight)
+        f(StageTimes{static_cast<double>(forward), static_cast<double>(input), static_cast<double>(weight)});
+}
+
+// Where bubble_seconds() says that it holds.
+bool formula_holds(PipelineKind kind, const StageTimes& t, bool merge) {
+  const double f = t.forward, i = t.backward_input, w = t.backward_weight;
+  switch (kind) {
+    case PipelineKind::zb_v:
+      return f <= i && w <= i && i <= 2 * w;
+    case PipelineKind::dualpipe_v:
+      return merge ? f == i && w <= i : i <= f && f <= i + w;
+    default:
+      return true;
+  }
+}
+
+TEST(Bubble, OfTheSimulationIsThatOfTheFormula) {
+  int compared = 0;
+  for (const PipelineKind kind : all_kinds())
+    for (const int ranks : {1, 2, 3, 4, 8})
+      for (const int micro_batches : {2 * ranks, 3 * ranks})
+        for (const bool merge : {false, true})
+          for_all_times([&](const StageTimes& t) {
+            if (!formula_holds(kind, t, merge)) return;
+            const Price p = price(schedule_of(kind, ranks, micro_batches), t, {.merge = merge});
+            const double expected = bubble_seconds(kind, ranks, t, merge);
+            for (int r = 0; r < ranks; ++r)
+              EXPECT_EQ(p.step - p.busy[static_cast<size_t>(r)], expected)
+                  << name_of(kind) << " of " << ranks << " ranks, " << micro_batches << " micro-batches, times "
+                  << t.forward << ' ' << t.backward_input << ' ' << t.backward_weight << ", merge " << merge;
+            ++compared;
+          });
+  EXPECT_GT(compared, 1000);
+}
+
+TEST(Bubble, OfFewMicroBatchesIsNoSmaller) {
+  for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b}) {
+    const Price p = price(schedule_of(kind, 4, 2), StageTimes{});
+    EXPECT_EQ(p.step - p.busy[0], bubble_seconds(kind, 4, {})) << "any number of micro-batches";
+  }
+  // Nine rounds of two ranks' work and one micro-batch left over: the last turn is as long as a full one.
+  const StageTimes t;
+  const Price seven = price(schedule_of(PipelineKind::interleaved, 4, 7), t);
+  EXPECT_GE(seven.step - seven.busy[0], bubble_seconds(PipelineKind::interleaved, 4, t));
+}
+
+TEST(Bubble, ShrinksFromGPipeOverInterleavedToZeroBubble) {
+  // The same model: with two chunks a rank, a virtual stage takes half the time.
+  const StageTimes whole{2, 2, 2}, half{1, 1, 1};
+  const auto share = [&](PipelineKind kind) {
+    const Schedule s = schedule_of(kind, 4, 16);
+    return price(s, s.stages.chunks == 2 ? half : whole).bubble();
+  };
+  EXPECT_DOUBLE_EQ(share(PipelineKind::gpipe), 3.0 / 19);  // (p - 1) / (m + p - 1)
+  EXPECT_DOUBLE_EQ(share(PipelineKind::one_f_one_b), 3.0 / 19);
+  EXPECT_DOUBLE_EQ(share(PipelineKind::interleaved), 3.0 / 35);
+  EXPECT_DOUBLE_EQ(share(PipelineKind::zb_h1), 1.0 / 17);
+  EXPECT_DOUBLE_EQ(share(PipelineKind::zb_v), 1.0 / 33);
+  EXPECT_DOUBLE_EQ(share(PipelineKind::dualpipe_v), 1.0 / 33);
+}
+
+TEST(Price, OneMicroBatchVisitsEveryStageTwiceAndEveryLinkTwice) {
+  for (const PipelineConfig& config : all_configs()) {
+    const Schedule s = make_schedule(config, 3, 1);
+    if (config.kind == PipelineKind::zb_h1 || config.kind == PipelineKind::zb_v ||
+        config.kind == PipelineKind::dualpipe_v)
+      continue;  // their weight gradients are not on the way
+    const int stages = s.stages.stages();
+    const Price p = price(s, {.forward = 1, .backward_input = 2, .backward_weight = 3}, {.send = 10});
+    EXPECT_EQ(p.step, stages * (1 + 2 + 3) + 2 * (stages - 1) * 10) << name_of(config.kind);
+  }
+}
+
+TEST(Price, AHandOverWithinARankIsFree) {
+  const Schedule v = schedule_of(PipelineKind::zb_v, 1, 1);
+  EXPECT_EQ(price(v, StageTimes{}, {.send = 10}).step, 6);
+}
+
+TEST(Price, ALinkCarriesOneMessageAtATime) {
+  const Price p = price(schedule_of(PipelineKind::gpipe, 2, 3), StageTimes{}, {.send = 10});
+  for (const auto& [i, begin] : {std::pair<size_t, double>{0, 11}, {1, 21}, {2, 31}})
+    EXPECT_EQ(p.spans[1][i].begin, begin);
+}
+
+TEST(Price, TheSlowestStageSetsThePace) {
+  const std::vector<StageTimes> times{{1, 1, 1}, {2, 2, 2}, {1, 1, 1}};
+  const Price p = price(schedule_of(PipelineKind::one_f_one_b, 3, 100), times);
+  EXPECT_EQ(p.busy, (std::vector<double>{300, 600, 300}));
+  EXPECT_NEAR(p.step, 600, 20);
+  EXPECT_NEAR(p.bubble(1), 0, 0.05);
+  EXPECT_NEAR(p.bubble(0), 0.5, 0.05);
+}
+
+TEST(Price, SpansOfARankFollowEachOther) {
+  for_all_schedules(4, 9, [](const Schedule& s) {
+    const Price p = price(s, {.forward = 2, .backward_input = 3, .backward_weight = 1}, {.send = 0.5});
+    for (size_t r = 0; r < s.ranks.size(); ++r) {
+      ASSERT_EQ(p.spans[r].size(), s.ranks[r].size());
+      for (size_t i = 1; i < p.spans[r].size(); ++i) EXPECT_GE(p.spans[r][i].begin, p.spans[r][i - 1].end);
+      EXPECT_EQ(p.busy[r], 6 * s.stages.chunks * s.micro_batches);
+    }
+  });
+}
+
+TEST(Price, NeedsTheTimesOfEveryVirtualStage) {
+  const std::vector<StageTimes> two(2);
+  EXPECT_THROW(price(schedule_of(PipelineKind::zb_v, 2, 4), two), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::pp

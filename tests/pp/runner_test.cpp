@@ -1,0 +1,299 @@
+// Every schedule, on any number of ranks, computes what one rank computes.
+#include "parallel/pp/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "framework/autograd/ops/ops.h"
+#include "parallel/comm/thread_group.h"
+#include "parallel/pp/stage_split.h"
+#include "parallel/pp/tape_stages.h"
+#include "tests/pp/kinds.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::pp {
+namespace {
+
+using namespace autograd;
+using comm::ProcessGroup;
+using comm::with_ranks;
+using tests::Lab;
+
+constexpr int64_t layers = 12, rows = 3, width = 4;
+
+// Small whole numbers, so that every sum of products is exact and its order does not matter.
+Tensor whole_numbers(const Shape& shape, std::string_view name, Device device) {
+  const Philox random(1, Purpose::synthetic, name);
+  Tensor t = Tensor::empty(shape, Dtype::f64, device);
+  for (int64_t i = 0; i < t.numel(); ++i)
+    t.data<double>()[i] = static_cast<double>(random.below(static_cast<uint64_t>(i), 4)) - 1;
+  return t;
+}
+Tensor input_of(int micro, Device d) { return whole_numbers({rows, width}, cat("input ", micro), d); }
+Tensor gradient_of(int micro, Device d) { return whole_numbers({rows, width}, cat("gradient ", micro), d); }
+
+// A chain of linear layers. Layer 0 and the last share one weight, as a tied embedding and head do.
+struct Chain {
+  explicit Chain(Lab& on) : lab(on) {
+    for (int64_t l = 0; l + 1 < layers; ++l) {
+      Parameter& p = lab.parameter({width, width});
+      const auto values = whole_numbers({width, width}, cat("weight ", l), lab.context).to_vector<double>();
+      std::copy(values.begin(), values.end(), p.local().data<double>());
+      p.changed();
+      weights.push_back(&p);
+    }
+    weights.push_back(weights.front());
+  }
+  Value operator()(Tape& tape, Value x, int64_t begin, int64_t end) const {
+    for (int64_t l = begin; l < end; ++l) x = linear(tape, x, *weights[static_cast<size_t>(l)]);
+    return x;
+  }
+
+  Lab& lab;
+  std::vector<Parameter*> weights;
+};
+
+// What one rank computes with one tape a micro-batch.
+std::vector<std::vector<double>> reference(int micro_batches) {
+  Lab lab;
+  Chain chain(lab);
+  const auto policy = keep_policy();
+  for (int m = 0; m < micro_batches; ++m) {
+    Tape tape(lab.stream(), *policy);
+    const Value out = chain(tape, {input_of(m, lab.context)}, 0, layers);
+    backward(tape, out, gradient_of(m, lab.context));
+  }
+  std::vector<std::vector<double>> gradients;
+  for (const auto& p : lab.parameters) gradients.push_back(tests::values_of(p->gradient()));
+  return gradients;
+}
+
+// The chain cut into stages, as the parts of a model are.
+struct Cut {
+  Cut(const Schedule& s, int rank)
+      : split(s.stages, {}, {std::vector<double>(layers, 1.0), 0.5, 1}),
+        chain(lab),
+        stages(
+            s, rank,
+            [](int) {
+              return StageWork::Boundary{{rows, width}, Dtype::f64};
+            },
+            functions(rank)) {}
+
+  TapeStages::Functions functions(int rank) {
+    TapeStages::Functions f;
+    f.tape = [this] { return std::make_unique<Tape>(lab.stream(), *policy); };
+    f.forward = [this, rank](Tape& tape, int chunk, int micro, const Value& input) -> TapeStages::Output {
+      const auto [begin, end] = split.layers(rank, chunk);
+      const bool first = split.has_embedding(rank, chunk);
+      EXPECT_EQ(input.data.defined(), !first);
+      const Value out = chain(tape, first ? Value{input_of(micro, lab.context)} : input, begin, end);
+      if (split.has_head(rank, chunk)) return {{}, {{out, gradient_of(micro, lab.context)}}};
+      return {out, {}};
+    };
+    f.contributed = [this](Parameter& p, bool last) { announced[&p] += last; };
+    return f;
+  }
+
+  Lab lab;
+  StageSplit split;
+  std::unique_ptr<SavePolicy> policy = keep_policy();
+  std::map<Parameter*, int> announced;
+  Chain chain;
+  TapeStages stages;
+};
+
+// Sleeps now and then, differently on every rank.
+class Jittered final : public StageWork {
+ public:
+  Jittered(StageWork& work, int rank, uint64_t seed)
+      : work_(work), random_(seed, Purpose::jitter, cat("rank ", rank)) {}
+  Boundary boundary(int micro) const override { return work_.boundary(micro); }
+  Tensor forward(int chunk, int micro, const Tensor& input) override {
+    sleep();
+    return work_.forward(chunk, micro, input);
+  }
+  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override {
+    sleep();
+    return work_.backward(chunk, micro, doutput, weights);
+  }
+  void weights(int chunk, int micro) override {
+    sleep();
+    work_.weights(chunk, micro);
+  }
+
+ private:
+  void sleep() {
+    if (random_.below(2 * n_, 3) == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random_.below(2 * n_ + 1, 300)));
+    ++n_;
+  }
+  StageWork& work_;
+  Philox random_;
+  uint64_t n_ = 0;
+};
+
+// Runs a schedule on `schedule.stages.ranks` threads and compares every gradient, summed over ranks for the tied
+// weight.
+void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed = 0) {
+  SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.stages.ranks, " ranks, ", schedule.stages.chunks, " chunks, ",
+                   schedule.micro_batches, " micro-batches"));
+  const auto expected = reference(schedule.micro_batches);
+  std::mutex mutex;
+  std::vector<std::vector<double>> sums(expected.size());
+  with_ranks(schedule.stages.ranks, [&](const ProcessGroup& pp) {
+    Cut cut(schedule, pp.rank());
+    Jittered jittered(cut.stages, pp.rank(), jitter_seed);
+    run(schedule, pp, jitter_seed ? static_cast<StageWork&>(jittered) : cut.stages, cut.lab.context);
+    pp.barrier(cut.lab.stream()).wait();  // a peer may still hold what it has just brought
+    EXPECT_EQ(cut.lab.used(Category::activation), 0) << "nothing is kept";
+    EXPECT_EQ(cut.lab.used(Category::communication), 0);
+    std::lock_guard lock(mutex);
+    size_t i = 0;
+    for (const auto& p : cut.lab.parameters) {
+      EXPECT_EQ(cut.announced[p.get()], p->has_gradient() ? 1 : 0) << p->name();
+      auto& sum = sums[i++];
+      if (!p->has_gradient()) continue;
+      const auto values = tests::values_of(p->gradient());
+      sum.resize(values.size());
+      for (size_t k = 0; k < values.size(); ++k) sum[k] += values[k];
+    }
+  });
+  EXPECT_EQ(sums, expected);
+}
+
+class Runner : public testing::TestWithParam<PipelineKind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, Runner, testing::ValuesIn(all_kinds()),
+                         [](const auto& i) { return "kind_" + std::string(name_of(i.param)); });
+
+PipelineConfig config_of(PipelineKind kind, int64_t chunks = 2) {
+  return {.kind = kind, .chunks = chunks, .split = {}};
+}
+
+TEST_P(Runner, AnyNumberOfRanksAndMicroBatchesGivesOneRanksGradients) {
+  for (const int ranks : {1, 2, 3, 4})
+    for (const int micro_batches : {1, 3, 7, 8})
+      expect_one_ranks_gradients(make_schedule(config_of(GetParam()), ranks, micro_batches));
+}
+
+TEST_P(Runner, DelaysChangeNothing) {
+  for (uint64_t seed = 1; seed <= 4; ++seed)
+    expect_one_ranks_gradients(make_schedule(config_of(GetParam()), 4, 9), seed);
+}
+
+TEST(InterleavedRunner, ManyChunksARank) {
+  for (const int64_t chunks : {1, 3, 4, 6})
+    expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, chunks), 2, 5));
+}
+
+TEST(InterleavedRunner, OneRankHandsEverythingOverItself) {
+  expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, 12), 1, 3));
+}
+
+// The middle of the model lies on the last rank alone: half of the messages of a loop of as many stages.
+TEST(RunnerTraffic, TheTurnOfAVSendsNothing) {
+  const auto bytes = [](PipelineKind kind) {
+    std::atomic<int64_t> sum = 0;
+    with_ranks(2, [&](const ProcessGroup& world) {
+      const auto pp = world.split(0, world.rank(), comm::TrafficClass::pp, "pp");
+      const Schedule schedule = make_schedule(config_of(kind), 2, 3);
+      Cut cut(schedule, pp->rank());
+      run(schedule, *pp, cut.stages, cut.lab.context);
+      sum += pp->take(comm::TrafficClass::pp).bytes;
+    });
+    return sum.load();
+  };
+  constexpr int64_t message = rows * width * 8;
+  EXPECT_EQ(bytes(PipelineKind::interleaved), 3 * 2 * 3 * message)
+      << "three boundaries, both ways, three micro-batches";
+  EXPECT_EQ(bytes(PipelineKind::zb_v), 2 * 2 * 3 * message);
+  EXPECT_EQ(bytes(PipelineKind::one_f_one_b), 1 * 2 * 3 * message);
+}
+
+TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
+  const auto peak = [](PipelineKind kind) {
+    std::atomic<int64_t> first = 0;
+    with_ranks(2, [&](const ProcessGroup& pp) {
+      const Schedule schedule = make_schedule(config_of(kind), 2, 8);
+      Cut cut(schedule, pp.rank());
+      run(schedule, pp, cut.stages, cut.lab.context);
+      if (pp.rank() == 0) first = cut.lab.context.allocator()->stats().peak_in(Category::activation);
+    });
+    return first.load();
+  };
+  EXPECT_EQ(peak(PipelineKind::gpipe), 4 * peak(PipelineKind::one_f_one_b)) << "eight micro-batches against two";
+}
+
+// Work of nothing but what a test needs.
+class Fake : public StageWork {
+ public:
+  explicit Fake(Device device) : device_(device) {}
+  Boundary boundary(int) const override { return {{2, 3}, Dtype::f32}; }
+  Tensor forward(int, int, const Tensor&) override { return Tensor::zeros({2, 3}, Dtype::f32, device_); }
+  Tensor backward(int, int, const Tensor&, Replay::Weights) override { return forward(0, 0, {}); }
+  void weights(int, int) override {}
+
+ protected:
+  Device device_;
+};
+
+TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
+  class Wrong final : public Fake {
+   public:
+    using Fake::Fake;
+    Tensor backward(int, int, const Tensor&, Replay::Weights) override {
+      return Tensor::zeros({3, 2}, Dtype::f32, device_);
+    }
+  };
+  try {
+    with_ranks(2, [](const ProcessGroup& pp) {
+      Lab lab;
+      Wrong work(lab.context);
+      run(make_schedule(config_of(PipelineKind::one_f_one_b), 2, 2), pp, work, lab.context);
+    });
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[pp] the output gradient of virtual stage 0 should be [2, 3] f32, but is [3, 2] f32");
+  }
+}
+
+TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
+  class Failing final : public Fake {
+   public:
+    Failing(Device device, int rank) : Fake(device), rank_(rank) {}
+    Tensor forward(int chunk, int micro, const Tensor& input) override {
+      if (rank_ == 1 && micro == 2) fail(ExitCode::numeric, "loss is NaN");
+      return Fake::forward(chunk, micro, input);
+    }
+
+   private:
+    int rank_;
+  };
+  for (const PipelineKind kind : all_kinds()) {
+    try {
+      with_ranks(3, [&](const ProcessGroup& pp) {
+        Lab lab;
+        Failing work(lab.context, pp.rank());
+        run(make_schedule(config_of(kind), 3, 6), pp, work, lab.context);
+      });
+      FAIL() << name_of(kind);
+    } catch (const Error& e) {
+      EXPECT_STREQ(e.what(), "loss is NaN");
+    }
+  }
+}
+
+TEST(RunnerErrors, AScheduleOfAnotherSizeIsRefused) {
+  with_ranks(1, [](const ProcessGroup& pp) {
+    Lab lab;
+    Fake work(lab.context);
+    EXPECT_THROW(run(make_schedule(config_of(PipelineKind::gpipe), 2, 2), pp, work, lab.context), std::logic_error);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::pp
