@@ -1,6 +1,7 @@
 // Self-attention with grouped queries.
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "layers/linear.h"
@@ -10,7 +11,8 @@
 namespace hexad::layers {
 
 /// softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Parameters "q", "k", "v", "output" and, with
-/// qk_norm, "q_norm", "k_norm".
+/// qk_norm, "q_norm", "k_norm". Heads are cut over tp (key/value heads fewer than tp ranks are held by several), tokens
+/// over cp.
 class Attention {
  public:
   /// `rotary` (may be null) is shared by all layers and outlives them.
@@ -23,8 +25,13 @@ class Attention {
     Value q, k, v;
   };
   Heads project(Tape& t, const Value& x, const Pass& pass) const;
+  Value attend_to_cache(Tape& t, const Heads& h, const Pass& pass) const;
+  double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
 
-  int64_t layer_, heads_, kv_heads_, head_size_;
+  int64_t layer_, heads_, kv_heads_, head_size_;  // heads of this rank
+  tp::TensorParallel tensor_;
+  const comm::ProcessGroup* context_;
+  cp::ContextKind context_kind_;
   bool causal_;
   std::optional<double> clip_;
   const RotaryTable* rotary_;

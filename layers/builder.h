@@ -1,17 +1,20 @@
 // How layers make their parameters.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "framework/autograd/parameter.h"
+#include "parallel/cp/context_kind.h"
 #include "parallel/mesh/mesh.h"
+#include "parallel/tp/tensor_parallel.h"
 
 namespace hexad::layers {
 
 using namespace autograd;
 
 /// Named tensors that are not trained but belong to the model's state (balancing biases, expert counts). Replicated on
-/// all ranks, saved in checkpoints.
+/// all ranks of a pipeline stage, saved in checkpoints.
 class StateSet {
  public:
   struct State {
@@ -26,11 +29,18 @@ class StateSet {
   std::vector<State> all_;
 };
 
+/// How layers are cut, besides the mesh.
+struct ParallelOptions {
+  bool sequence = false;  // sequence parallelism
+  cp::ContextKind context = cp::ContextKind::ring;
+};
+
 /// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". Copies are cheap.
 class Builder {
  public:
-  Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype)
-      : parameters_(&parameters), states_(&states), mesh_(&mesh), dtype_(dtype) {}
+  Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype,
+          const ParallelOptions& options = {})
+      : parameters_(&parameters), states_(&states), mesh_(&mesh), dtype_(dtype), options_(options) {}
 
   Builder operator/(const std::string& name) const {
     Builder b = *this;
@@ -39,20 +49,39 @@ class Builder {
   }
   const std::string& prefix() const { return prefix_; }
   const mesh::Mesh& mesh() const { return *mesh_; }
+  const ParameterSet& parameters() const { return *parameters_; }
   Device device() const { return parameters_->device(); }
   /// Of weights and activations.
   Dtype dtype() const { return dtype_; }
 
+  /// How this rank's layers share products with the other tp ranks.
+  tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
+  cp::ContextKind context_kind() const { return options_.context; }
+
+  /// Whole on every tp rank, and used outside column- and row-parallel products: under sequence parallelism each rank
+  /// sees its own rows there. The default of parameter(), so that any layer is right under every layout.
+  Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
+  /// Whole on every tp rank, each of which sees a part of what it is used for (its own tokens, its own heads).
+  Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
+  /// Cut over tp along `dim`. Of `pieces` fewer than tp ranks (0: one a rank), neighbours hold the same.
+  Placement cut(int dim, int64_t pieces = 0) const {
+    const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
+    const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);
+    Placement p{.view = MeshView::dense, .shards = {{Axis::tp, dim, parts, rank * parts / ranks}}};
+    if (parts < ranks) p.partial = {Axis::tp};
+    return p;
+  }
+
   struct Options {
     Init init{};
     bool decay = true;
-    Placement placement{};
-    bool accumulator = false;  // kept in f32 (f64 in an f64 run) whatever the model's dtype
+    std::optional<Placement> placement{};  // default: replicated()
+    bool accumulator = false;              // kept in f32 (f64 in an f64 run) whatever the model's dtype
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,
                              .global_shape = global_shape,
-                             .placement = options.placement,
+                             .placement = options.placement.value_or(replicated()),
                              .dtype = options.accumulator ? accumulator_dtype(dtype_) : dtype_,
                              .init = options.init,
                              .decay = options.decay});
@@ -69,6 +98,7 @@ class Builder {
   StateSet* states_;
   const mesh::Mesh* mesh_;
   Dtype dtype_;
+  ParallelOptions options_;
   std::string prefix_;
 };
 

@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "framework/autograd/ops/ops.h"
+#include "parallel/cp/context_split.h"
 
 namespace hexad::layers {
 
 using namespace autograd;
 
-/// What one MoE layer observed over the micro-batches since reset().
+/// What one MoE layer observed over the micro-batches since reset(): this rank's share of it, which the ranks add up.
 struct RouterStatistics {
   std::vector<int64_t> counts;  // tokens that chose each expert, before drops; padding excluded
   int64_t assignments = 0, dropped = 0;
@@ -31,16 +32,31 @@ struct KeyValueCache {
   int64_t length = 0;  // tokens whose keys and values are there
 };
 
-/// A micro-batch: `sequences` rows of `length` tokens, T = sequences * length. Index tensors are i32 [T].
+/// A micro-batch: `sequences` of `length` tokens each; token = sequence * length + position. A rank of context
+/// parallelism has some of the tokens as its rows, in the order of cp::ContextSplit; alone it has them all, in order.
+/// Index tensors are i32 [rows()]; positions, first and last count within the whole sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
+  int context_ranks = 1, context_rank = 0;
   Tensor ids, positions;
   Tensor targets;           // -1: not predicted
   Tensor first, last;       // document of each token within its sequence; undefined: the whole sequence
-  Tensor valid;             // u8 [T]: 0 for padding; undefined: no padding
+  Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0: keys random choices
+  /// Tokens of each sequence that are no padding, over all ranks; empty: all.
+  std::vector<int64_t> valid_tokens{};
+  /// Token of each row; empty: row r is token r.
+  std::vector<int64_t> row_tokens{};
 
+  /// Of all ranks that share it.
   int64_t tokens() const { return sequences * length; }
+  /// Of this rank.
+  int64_t rows() const { return tokens() / context_ranks; }
+  int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[static_cast<size_t>(row)]; }
+  int64_t valid_in(int64_t sequence) const {
+    return valid_tokens.empty() ? length : valid_tokens[static_cast<size_t>(sequence)];
+  }
+  cp::ContextSplit split() const { return {sequences, length, context_ranks, context_rank}; }
 };
 
 /// How a forward pass is run. One object a pass; layers find in it what they must report and where.

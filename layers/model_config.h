@@ -89,9 +89,10 @@ struct ModelConfig {
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  int64_t moe_layers() const {
+  int64_t moe_layers() const { return moe_layers_before(layers); }
+  int64_t moe_layers_before(int64_t layer) const {
     int64_t count = 0;
-    for (int64_t l = 0; l < layers; ++l) count += is_moe(l);
+    for (int64_t l = 0; l < layer; ++l) count += is_moe(l);
     return count;
   }
 

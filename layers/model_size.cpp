@@ -1,5 +1,7 @@
 #include "layers/model_size.h"
 
+#include <numeric>
+
 namespace hexad::layers {
 namespace {
 
@@ -39,37 +41,55 @@ Count dense_mlp(const ModelConfig& c) {
   return mlp(c, c.dense_hidden(), c.mlp == "swiglu");
 }
 
+// One block: what every token meets, and one of its experts.
+struct BlockCount {
+  Count everywhere, expert;
+};
+
+BlockCount block(const ModelConfig& c, int64_t layer) {
+  BlockCount n;
+  n.everywhere += 2 * norm(c);
+  n.everywhere += attention(c);
+  if (!c.is_moe(layer) || c.moe.dense_residual) n.everywhere += dense_mlp(c);
+  if (!c.is_moe(layer)) return n;
+  const bool gated = c.moe.expert == moe::ExpertKind::swiglu;
+  n.everywhere += Count{c.hidden * c.moe.experts, 0};
+  if (c.moe.shared_experts > 0)
+    n.everywhere += mlp(c, c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden), gated);
+  n.expert = mlp(c, c.moe.expert_hidden, gated);
+  return n;
+}
+
 }  // namespace
 
-ModelSize model_size(const ModelConfig& c) {
-  Count everywhere, experts, active_experts;
-  const bool gated = c.moe.expert == moe::ExpertKind::swiglu;
-  for (int64_t l = 0; l < c.layers; ++l) {
-    everywhere += 2 * norm(c);
-    everywhere += attention(c);
-    if (!c.is_moe(l) || c.moe.dense_residual) everywhere += dense_mlp(c);
-    if (!c.is_moe(l)) continue;
-    everywhere += Count{c.hidden * c.moe.experts, 0};
-    const Count one = mlp(c, c.moe.expert_hidden, gated);
-    experts += c.moe.experts * one;
-    active_experts += c.moe.top_k * one;
-    if (c.moe.shared_experts > 0)
-      everywhere += mlp(c, c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden), gated);
-  }
-  everywhere += norm(c);
-  const Count head{c.vocab * c.hidden, 0};
-  int64_t tables = c.tied_embedding ? 0 : c.vocab * c.hidden;
-  if (c.position == PositionKind::learned) tables += c.context * c.hidden;
-
-  ModelSize size;
-  size.expert_parameters = experts.all();
-  size.parameters = everywhere.all() + experts.all() + head.all() + tables;
-  size.active_parameters = everywhere.all() + active_experts.all() + head.all() + tables;
-  const double products = static_cast<double>(everywhere.products + active_experts.products + head.products);
+PartFlops flops_by_part(const ModelConfig& c) {
   // Scores and their product with the values: 2 + 2 operations for each key seen, three times with backward.
   const double keys = static_cast<double>(c.context) * (c.kind == ModelKind::decoder ? 0.5 : 1.0);
-  const double attended = 12.0 * static_cast<double>(c.layers * c.heads * c.size_of_head()) * keys;
-  size.flops_per_token = 6 * products + attended;
+  const double attended = 12.0 * static_cast<double>(c.heads * c.size_of_head()) * keys;
+  PartFlops flops;
+  for (int64_t l = 0; l < c.layers; ++l) {
+    const BlockCount n = block(c, l);
+    flops.layers.push_back(6 * static_cast<double>(n.everywhere.products + c.moe.top_k * n.expert.products) + attended);
+  }
+  flops.head = 6 * static_cast<double>(c.vocab * c.hidden);
+  return flops;
+}
+
+ModelSize model_size(const ModelConfig& c) {
+  int64_t everywhere = norm(c).all() + c.vocab * c.hidden;  // final norm and head
+  ModelSize size;
+  for (int64_t l = 0; l < c.layers; ++l) {
+    const BlockCount n = block(c, l);
+    everywhere += n.everywhere.all();
+    size.expert_parameters += c.moe.experts * n.expert.all();
+    size.active_parameters += c.moe.top_k * n.expert.all();
+  }
+  if (!c.tied_embedding) everywhere += c.vocab * c.hidden;
+  if (c.position == PositionKind::learned) everywhere += c.context * c.hidden;
+  size.parameters = everywhere + size.expert_parameters;
+  size.active_parameters += everywhere;
+  const PartFlops flops = flops_by_part(c);
+  size.flops_per_token = std::accumulate(flops.layers.begin(), flops.layers.end(), flops.head);
   return size;
 }
 

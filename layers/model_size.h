@@ -1,6 +1,8 @@
 // Counting parameters and operations by hand, without building the model.
 #pragma once
 
+#include <vector>
+
 #include "layers/model_config.h"
 
 namespace hexad::layers {
@@ -14,6 +16,13 @@ struct ModelSize {
   /// double of it for bidirectional. Recomputation is not counted.
   double flops_per_token = 0;
 };
+
+/// The same FLOPs by part: those of each block, and of final norm and head.
+struct PartFlops {
+  std::vector<double> layers;
+  double head = 0;
+};
+PartFlops flops_by_part(const ModelConfig& c);
 
 /// For the built-in layers; a registered `mlp` counts as nothing (its parameters are known once the model is built).
 ModelSize model_size(const ModelConfig& c);

@@ -13,18 +13,21 @@ struct Norm {
     int64_t size;
     NormKind kind;
     double eps;
-    bool bias = false;  // of LayerNorm
+    bool bias = false;                     // of LayerNorm
+    std::optional<Placement> placement{};  // default: Builder::replicated()
   };
   Parameter *weight, *bias = nullptr;
   NormKind kind;
   double eps;
 
   Norm(const Config& c, const Builder& b)
-      : weight(&b.parameter("weight", {c.size}, {.init = {Init::Kind::constant, 1}, .decay = false})),
+      : weight(&b.parameter("weight", {c.size},
+                            {.init = {Init::Kind::constant, 1}, .decay = false, .placement = c.placement})),
         kind(c.kind),
         eps(c.eps) {
     if (kind == NormKind::layer_norm && c.bias)
-      bias = &b.parameter("bias", {c.size}, {.init = {Init::Kind::constant, 0}, .decay = false});
+      bias =
+          &b.parameter("bias", {c.size}, {.init = {Init::Kind::constant, 0}, .decay = false, .placement = c.placement});
   }
 
   Value operator()(Tape& t, const Value& x) const {

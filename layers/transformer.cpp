@@ -1,45 +1,105 @@
 #include "layers/transformer.h"
 
-namespace hexad::layers {
+#include "parallel/tp/regions.h"
+#include "parallel/tp/vocabulary.h"
 
-Transformer::Transformer(const ModelConfig& c, const Registry& registry, const Builder& b)
-    : config_(c), dtype_(b.dtype()) {
-  const Init init{Init::Kind::normal, c.init_std};
-  embedding_ = &b.parameter("embedding.weight", {c.vocab, c.hidden}, {.init = init});
-  if (c.position == PositionKind::learned)
-    position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden}, {.init = init});
-  else
+namespace hexad::layers {
+namespace {
+
+// Where the tied embedding lies on the first stage and on the last, each sums a part of its gradient.
+Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
+  Placement p = b.cut(0);
+  const bool both_ends = parts.front().first && parts.back().last;
+  if (c.tied_embedding && !both_ends) p.partial.push_back(Axis::pp);
+  return p;
+}
+
+}  // namespace
+
+Transformer::Transformer(const ModelConfig& c, const Registry& registry, const Builder& b, std::vector<ModelPart> parts)
+    : config_(c), dtype_(b.dtype()), tensor_(b.tensor_parallel()), parts_(std::move(parts)) {
+  require(!parts_.empty(), "[transformer] no part");
+  const Builder::Options vocabulary{.init = {Init::Kind::normal, c.init_std},
+                                    .placement = vocabulary_placement(c, b, parts_)};
+  if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.rotary_theta, c.yarn,
                                             accumulator_dtype(dtype_), b.device());
-  int64_t moe_index = 0;
-  for (int64_t l = 0; l < c.layers; ++l) {
-    blocks_.emplace_back(c, rotary_.get(), l, moe_index, registry, b / "layers" / std::to_string(l));
-    moe_index += c.is_moe(l);
+  blocks_.resize(static_cast<size_t>(c.layers));
+  for (const ModelPart& part : parts_) {
+    const size_t before = b.parameters().size();
+    std::vector<Parameter*> used;
+    if (part.first) {
+      embedding_ = &b.parameter("embedding.weight", {c.vocab, c.hidden}, vocabulary);
+      if (c.position == PositionKind::learned)
+        position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden},
+                                           {.init = {Init::Kind::normal, c.init_std}});
+    }
+    for (int64_t l = part.begin; l < part.end; ++l)
+      blocks_[static_cast<size_t>(l)] = std::make_unique<Block>(c, rotary_.get(), l, c.moe_layers_before(l), registry,
+                                                                b / "layers" / std::to_string(l));
+    if (part.last) {
+      norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
+      if (c.tied_embedding && embedding_) {
+        head_ = embedding_;
+        if (!part.first) used.push_back(head_);
+      } else {
+        head_ = &b.parameter(c.tied_embedding ? "embedding.weight" : "head.weight", {c.vocab, c.hidden}, vocabulary);
+      }
+    }
+    for (size_t i = before; i < b.parameters().size(); ++i)
+      used.push_back((b.parameters().begin() + static_cast<ptrdiff_t>(i))->get());
+    parameters_.push_back(std::move(used));
   }
-  norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
-  head_ = c.tied_embedding ? embedding_ : &b.parameter("head.weight", {c.vocab, c.hidden}, {.init = init});
 }
 
-std::pair<Value, std::vector<Value>> Transformer::hidden(Tape& t, const Pass& pass, Recompute recompute) const {
-  Value x = embedding(t, *embedding_, pass.batch.ids);
-  if (position_embedding_) x = add(t, x, embedding(t, *position_embedding_, pass.batch.positions));
-  std::vector<Value> penalties;
-  for (const Block& block : blocks_) {
-    auto [y, penalty] = block(t, x, pass, recompute);
-    x = std::move(y);
-    if (penalty.data.defined()) penalties.push_back(penalty);
-  }
-  return {(*norm_)(t, x), std::move(penalties)};
+// Under sequence parallelism this tp rank's share.
+Tensor Transformer::own_rows(const Tensor& of_rows) const {
+  if (!tensor_.sequence) return of_rows;
+  const int64_t n = of_rows.dim(0) / tensor_.group->size(), rank = tensor_.group->rank();
+  return of_rows.slice(0, rank * n, (rank + 1) * n);
 }
 
-Transformer::Losses Transformer::loss(Tape& t, const Pass& pass, const TrainOptions& options,
-                                      Tensor* row_losses) const {
-  auto [x, penalties] = hidden(t, pass, options.recompute);
-  return {linear_cross_entropy(t, x, *head_, pass.batch.targets, options.loss, row_losses), std::move(penalties)};
+Shape Transformer::activation_shape(const MicroBatch& batch) const {
+  return {batch.rows() / (tensor_.sequence ? tensor_.group->size() : 1), config_.hidden};
+}
+
+Value Transformer::embed(Tape& t, const MicroBatch& batch) const {
+  const Value x = tp::vocab_embedding(t, *embedding_, batch.ids, tensor_);
+  return position_embedding_ ? add(t, x, embedding(t, *position_embedding_, own_rows(batch.positions))) : x;
+}
+
+Transformer::PartOutput Transformer::blocks(Tape& t, const Pass& pass, const ModelPart& part, const Value& input,
+                                            Recompute recompute) const {
+  PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
+  for (int64_t l = part.begin; l < part.end; ++l) {
+    auto [y, penalty] = (*blocks_[static_cast<size_t>(l)])(t, out.value, pass, recompute);
+    out.value = std::move(y);
+    if (penalty.data.defined()) out.penalties.push_back(penalty);
+  }
+  if (part.last) out.value = (*norm_)(t, out.value);
+  return out;
+}
+
+Transformer::PartOutput Transformer::forward(Tape& t, const Pass& pass, size_t part, const Value& input,
+                                             const TrainOptions& options, Tensor* row_losses) const {
+  PartOutput out = blocks(t, pass, parts_[part], input, options.recompute);
+  if (!parts_[part].last) return out;
+  if (tensor_.sequence) out.value = tp::collect_rows(t, out.value, *tensor_.group);
+  out.value =
+      tp::vocab_cross_entropy(t, out.value, *head_, pass.batch.targets, *tensor_.group, options.loss, row_losses);
+  return out;
+}
+
+Transformer::PartOutput Transformer::loss(Tape& t, const Pass& pass, const TrainOptions& options,
+                                          Tensor* row_losses) const {
+  require(parts_.size() == 1 && parts_[0].first && parts_[0].last, "[transformer] the loss of a part of the model");
+  return forward(t, pass, 0, {}, options, row_losses);
 }
 
 Tensor Transformer::logits(Tape& t, const Pass& pass) const {
-  const Value x = hidden(t, pass, Recompute::none).first;
+  require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
+          "[transformer] logits of a part of the model");
+  const Value x = blocks(t, pass, parts_[0], {}, Recompute::none).value;
   Tensor out = Tensor::empty({pass.batch.tokens(), config_.vocab}, accumulator_dtype(dtype_), x.device());
   kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream));
   return out;
@@ -53,11 +113,12 @@ KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   return cache;
 }
 
-std::vector<moe::MoeLayer*> Transformer::moe_layers() const {
-  std::vector<moe::MoeLayer*> layers;
-  for (const Block& block : blocks_)
-    if (block.experts()) layers.push_back(block.experts());
-  return layers;
+std::vector<Transformer::MoePlace> Transformer::moe_layers() const {
+  std::vector<MoePlace> places;
+  for (int64_t l = 0; l < config_.layers; ++l)
+    if (const auto& block = blocks_[static_cast<size_t>(l)]; block && block->experts())
+      places.push_back({static_cast<size_t>(config_.moe_layers_before(l)), block->experts()});
+  return places;
 }
 
 }  // namespace hexad::layers

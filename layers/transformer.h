@@ -1,4 +1,4 @@
-// The whole model.
+// The whole model, or the parts of it that a pipeline rank holds.
 #pragma once
 
 #include <memory>
@@ -9,39 +9,73 @@
 
 namespace hexad::layers {
 
+/// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part has the embedding before its
+/// blocks, the last one the final norm, head and loss after them.
+struct ModelPart {
+  int64_t begin, end;
+  bool first, last;
+
+  static ModelPart whole(const ModelConfig& c) { return {0, c.layers, true, true}; }
+};
+
 /// Embedding, blocks, norm, head: a decoder (next token) or an encoder (masked tokens).
 class Transformer {
  public:
-  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b);
+  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b)
+      : Transformer(c, registry, b, {ModelPart::whole(c)}) {}
+  /// `parts` in the order of the model.
+  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b, std::vector<ModelPart> parts);
 
   struct TrainOptions {
     Recompute recompute = Recompute::none;
     CrossEntropyOptions loss;
   };
-  struct Losses {
-    Value total;                   // [1] acc: sum of cross-entropy over this micro-batch's targets
+  struct PartOutput {
+    Value value;                   // activations [rows, D]; of the last part the loss, [1] acc
     std::vector<Value> penalties;  // [1] each: one of every MoE layer that has any
   };
-  /// Forward of a micro-batch up to the loss. `row_losses` (may be null) receives the losses [T].
-  Losses loss(Tape& t, const Pass& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Logits [T, V] in acc of all positions; for tests and generation.
+  /// Forward of a micro-batch through parts()[part]. `input`: the output of the part before; ignored by the first.
+  /// The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses` (may be null)
+  /// receives the losses [rows].
+  PartOutput forward(Tape& t, const Pass& pass, size_t part, const Value& input, const TrainOptions& options,
+                     Tensor* row_losses = nullptr) const;
+  /// The same through a model that is whole on this rank.
+  PartOutput loss(Tape& t, const Pass& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
+  /// Logits [T, V] in acc of all positions, of a model that is whole on this rank and not cut over tp; for tests and
+  /// generation.
   Tensor logits(Tape& t, const Pass& pass) const;
+
+  const std::vector<ModelPart>& parts() const { return parts_; }
+  /// Shape of what one part hands to the next.
+  Shape activation_shape(const MicroBatch& batch) const;
+  Dtype dtype() const { return dtype_; }
+  /// The parameters that a part uses, a tied embedding in both its places.
+  const std::vector<Parameter*>& parameters_of(size_t part) const { return parameters_[part]; }
 
   /// An empty cache for one sequence of up to `length` tokens.
   KeyValueCache make_cache(int64_t length, Device device) const;
-  /// The MoE layers in order.
-  std::vector<moe::MoeLayer*> moe_layers() const;
+
+  /// The MoE layers of this rank's parts, in order, with their places among those of the whole model.
+  struct MoePlace {
+    size_t index;
+    moe::MoeLayer* layer;
+  };
+  std::vector<MoePlace> moe_layers() const;
   const ModelConfig& config() const { return config_; }
 
  private:
-  /// Output of the final norm, and the penalties on the way.
-  std::pair<Value, std::vector<Value>> hidden(Tape& t, const Pass& pass, Recompute recompute) const;
+  Value embed(Tape& t, const MicroBatch& batch) const;
+  PartOutput blocks(Tape& t, const Pass& pass, const ModelPart& part, const Value& input, Recompute recompute) const;
+  Tensor own_rows(const Tensor& of_rows) const;
 
   ModelConfig config_;
   Dtype dtype_;
-  Parameter *embedding_, *position_embedding_ = nullptr, *head_;
+  tp::TensorParallel tensor_;
+  std::vector<ModelPart> parts_;
+  std::vector<std::vector<Parameter*>> parameters_;
+  Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
   std::unique_ptr<RotaryTable> rotary_;
-  std::vector<Block> blocks_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // by layer; null: on another rank
   std::optional<Norm> norm_;
 };
 

@@ -4,9 +4,10 @@ namespace hexad::optim {
 
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters) : config_(config) {
   for (const auto& p : parameters) {
-    const Tensor& weights = p->local();
+    if (p->owned().empty()) continue;
+    const Tensor weights = p->owned_weights();
     const Dtype acc = accumulator_dtype(weights.dtype());
-    Slot slot{p.get(), weights, {}, {}};
+    Slot slot{p.get(), weights, weights, {}, {}};
     if (acc != weights.dtype()) {
       slot.main = Tensor::empty(weights.shape(), acc, weights.device(), Category::optimizer);
       Stream& stream = weights.device().context().compute();
@@ -23,11 +24,11 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters) : conf
 void Optimizer::step(Stream& stream, double lr, double gradient_scale, int64_t step) {
   for (Slot& s : slots_) {
     const auto& k = kernels::kernels(s.main.device()).optimizer;
-    const Tensor& gradient = s.parameter->gradient_to_add(stream);
+    const Tensor gradient = s.parameter->owned_gradient(stream);
     if (config_.kind == OptimizerKind::sgd) {
-      k.sgd(stream, s.main, s.parameter->local(), gradient, lr, gradient_scale);
+      k.sgd(stream, s.main, s.weights, gradient, lr, gradient_scale);
     } else {
-      k.adamw(stream, s.main, s.moment1, s.moment2, s.parameter->local(), gradient,
+      k.adamw(stream, s.main, s.moment1, s.moment2, s.weights, gradient,
               {.lr = lr,
                .beta1 = config_.beta1,
                .beta2 = config_.beta2,
@@ -52,8 +53,8 @@ std::vector<Optimizer::State> Optimizer::states() const {
 
 void Optimizer::main_changed(Stream& stream) {
   for (Slot& s : slots_) {
-    if (s.main.storage() != s.parameter->local().storage())
-      kernels::kernels(s.main.device()).pointwise.copy(stream, s.parameter->local(), s.main);
+    if (s.main.storage() != s.weights.storage())
+      kernels::kernels(s.main.device()).pointwise.copy(stream, s.weights, s.main);
     s.parameter->changed();
   }
 }

@@ -13,30 +13,30 @@ namespace hexad::optim {
 
 using namespace autograd;
 
-/// Keeps main weights and moments of every parameter in the accumulator dtype (f32, or f64). Where the model's dtype is
-/// that already, the main weights are the model's own.
+/// Keeps main weights and moments of what this rank owns of every parameter, flat, in the accumulator dtype (f32, or
+/// f64). Where the model's dtype is that already, the main weights are the model's own.
 class Optimizer {
  public:
   Optimizer(const OptimConfig& config, ParameterSet& parameters);
 
-  /// One update of all parameters from their gradients times `gradient_scale` (the clipping factor). `step` counts from
-  /// 1. A parameter without a gradient is treated as having a zero one.
+  /// One update of all owned weights from their gradients times `gradient_scale` (the clipping factor). `step` counts
+  /// from 1. A parameter without a gradient is treated as having a zero one.
   void step(Stream& stream, double lr, double gradient_scale, int64_t step);
 
   /// What a checkpoint must hold. Kinds: "main", "moment1", "moment2".
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;
+    Tensor tensor;  // elements parameter->owned() of the local weights, flat; there are some
   };
   std::vector<State> states() const;
-  /// After main weights were changed from outside (loaded): rounds them into the model's weights.
+  /// After main weights were changed from outside (loaded): rounds them into the owned weights.
   void main_changed(Stream& stream);
 
  private:
   struct Slot {
     Parameter* parameter;
-    Tensor main, moment1, moment2;
+    Tensor weights, main, moment1, moment2;
   };
   OptimConfig config_;
   std::vector<Slot> slots_;

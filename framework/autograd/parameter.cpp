@@ -31,29 +31,36 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// A placement cuts into equal pieces only.
 Parameter::Spec checked(Parameter::Spec spec) {
-  Shape left = spec.global_shape;
-  for (const Shard& s : spec.placement.shards) {
-    require(s.parts > 0 && left[s.dim] % s.parts == 0 && 0 <= s.index && s.index < s.parts, "[parameter] ", spec.name,
-            " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim);
-    left[s.dim] /= s.parts;
-  }
+  for (const Shard& s : spec.placement.shards)
+    require(s.parts > 0 && 0 <= s.index && s.index < s.parts && s.dim < spec.global_shape.rank(), "[parameter] ",
+            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim);
   return spec;
 }
 
 }  // namespace
 
 Parameter::Parameter(Spec spec, Device device)
-    : spec_(checked(std::move(spec))), local_(Tensor::empty(region().size, spec_.dtype, device, Category::parameter)) {}
+    : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
+
+const Tensor& Parameter::local() const {
+  require(!bring_weights_ || local_.defined(), "[parameter] ", name(), ": its weights are in memory only while it is used");
+  if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
+  return local_;
+}
+
+Weight Parameter::use(Stream& stream) {
+  if (bring_weights_) bring_weights_(stream);
+  return {local(), &packs_};
+}
 
 void Parameter::initialize(uint64_t seed) {
   const Philox random(seed, Purpose::init, spec_.name);
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
-    T* out = local_.data<T>();
+    T* out = local().data<T>();
     using A = accumulator_t<T>;
     if (spec_.init.kind == Init::Kind::constant) {
-      std::fill_n(out, local_.numel(), T(static_cast<A>(spec_.init.value)));
+      std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
       return;
     }
     // Drawn in float, so that an fp64 run starts from the very weights of an fp32 run.
@@ -76,16 +83,41 @@ void Parameter::initialize(uint64_t seed) {
 }
 
 const Tensor& Parameter::gradient() {
+  if (!gradient_.defined() && bring_gradient_) bring_gradient_();
   if (!gradient_.defined())
-    gradient_ = Tensor::empty(local_.shape(), accumulator_dtype(spec_.dtype), local_.device(), Category::gradient);
+    gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;
 }
 
+void Parameter::bind_weights(const Tensor& memory) {
+  require(memory.shape() == shape_ && memory.dtype() == dtype(), "[parameter] ", name(), ": weight memory is ",
+          memory.shape(), " ", memory.dtype());
+  local_ = memory;
+  changed();
+}
+
 void Parameter::bind_gradient(const Tensor& memory) {
-  require(memory.shape() == local_.shape() && memory.dtype() == accumulator_dtype(spec_.dtype), "[parameter] ", name(),
+  require(memory.shape() == shape_ && memory.dtype() == accumulator_dtype(dtype()), "[parameter] ", name(),
           ": gradient memory is ", memory.shape(), " ", memory.dtype());
   gradient_ = memory;
   written_ = false;
+}
+
+void Parameter::deal(FlatRange share, bool owns_share_only) {
+  require(0 <= share.begin && share.begin <= share.end && share.end <= shape_.numel(), "[parameter] ", name(), " ",
+          shape_, ": share [", share.begin, ", ", share.end, ")");
+  share_ = share;
+  owns_share_only_ = owns_share_only;
+}
+
+Tensor Parameter::owned_weights() const {
+  if (owned_weights_.defined()) return owned_weights_;
+  return local().reshape({shape_.numel()}).slice(0, owned().begin, owned().end);
+}
+
+Tensor Parameter::owned_gradient(Stream& stream) {
+  if (owned_gradient_.defined()) return owned_gradient_;
+  return gradient_to_add(stream).reshape({shape_.numel()}).slice(0, owned().begin, owned().end);
 }
 
 const Tensor& Parameter::gradient_to_add(Stream& stream) {

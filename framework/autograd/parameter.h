@@ -1,11 +1,14 @@
 // A trainable tensor with its place on the mesh and its main gradient.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "framework/base/flat_range.h"
 #include "framework/base/placement.h"
 #include "framework/kernels/pack_cache.h"
 
@@ -39,10 +42,15 @@ class Parameter {
   const Shape& global_shape() const { return spec_.global_shape; }
   Placement::Region region() const { return spec_.placement.region(spec_.global_shape); }
 
-  /// The local weights, ready to be read on `stream`. Ops call this in every pass and never keep the tensor.
-  Weight use(Stream&) const { return {local_, &packs_}; }
-  /// For those who own the values: optimizer, checkpoints, tests.
-  const Tensor& local() const { return local_; }
+  /// Of the local weights.
+  const Shape& shape() const { return shape_; }
+  Dtype dtype() const { return spec_.dtype; }
+
+  /// The local weights, ready to be read on `stream`. Ops call this in every pass and never keep the tensor: under
+  /// ZeRO-3 the weights may leave memory at the next use() of another parameter.
+  Weight use(Stream& stream);
+  /// For tests and for those who know that the weights are in memory. Throws std::logic_error where they come and go.
+  const Tensor& local() const;
   /// Must follow every change of the values: packed copies are dropped.
   void changed() { packs_.clear(); }
   /// Draws the initial values.
@@ -60,10 +68,44 @@ class Parameter {
   /// For contributions that can only add: zeroes the memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
 
+  /// This rank's share of the local weights among the ranks that sum their gradient: it alone counts the share's
+  /// gradient, and with ZeRO it alone owns it. All of them until it is dealt.
+  FlatRange share() const { return share_.value_or(whole()); }
+  bool dealt() const { return share_.has_value(); }
+  /// What this rank updates and saves: the local weights or, with ZeRO, its share of them.
+  FlatRange owned() const { return owns_share_only_ ? share() : whole(); }
+  bool owns_share_only() const { return owns_share_only_; }
+  /// Owned weights and their gradient, flat; at any time, the gradient once it is complete.
+  Tensor owned_weights() const;
+  Tensor owned_gradient(Stream& stream);
+
+  // For data parallelism (parallel/dp), which may hold this memory in flat buckets.
+  void deal(FlatRange share, bool owns_share_only);
+  /// The local weights lie in `memory`.
+  void bind_weights(const Tensor& memory);
+  void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
+  void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
+  /// `bring` is called by every use() and must see to it that weights are bound.
+  void bring_weights(std::function<void(Stream&)> bring) { bring_weights_ = std::move(bring); }
+  /// `bring` is called where no gradient is bound and must bind one.
+  void bring_gradient(std::function<void()> bring) { bring_gradient_ = std::move(bring); }
+  /// The memory is somebody else's again.
+  void release_weights() { local_ = {}, changed(); }
+  void release_gradient() { gradient_ = {}, clear_gradient(); }
+
  private:
+  FlatRange whole() const { return {0, shape_.numel()}; }
+
   Spec spec_;
-  Tensor local_, gradient_;
-  mutable PackCache packs_;
+  Shape shape_;
+  Device device_;
+  mutable Tensor local_;  // allocated at first use unless bound before, as the gradient is
+  Tensor gradient_, owned_weights_, owned_gradient_;
+  std::function<void(Stream&)> bring_weights_;
+  std::function<void()> bring_gradient_;
+  std::optional<FlatRange> share_;
+  bool owns_share_only_ = false;
+  PackCache packs_;
   bool written_ = false;
 };
 

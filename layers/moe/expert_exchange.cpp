@@ -10,21 +10,35 @@ using schedule::Lane;
 schedule::TaskGraph make_expert_graph(ExpertPass& pass) {
   schedule::TaskGraph graph;
   ExpertPass* p = &pass;
+  const ep::RoutingPlan& plan = *pass.plan;
+  const comm::ProcessGroup& etp = *pass.groups.etp;
   const int64_t row_bytes = pass.send.dim(1) * size_of(pass.send.dtype());
-  const auto send =
-      graph.add({Lane::inter, "S", {.wire_bytes = pass.plan->rows_to_send() * row_bytes}}, {}, [p](Stream& s) {
-        auto [data, arrived] = ep::send_to_experts(*p->plan, p->send, *p->ep, s);
-        p->dispatched = data;
-        return arrived;
-      });
-  const auto experts = graph.add({Lane::compute, "C"}, {send}, [p](Stream& s) {
+  auto last = graph.add({Lane::inter, "S", {.wire_bytes = plan.rows_to_send() * row_bytes}}, {}, [p](Stream& s) {
+    auto [data, arrived] = ep::send_to_experts(*p->plan, p->send, *p->groups.ep, s);
+    p->dispatched = data;
+    return arrived;
+  });
+  if (etp.size() > 1)
+    last = graph.add({Lane::intra, "G", {.wire_bytes = (etp.size() - 1) * plan.rows_received() * row_bytes}}, {last},
+                     [p](Stream& s) {
+                       auto [data, arrived] = ep::share_rows(*p->plan, p->dispatched, *p->groups.etp, s);
+                       p->dispatched = data;
+                       return arrived;
+                     });
+  last = graph.add({Lane::compute, "C"}, {last}, [p](Stream& s) {
     p->send = {};
     const Tensor grouped = ep::group_by_expert(*p->plan, std::exchange(p->dispatched, {}), s);
     p->computed = ep::group_by_source(*p->plan, p->compute(s, grouped), s);
     return device::Event{};
   });
-  graph.add({Lane::inter, "R", {.wire_bytes = pass.plan->rows_received() * row_bytes}}, {experts}, [p](Stream& s) {
-    auto [data, arrived] = ep::send_to_tokens(*p->plan, std::exchange(p->computed, {}), *p->ep, s);
+  if (etp.size() > 1)
+    last = graph.add({Lane::intra, "A", {.wire_bytes = (plan.rows_computed() - plan.rows_received()) * row_bytes}},
+                     {last}, [p](Stream& s) {
+                       p->computed = ep::add_shared_rows(*p->plan, p->computed, *p->groups.etp, s);
+                       return device::Event{};
+                     });
+  graph.add({Lane::inter, "R", {.wire_bytes = plan.rows_received() * row_bytes}}, {last}, [p](Stream& s) {
+    auto [data, arrived] = ep::send_to_tokens(*p->plan, std::exchange(p->computed, {}), *p->groups.ep, s);
     p->returned = data;
     return arrived;
   });
@@ -51,14 +65,14 @@ struct ExpertTape {
 
 Value route_through_experts(Tape& tape, const Value& x, const Value& weights,
                             std::shared_ptr<const ep::RoutingPlan> plan, const Experts& experts,
-                            const comm::ProcessGroup& ep) {
+                            const ExpertGroups& groups) {
   const auto& k = kernels::kernels(x.device()).permute;
   const int64_t hidden = x.data.dim(1);
   auto inner = std::make_shared<ExpertTape>(tape);
 
   Tensor permuted = Tensor::empty({plan->rows_to_send(), hidden}, x.data.dtype(), x.device());
   k.gather(tape.stream, permuted, x.data, plan->tokens);
-  ExpertPass forward{.plan = plan, .ep = &ep, .send = std::move(permuted)};
+  ExpertPass forward{.plan = plan, .groups = groups, .send = std::move(permuted)};
   forward.compute = [&](Stream&, const Tensor& grouped) {
     inner->input = inner->tape.leaf(grouped);
     inner->output = experts(inner->tape, inner->input, plan->offsets);
@@ -71,13 +85,13 @@ Value route_through_experts(Tape& tape, const Value& x, const Value& weights,
   Tensor out = Tensor::like(x.data);
   k.combine(tape.stream, out, returned, plan->rows, weights.data);
 
-  auto pullback = [&k, plan, &ep, inner, shape = x.shape()](Backward& b, const Tensor& dout, const Saved& s) {
+  auto pullback = [&k, plan, groups, inner, shape = x.shape()](Backward& b, const Tensor& dout, const Saved& s) {
     auto [rows_returned, w] = s.get<2>();
     Tensor dreturned = Tensor::like(rows_returned), dweights = Tensor::like(w);
     k.combine_backward(b.stream, dreturned, dweights, dout, rows_returned, plan->rows, w);
     b.accumulate(1, dweights);
     rows_returned = {};
-    ExpertPass backward{.plan = plan, .ep = &ep, .send = std::move(dreturned)};
+    ExpertPass backward{.plan = plan, .groups = groups, .send = std::move(dreturned)};
     backward.compute = [&](Stream&, const Tensor& dgrouped) {
       inner->output.data = dgrouped;  // for its shape and dtype: the root's own tensor is gone
       const Replay::Root roots[] = {{inner->output, dgrouped}};

@@ -12,7 +12,8 @@ namespace hexad::moe {
 using namespace layers;
 
 /// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate", "up" [E, F, D] and "down" [E, D, F] (each ".weight",
-/// and ".bias" on request), sharded along ep in dimension 0.
+/// and ".bias" on request), sharded along ep in dimension 0 and along etp in F: with etp > 1 the results of the etp
+/// ranks are addends.
 class Experts {
  public:
   struct Config {
@@ -35,7 +36,8 @@ class Experts {
       return grouped_linear(t, x, *weight, bias, offsets);
     }
   };
-  Product make(const Config& c, const Builder& b, int64_t outputs, int64_t inputs, double std);
+  /// `width_dim`: dimension of the weight that is the expert's width.
+  Product make(const Config& c, const Builder& b, Shape weight, int width_dim, double std);
 
   Config config_;
   std::vector<Parameter*> parameters_;

@@ -3,8 +3,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "layers/moe/capacity.h"
 #include "layers/moe/expert_exchange.h"
+#include "layers/moe/shared_capacity.h"
+#include "parallel/tp/regions.h"
 
 namespace hexad::moe {
 namespace {
@@ -20,16 +21,6 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
-// i32 [T]: the scope of each token, -1 for padding.
-Tensor segments(const Pass& pass, int64_t scope_tokens, Device device) {
-  const int64_t tokens = pass.batch.tokens();
-  Tensor out = Tensor::empty({tokens}, Dtype::i32, device);
-  int32_t* s = out.data<int32_t>();
-  const uint8_t* valid = pass.batch.valid.defined() ? pass.batch.valid.data<uint8_t>() : nullptr;
-  for (int64_t t = 0; t < tokens; ++t) s[t] = valid && !valid[t] ? -1 : static_cast<int32_t>(t / scope_tokens);
-  return out;
-}
-
 double value_of(const Tensor& scalar) {
   return scalar.dtype() == Dtype::f64 ? *scalar.data<double>() : static_cast<double>(*scalar.data<float>());
 }
@@ -40,9 +31,12 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Bui
     : config_(c.moe),
       index_(index),
       moe_layers_(c.moe_layers()),
+      tensor_(b.tensor_parallel()),
       ep_(&b.mesh()[Axis::ep]),
+      etp_(&b.mesh()[Axis::etp]),
+      tokens_(&b.mesh().tokens()),
       router_(&b.parameter("router.weight", {c.moe.experts, c.hidden},
-                           {.init = {Init::Kind::normal, c.init_std}, .accumulator = true})),
+                           {.init = {Init::Kind::normal, c.init_std}, .placement = b.partial(), .accumulator = true})),
       experts_(experts_config(c), b / "experts"),
       override_(make_routing_override(c.moe, layer)) {
   if (c.moe.shared_experts > 0) {
@@ -59,7 +53,7 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Bui
 
 void MoeLayer::mask_padding(const Tensor& ids, const Pass& pass) const {
   if (!pass.batch.valid.defined()) return;
-  const uint8_t* valid = pass.batch.valid.data<uint8_t>();
+  const uint8_t* valid = pass.batch.valid.data<uint8_t>() + first_row(ids);
   int32_t* id = ids.data<int32_t>();
   for (int64_t i = 0; i < ids.numel(); ++i)
     if (!valid[i / config_.top_k]) id[i] = -1;
@@ -72,10 +66,20 @@ void MoeLayer::count(const Tensor& ids, const Pass& pass) const {
     if (id[i] >= 0) ++s.counts[static_cast<size_t>(id[i])], ++s.assignments;
 }
 
-// f_e: the share of a scope's assignments that expert e got, before drops.
-Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes) const {
+// i32 [T]: the scope of each row's token, -1 for padding.
+Tensor MoeLayer::segments(const Pass& pass, const Tensor& ids, int64_t scope_tokens) const {
+  Tensor out = Tensor::empty({ids.dim(0)}, Dtype::i32, ids.device());
+  const int64_t first = first_row(ids);
+  const uint8_t* valid = pass.batch.valid.defined() ? pass.batch.valid.data<uint8_t>() + first : nullptr;
+  for (int64_t r = 0; r < ids.dim(0); ++r)
+    out.data<int32_t>()[r] = valid && !valid[r] ? -1 : static_cast<int32_t>(pass.batch.token(first + r) / scope_tokens);
+  return out;
+}
+
+// f_e: the share of a scope's assignments that expert e got, before drops, on all ranks that share the scope.
+Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const {
   const int64_t experts = config_.experts;
-  Tensor out = Tensor::zeros({scopes, experts}, router_->local().dtype(), ids.device());
+  Tensor out = Tensor::zeros({scopes, experts}, router_->dtype(), ids.device());
   with_dtype<float, double>("expert_fractions", out.dtype(), [&]<class T>() {
     T* f = out.data<T>();
     const auto normalize = [&](T* row) {
@@ -90,6 +94,7 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
     const int32_t *id = ids.data<int32_t>(), *s = segment.data<int32_t>();
     for (int64_t i = 0; i < ids.numel(); ++i)
       if (id[i] >= 0) f[s[i / config_.top_k] * experts + id[i]] += 1;
+    tokens_->all_reduce(out, comm::Reduce::sum, stream).wait();
     for (int64_t scope = 0; scope < scopes; ++scope) normalize(f + scope * experts);
   });
   return out;
@@ -103,14 +108,19 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
   Value sum;
   if (config_.aux_loss.coefficient > 0) {
     const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
-    const Tensor segment = segments(pass, by_sequence ? pass.batch.length : pass.batch.tokens(), ids.device());
-    const Tensor fractions = expert_fractions(ids, segment, by_sequence ? pass.batch.sequences : 1);
-    const Value loss = load_balancing_loss(t, scores, segment, fractions);
+    const Tensor segment = segments(pass, ids, by_sequence ? pass.batch.length : pass.batch.tokens());
+    std::vector<int64_t> in_scope(by_sequence ? static_cast<size_t>(pass.batch.sequences) : 1, 0);
+    for (int64_t s = 0; s < pass.batch.sequences; ++s)
+      in_scope[by_sequence ? static_cast<size_t>(s) : 0] += pass.batch.valid_in(s);
+    const Tensor fractions = expert_fractions(ids, segment, static_cast<int64_t>(in_scope.size()), t.stream);
+    const Value loss = load_balancing_loss(t, scores, segment, fractions, in_scope);
     if (statistics) statistics->aux_loss += value_of(loss.data);
     sum = scale(t, loss, config_.aux_loss.coefficient * share);
   }
   if (config_.z_loss > 0) {
-    const Value loss = router_z_loss(t, logits, segments(pass, pass.batch.tokens(), ids.device()));
+    int64_t valid = 0;
+    for (int64_t s = 0; s < pass.batch.sequences; ++s) valid += pass.batch.valid_in(s);
+    const Value loss = router_z_loss(t, logits, segments(pass, ids, pass.batch.tokens()), valid);
     if (statistics) statistics->z_loss += value_of(loss.data);
     const Value weighted = scale(t, loss, config_.z_loss * share);
     sum = sum.data.defined() ? add(t, sum, weighted) : weighted;
@@ -118,9 +128,11 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
   return sum;
 }
 
-MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& x, const Pass& pass) const {
-  const Value logits = linear(t, cast(t, x, router_->local().dtype()), *router_);
-  const Tensor forced = override_ ? override_->choose(pass, x.device()) : Tensor{};
+MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {
+  const Value x = tensor_.sequence ? input : tp::take_rows(t, input, *tensor_.group);
+  const int64_t rows = x.data.dim(0);
+  const Value logits = linear(t, cast(t, x, router_->dtype()), *router_);
+  const Tensor forced = override_ ? override_->choose(pass, tensor_.group->rank() * rows, rows, x.device()) : Tensor{};
   const RouterChoice choice = choose_experts(t, logits, bias_, config_.rule(), forced);
 
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
@@ -134,20 +146,22 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& x, const Pass& pass)
   const Value losses = training ? penalty(t, logits, choice.scores, ids, pass) : Value{};
   if (config_.capacity_factor) {
     const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
-    const int64_t dropped = drop_over_capacity(ids, choice.scores.data, scope, *config_.capacity_factor, config_.drop);
+    const int64_t dropped = drop_over_shared_capacity(ids, choice.scores.data, pass.batch, *tokens_, scope,
+                                                      *config_.capacity_factor, config_.drop, t.stream);
     if (counting) (*pass.statistics)[static_cast<size_t>(index_)].dropped += dropped;
   }
 
-  auto plan = std::make_shared<const ep::RoutingPlan>(ep::make_routing_plan(ids, config_.experts, *ep_));
-  Value y = route_through_experts(t, x, choice.weights, std::move(plan), experts_, *ep_);
-  if (shared_) y = add(t, y, (*shared_)(t, x, pass));
+  auto plan = std::make_shared<const ep::RoutingPlan>(ep::make_routing_plan(ids, config_.experts, *ep_, *etp_));
+  Value y = route_through_experts(t, x, choice.weights, std::move(plan), experts_, {ep_, etp_});
+  if (!tensor_.sequence) y = tp::collect_rows(t, y, *tensor_.group);
+  if (shared_) y = add(t, y, (*shared_)(t, input, pass));
   return {y, losses};
 }
 
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
   const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
   const double mean = total / static_cast<double>(config_.experts);
-  with_dtype<float, double>("finish_batch", router_->local().dtype(), [&]<class T>() {
+  with_dtype<float, double>("finish_batch", router_->dtype(), [&]<class T>() {
     for (int64_t e = 0; e < config_.experts; ++e) {
       const auto n = static_cast<double>(global_counts[static_cast<size_t>(e)]);
       const double direction = n < mean ? 1 : n > mean ? -1 : 0;

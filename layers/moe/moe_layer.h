@@ -17,10 +17,12 @@ class MoeLayer {
   MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Builder& b);
 
   struct Output {
-    Value y;        // [T, D]
-    Value penalty;  // [1] acc: weighted auxiliary losses of this micro-batch; no data when all are off
+    Value y;        // as x
+    Value penalty;  // [1] acc: weighted auxiliary losses, this rank's addend; no data when all are off
   };
-  /// Collective over the ep group.
+  /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
+  /// Each tp rank routes its own share in any case; what it takes for itself comes together again at the end.
+  /// Collective over the ep, etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const Pass& pass) const;
 
   /// Once a global batch, with the counts of all its tokens: moves the selection bias by bias_rate towards balance
@@ -28,14 +30,18 @@ class MoeLayer {
   void finish_batch(const std::vector<int64_t>& global_counts);
 
  private:
+  /// The first of the micro-batch's rows that this rank routes.
+  int64_t first_row(const Tensor& ids) const { return tensor_.group->rank() * ids.dim(0); }
+  Tensor segments(const Pass& pass, const Tensor& ids, int64_t scope_tokens) const;
   Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Pass& pass) const;
-  Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes) const;
+  Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
   void mask_padding(const Tensor& ids, const Pass& pass) const;
   void count(const Tensor& ids, const Pass& pass) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;
-  const comm::ProcessGroup* ep_;
+  tp::TensorParallel tensor_;
+  const comm::ProcessGroup *ep_, *etp_, *tokens_;
   Parameter* router_;
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;

@@ -59,12 +59,12 @@ void RoutingOverride::zipf(int32_t* ids, const Pass& pass, int64_t token) const 
   }
 }
 
-Tensor RoutingOverride::choose(const Pass& pass, Device device) const {
+Tensor RoutingOverride::choose(const Pass& pass, int64_t begin, int64_t count, Device device) const {
   const int64_t top_k = config_.top_k;
-  Tensor out = Tensor::empty({pass.batch.tokens(), top_k}, Dtype::i32, device);
+  Tensor out = Tensor::empty({count, top_k}, Dtype::i32, device);
   int32_t* ids = out.data<int32_t>();
-  for (int64_t t = 0; t < pass.batch.tokens(); ++t, ids += top_k) {
-    const int64_t token = pass.batch.first_token + t;
+  for (int64_t r = begin; r < begin + count; ++r, ids += top_k) {
+    const int64_t token = pass.batch.first_token + pass.batch.token(r);
     switch (config_.routing) {
       case Routing::balanced:
         for (int64_t k = 0; k < top_k; ++k) ids[k] = static_cast<int32_t>((token * top_k + k) % config_.experts);

@@ -17,8 +17,8 @@ class RoutingOverride {
   /// Throws Error(data) when the trace file cannot be read or names experts out of range or twice in a line.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
-  /// ids [T, K] i32 for the micro-batch.
-  Tensor choose(const Pass& pass, Device device) const;
+  /// ids [count, K] i32 for the micro-batch's rows [begin, begin + count) of this rank.
+  Tensor choose(const Pass& pass, int64_t begin, int64_t count, Device device) const;
 
  private:
   void zipf(int32_t* ids, const Pass& pass, int64_t token) const;

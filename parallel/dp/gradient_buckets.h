@@ -1,46 +1,67 @@
 // Data parallelism: gradients are summed over the ranks that hold a copy, bucket by bucket, while backward goes on.
 #pragma once
 
-#include <unordered_map>
+#include <deque>
 #include <vector>
 
-#include "framework/autograd/parameter.h"
-#include "parallel/mesh/mesh.h"
+#include "parallel/dp/bucket_plan.h"
 
 namespace hexad::dp {
 
-using namespace autograd;
+/// Whether a step has more contributions to a parameter's gradient to come.
+enum class Contribution : uint8_t { more, last };
 
-/// Owns the memory of all gradients, in contiguous buckets. A bucket holds parameters whose copies live on the same
-/// ranks: derived from their placement, never from their names. Parameters are filled in reverse order of creation,
-/// which is about the order in which backward finishes them.
+/// Owns the memory of all gradients. Buckets are summed in one order on all ranks, whatever order they fill in:
+///
+/// - Zero::nothing: all-reduced once a step, after the last contributions.
+/// - Zero::states: reduced onto their owners once a step.
+/// - Zero::gradients, Zero::weights: a bucket's memory exists from the first contribution of a round (a micro-batch) to
+///   its reduction; owners keep the sum. So sums over micro-batches are taken after those over ranks, which rounds
+///   differently from the other kinds unless there is one micro-batch.
 class GradientBuckets {
  public:
-  /// `bucket_bytes`: a bucket is closed once it is at least this large.
-  GradientBuckets(ParameterSet& parameters, const mesh::Mesh& mesh, int64_t bucket_bytes);
+  /// The plan outlives the buckets.
+  explicit GradientBuckets(const BucketPlan& plan);
+  GradientBuckets(const GradientBuckets&) = delete;
+  GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  /// A parameter's gradient of the last micro-batch is complete. Starts its bucket's reduction when it was the last
-  /// one.
-  void ready(Parameter& parameter, Stream& stream);
+  /// A step begins in which every parameter gets contributions from `rounds` micro-batches; one unless called.
+  void begin(int64_t rounds);
+  /// A micro-batch's contribution to a parameter is complete. May start the reduction of its bucket.
+  void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
   /// Waits for all reductions, starting those of buckets that never became ready (parameters nobody used: zeros, so
-  /// that all ranks join), and prepares for the next step.
+  /// that all ranks join), and prepares for the next step. Then owned gradients are complete.
   void finish(Stream& stream);
-  size_t count() const { return buckets_.size(); }
+  size_t count() const { return states_.size(); }
 
  private:
-  struct Bucket {
-    Tensor memory;
-    const comm::ProcessGroup* group;
-    std::vector<Parameter*> parameters;
-    size_t waiting = 0;  // parameters that are not ready
-    device::Event reduced;
+  struct Reduction {
+    device::Event done;
+    Tensor sum;  // still to be added to the owned piece; undefined when it was reduced in place
   };
-  void start_in_order(Stream& stream);
-  void start(Bucket& bucket, Stream& stream);
+  struct Given {
+    int64_t rounds = 0;
+    bool last = false;
+  };
+  struct State {
+    const Bucket* bucket;
+    Tensor memory;  // of the whole bucket
+    Tensor piece;   // of what this rank owns, where the rest of the bucket does not stay
+    std::vector<Given> given;
+    bool first = true;  // of the step's rounds
+    std::deque<Reduction> reductions;
+  };
+  bool keeps_all(const State& s) const { return s.bucket->zero < Zero::gradients; }
+  bool complete(const State& s) const;
+  void bring(State& s);
+  void reduce_in_order(Stream& stream, bool incomplete_too);
+  void reduce(State& s, Stream& stream);
+  void settle(State& s, Stream& stream, bool wait);
 
-  std::vector<Bucket> buckets_;
-  std::unordered_map<Parameter*, size_t> bucket_of_;
-  size_t next_ = 0;  // buckets are reduced in one order on all ranks
+  const BucketPlan& plan_;
+  std::vector<State> states_;
+  int64_t rounds_ = 1, round_ = 0;
+  size_t next_ = 0;  // the bucket to be reduced next in this round
 };
 
 }  // namespace hexad::dp

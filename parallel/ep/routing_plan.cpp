@@ -12,31 +12,26 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& counts) {
   return offsets;
 }
 
-// Rows arrive by (source rank, expert); the grouped products want (expert, source rank).
-void make_regrouping(RoutingPlan& plan, const std::vector<int64_t>& matrix, int64_t experts, int64_t first,
-                     int64_t local, int64_t ranks, Device device) {
-  std::vector<int64_t> arrival(static_cast<size_t>(ranks * local));  // first received row of (rank, expert)
-  int64_t row = 0;
-  for (int64_t r = 0; r < ranks; ++r)
-    for (int64_t e = 0; e < local; ++e) {
-      arrival[static_cast<size_t>(r * local + e)] = row;
-      row += matrix[static_cast<size_t>(r * experts + first + e)];
-    }
-  plan.regroup = Tensor::empty({row}, Dtype::i64, device, Category::communication);
+// Shared rows lie by (etp rank that received them, source rank, expert); the grouped products want (expert, etp rank,
+// source rank). counts: [sources, local experts], a source being an (etp rank, ep rank).
+void make_regrouping(RoutingPlan& plan, const std::vector<int64_t>& counts, int64_t local, Device device) {
+  const int64_t sources = static_cast<int64_t>(counts.size()) / local;
+  const std::vector<int64_t> first = offsets_of(counts);  // shared row of (source, expert)
+  plan.regroup = Tensor::empty({first.back()}, Dtype::i64, device, Category::communication);
   plan.ungroup = Tensor::like(plan.regroup, Category::communication);
   int64_t *to = plan.regroup.data<int64_t>(), *back = plan.ungroup.data<int64_t>();
   int64_t grouped = 0;
   for (int64_t e = 0; e < local; ++e)
-    for (int64_t r = 0; r < ranks; ++r) {
-      const int64_t begin = arrival[static_cast<size_t>(r * local + e)];
-      const int64_t count = matrix[static_cast<size_t>(r * experts + first + e)];
-      for (int64_t i = 0; i < count; ++i, ++grouped) to[grouped] = begin + i, back[begin + i] = grouped;
+    for (int64_t s = 0; s < sources; ++s) {
+      const auto at = static_cast<size_t>(s * local + e);
+      for (int64_t row = first[at]; row < first[at + 1]; ++row, ++grouped) to[grouped] = row, back[row] = grouped;
     }
 }
 
 }  // namespace
 
-RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const comm::ProcessGroup& ep) {
+RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const comm::ProcessGroup& ep,
+                              const comm::ProcessGroup& etp) {
   const int64_t ranks = ep.size();
   require(experts % ranks == 0, "[ep] ", experts, " experts over ", ranks, " ranks");
   const int64_t local = experts / ranks, slots = ids.numel(), top_k = ids.dim(1);
@@ -60,20 +55,23 @@ RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const comm::Pr
   }
 
   const int64_t first = ep.rank() * local;
-  std::vector<int64_t> mine(static_cast<size_t>(local), 0);
+  std::vector<int64_t> received;  // [ep ranks, local experts]
   for (int64_t r = 0; r < ranks; ++r) {
-    int64_t to = 0, from = 0;
-    for (int64_t e = 0; e < local; ++e) {
-      to += counts[static_cast<size_t>(r * local + e)];
-      const int64_t count = matrix[static_cast<size_t>(r * experts + first + e)];
-      from += count;
-      mine[static_cast<size_t>(e)] += count;
-    }
-    plan.splits.send.push_back(to);
-    plan.splits.receive.push_back(from);
+    const auto row = matrix.begin() + r * experts + first;
+    received.insert(received.end(), row, row + local);
+    plan.splits.receive.push_back(std::accumulate(row, row + local, int64_t{0}));
+    const auto mine = counts.begin() + r * local;
+    plan.splits.send.push_back(std::accumulate(mine, mine + local, int64_t{0}));
   }
-  plan.offsets = offsets_of(mine);
-  if (ranks > 1 && local > 1) make_regrouping(plan, matrix, experts, first, local, ranks, ids.device());
+  const std::vector<int64_t> shared = etp.all_gather_values(received, ids.device());  // [etp ranks, ep ranks, experts]
+  std::vector<int64_t> by_expert(static_cast<size_t>(local), 0);
+  for (size_t i = 0; i < shared.size(); ++i) by_expert[i % static_cast<size_t>(local)] += shared[i];
+  for (int64_t q = 0; q < etp.size(); ++q) {
+    const auto part = shared.begin() + q * ranks * local;
+    plan.shared.push_back(std::accumulate(part, part + ranks * local, int64_t{0}));
+  }
+  plan.offsets = offsets_of(by_expert);
+  if (ranks * etp.size() > 1 && local > 1) make_regrouping(plan, shared, local, ids.device());
   return plan;
 }
 

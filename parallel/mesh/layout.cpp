@@ -9,8 +9,6 @@ namespace hexad::mesh {
 namespace {
 
 using base::cat;
-using base::ExitCode;
-using base::fail;
 
 // The two divisors of `n` that are nearest to `value`, "2, 4"; one when it is the only one on that side.
 std::string nearest_divisors(int n, int value) {
@@ -30,8 +28,13 @@ std::string nearest_multiples(int n, int value) {
   return below ? cat(below, ", ", below + n) : cat(n);
 }
 
+template <class... Parts>
+[[noreturn]] void refuse(const char* name, int64_t value, const Parts&... reason) {
+  throw IllegalLayout(cat("parallel.", name), cat(value), cat(reason...));
+}
+
 void require_positive(const char* name, int value, int least) {
-  if (value < least) fail(ExitCode::usage, "parallel.", name, " (", value, ") must be at least ", std::max(least, 1));
+  if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
 }
 
 }  // namespace
@@ -51,23 +54,23 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
   const int64_t fixed = int64_t{s.pp} * s.cp * s.tp;
   const std::string product = cat("pp ", s.pp, " x cp ", s.cp, " x tp ", s.tp, " = ", fixed);
   if (fixed > world || world % fixed != 0)
-    fail(ExitCode::usage, "parallel: ", product, " must divide the number of ranks (", world,
-         "); nearest: ", fixed > world ? cat(fixed) : nearest_multiples(static_cast<int>(fixed), world), " ranks, or ",
-         nearest_divisors(world, static_cast<int>(std::min<int64_t>(fixed, world))), " for the product");
+    throw IllegalLayout(
+        "parallel", "",
+        cat("has ", product, " ranks, which must divide the number of ranks (", world, "); nearest: ",
+            fixed > world ? cat(fixed) : nearest_multiples(static_cast<int>(fixed), world), " ranks, or ",
+            nearest_divisors(world, static_cast<int>(std::min<int64_t>(fixed, world))), " for the product"));
   const int dp = world / static_cast<int>(fixed);
   if (s.dp != 0 && s.dp != dp)
-    fail(ExitCode::usage, "parallel.dp (", s.dp, ") x ", product, " is ", s.dp * fixed, ", but there are ", world,
-         " ranks; legal dp: ", dp);
+    refuse("dp", s.dp, "x ", product, " is ", s.dp * fixed, ", but there are ", world, " ranks; legal dp: ", dp);
 
   const int etp = s.etp ? s.etp : s.tp;
   const int stage = dp * s.cp * s.tp;
   const auto stage_text = [&] { return cat(stage, " ranks of a stage (dp ", dp, " x cp ", s.cp, " x tp ", s.tp, ")"); };
   if (stage % etp != 0)
-    fail(ExitCode::usage, "parallel.etp (", etp, ") must divide the ", stage_text(),
-         "; nearest: ", nearest_divisors(stage, etp));
+    refuse("etp", etp, "must divide the ", stage_text(), "; nearest: ", nearest_divisors(stage, etp));
   if (stage / etp % s.ep != 0)
-    fail(ExitCode::usage, "parallel.ep (", s.ep, ") x etp (", etp, ") must divide the ", stage_text(),
-         "; nearest ep: ", nearest_divisors(stage / etp, s.ep));
+    refuse("ep", s.ep, "x etp (", etp, ") must divide the ", stage_text(),
+           "; nearest ep: ", nearest_divisors(stage / etp, s.ep));
   const int experts = s.ep * etp, edp = stage / experts;
   sizes_ = {s.pp, dp, s.cp, s.tp, edp, s.ep, etp};
 
@@ -80,9 +83,9 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
                                           : Expansion::vertical;
   if (expansion_ == Expansion::horizontal) {
     if (!horizontal_fits)
-      fail(ExitCode::usage,
-           "parallel.cp_expansion: horizontal needs ep x etp = inner x tp with inner a divisor of dp: ", s.ep, " x ",
-           etp, " = inner x ", s.tp, " with dp ", dp, "; use vertical or automatic");
+      throw IllegalLayout("parallel.cp_expansion", "horizontal",
+                          cat("needs ep x etp = inner x tp with inner a divisor of dp: ", s.ep, " x ", etp,
+                              " = inner x ", s.tp, " with dp ", dp, "; use vertical or auto"));
     inner_ = inside_tp ? 1 : experts / s.tp;
   }
 }
@@ -119,13 +122,49 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   return ranks;
 }
 
-std::vector<int> Layout::replicas(MeshView view, int rank) const {
-  if (view == MeshView::expert) return members(Axis::edp, rank);
+std::vector<int> Layout::token_sharers(int rank) const {
   const Coordinates mine = coordinates(rank);
-  return ranks_where([&](const Coordinates& c) {
-    return c[static_cast<size_t>(Axis::pp)] == mine[static_cast<size_t>(Axis::pp)] &&
-           c[static_cast<size_t>(Axis::tp)] == mine[static_cast<size_t>(Axis::tp)];
+  const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };
+  auto ranks = ranks_where([&](const Coordinates& c) {
+    return at(c, Axis::pp) == at(mine, Axis::pp) && at(c, Axis::dp) == at(mine, Axis::dp);
   });
+  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return std::pair(coordinate(Axis::cp, a), coordinate(Axis::tp, a)) <
+           std::pair(coordinate(Axis::cp, b), coordinate(Axis::tp, b));
+  });
+  return ranks;
+}
+
+std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies copies) const {
+  const Coordinates mine = coordinates(rank);
+  const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };
+  const auto partial = [&](Axis axis) {
+    return std::find(placement.partial.begin(), placement.partial.end(), axis) != placement.partial.end();
+  };
+  // Whether `c` holds the same piece along `axis`: of `parts` pieces over more ranks, neighbours share one.
+  const auto same_piece = [&](const Coordinates& c, Axis axis) {
+    for (const base::Shard& s : placement.shards)
+      if (s.axis == axis && at(c, axis) * s.parts / size(axis) != at(mine, axis) * s.parts / size(axis)) return false;
+    return true;
+  };
+  const auto outer = [&](const Coordinates& c) {
+    return at(c, Axis::pp) == 0 || at(c, Axis::pp) == size(Axis::pp) - 1;
+  };
+  const bool dense = placement.view == MeshView::dense;
+  const Axis tensor = dense ? Axis::tp : Axis::etp;
+  return ranks_where([&](const Coordinates& c) {
+    const bool stages = at(c, Axis::pp) == at(mine, Axis::pp) || (partial(Axis::pp) && outer(c) && outer(mine));
+    const bool copy = copies == Copies::all || partial(tensor) || at(c, tensor) == at(mine, tensor);
+    return stages && copy && same_piece(c, tensor) && (dense || at(c, Axis::ep) == at(mine, Axis::ep));
+  });
+}
+
+std::vector<int> Layout::reducers(const Placement& placement, int rank) const {
+  return sharers(placement, rank, Copies::partial);
+}
+
+std::vector<int> Layout::holders(const Placement& placement, int rank) const {
+  return sharers(placement, rank, Copies::all);
 }
 
 std::string Layout::to_string() const {

@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "framework/base/error.h"
 #include "framework/base/placement.h"
 
 namespace hexad::mesh {
 
 using base::Axis;
 using base::MeshView;
+using base::Placement;
 
 inline constexpr int axis_count = 7;
 std::string_view name_of(Axis axis);
@@ -20,6 +23,25 @@ std::string_view name_of(Axis axis);
 /// Where expert parallelism lies when contexts are cut (MoNTA, section IV): horizontal puts it along data parallelism,
 /// orthogonal to cp; vertical along cp first. automatic: vertical when cp >= ep or when horizontal is not possible.
 enum class Expansion : uint8_t { automatic, horizontal, vertical };
+
+constexpr auto enum_names(Expansion) {
+  return std::to_array<std::pair<Expansion, std::string_view>>(
+      {{Expansion::automatic, "auto"}, {Expansion::horizontal, "horizontal"}, {Expansion::vertical, "vertical"}});
+}
+
+/// Sizes that do not fit the ranks. `key` is the recipe's that has to change; the message is "key (value) reason".
+class IllegalLayout : public base::Error {
+ public:
+  IllegalLayout(std::string key, const std::string& value, std::string reason)
+      : Error(base::ExitCode::usage, key + (value.empty() ? "" : " (" + value + ")") + " " + reason),
+        key_(std::move(key)),
+        reason_(std::move(reason)) {}
+  const std::string& key() const { return key_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string key_, reason_;
+};
 
 /// What a recipe asks for.
 struct Sizes {
@@ -38,7 +60,7 @@ struct Sizes {
 /// varies fastest, then ep, then edp.
 class Layout {
  public:
-  /// Throws Error(usage), showing the arithmetic and the nearest legal values, when `sizes` do not fit `world` ranks.
+  /// Throws IllegalLayout, showing the arithmetic and the nearest legal values, when `sizes` do not fit `world` ranks.
   Layout(const Sizes& sizes, int world);
 
   int world() const { return world_; }
@@ -47,14 +69,24 @@ class Layout {
   int coordinate(Axis axis, int rank) const;
   /// Ranks that differ from `rank` in this axis only (within the axis's view), in its order; `rank` is among them.
   std::vector<int> members(Axis axis, int rank) const;
-  /// Ranks that hold the same parameters of a view and other data: dense over dp x cp, experts over edp.
-  std::vector<int> replicas(MeshView view, int rank) const;
+  /// Ranks that work on the same micro-batch at the same stage: tp x cp, ordered by t + tp c.
+  std::vector<int> token_sharers(int rank) const;
+  /// Ranks over which the gradient of `rank`'s piece is summed: dense over dp x cp, experts over edp, and over the
+  /// axes along which the placement says that it is partial.
+  std::vector<int> reducers(const Placement& placement, int rank) const;
+  /// Ranks of the stage that hold the same piece, whether they sum its gradient or not (and of the other stage that
+  /// holds a tied one).
+  std::vector<int> holders(const Placement& placement, int rank) const;
+  /// Of all who hold this piece, `rank` is the one that counts it in norms and writes it into checkpoints.
+  bool first_holder(const Placement& placement, int rank) const { return holders(placement, rank).front() == rank; }
   /// "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)"
   std::string to_string() const;
 
  private:
   using Coordinates = std::array<int, axis_count>;
   Coordinates coordinates(int rank) const;
+  enum class Copies : uint8_t { partial, all };  // along the tensor axis: those that add up, or all
+  std::vector<int> sharers(const Placement& placement, int rank, Copies copies) const;
   template <class Same>
   std::vector<int> ranks_where(Same same) const;
 

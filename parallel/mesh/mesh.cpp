@@ -5,6 +5,7 @@
 namespace hexad::mesh {
 namespace {
 
+using base::cat;
 using comm::TrafficClass;
 
 // Expert tensor parallelism interrupts computation as tensor parallelism does; replicas of experts reduce as others do.
@@ -22,15 +23,46 @@ std::unique_ptr<ProcessGroup> group_of(const ProcessGroup& world, const std::vec
   return world.split(color, static_cast<int>(key), traffic, std::move(name));
 }
 
+// One placement of every kind that a model may have.
+std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPieces& shared) {
+  const int t = layout.coordinate(Axis::tp, rank), tp = layout.size(Axis::tp);
+  std::vector<Placement> kinds{{.view = MeshView::dense},
+                               {.view = MeshView::dense, .partial = {Axis::tp}},
+                               {.view = MeshView::expert},
+                               {.view = MeshView::expert, .partial = {Axis::etp}}};
+  if (shared.tensor_pieces > 0) {
+    const int pieces = shared.tensor_pieces;
+    kinds.push_back(
+        {.view = MeshView::dense, .shards = {{Axis::tp, 0, pieces, t * pieces / tp}}, .partial = {Axis::tp}});
+  }
+  if (shared.first_and_last) kinds.push_back({.view = MeshView::dense, .partial = {Axis::pp}});
+  return kinds;
+}
+
 }  // namespace
 
-Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes) : world_(world), layout_(sizes, world.size()) {
+Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared)
+    : world_(world), layout_(sizes, world.size()) {
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
     axes_[static_cast<size_t>(a)] =
         group_of(world, layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
   }
-  dense_replicas_ = group_of(world, layout_.replicas(MeshView::dense, world.rank()), TrafficClass::dp, "dp x cp");
+  tokens_ = group_of(world, layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
+  for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
+    std::vector<int> ranks = layout_.reducers(kind, world.rank());
+    std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
+    for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));
+    auto group = group_of(world, ranks, TrafficClass::dp, std::move(name));
+    reducers_.push_back({std::move(ranks), std::move(group)});
+  }
+}
+
+const ProcessGroup& Mesh::reducers(const Placement& placement) const {
+  const std::vector<int> ranks = layout_.reducers(placement, world_.rank());
+  for (const Reducers& r : reducers_)
+    if (r.ranks == ranks) return *r.group;
+  base::fail_invariant("[mesh] no group was made for the ranks that share this parameter");
 }
 
 }  // namespace hexad::mesh

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "parallel/comm/process_group.h"
 #include "parallel/mesh/layout.h"
@@ -11,27 +12,40 @@ namespace hexad::mesh {
 
 using comm::ProcessGroup;
 
+/// Which parameters of a model are held by more ranks than the axes alone say: their gradients need groups of their
+/// own.
+struct SharedPieces {
+  int tensor_pieces = 0;        // pieces along tp that several ranks hold (key/value heads fewer than tp); 0: none
+  bool first_and_last = false;  // a piece that both the first and the last stage hold (a tied embedding)
+};
+
 class Mesh {
  public:
   /// A collective call over `world`, which outlives the mesh. Throws Error(usage) as Layout does, on all ranks alike.
-  Mesh(const ProcessGroup& world, const Sizes& sizes);
+  Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared = {});
 
   const ProcessGroup& world() const { return world_; }
   const Layout& layout() const { return layout_; }
   /// This rank's group along `axis`, ranked by coordinate; of one rank where the axis has size one.
   const ProcessGroup& operator[](Axis axis) const { return *axes_[static_cast<size_t>(axis)]; }
-  /// The ranks over which gradients of a view's parameters are summed: dense dp x cp, experts edp.
-  const ProcessGroup& replicas(MeshView view) const {
-    return view == MeshView::dense ? *dense_replicas_ : (*this)[Axis::edp];
-  }
+  /// The tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
+  const ProcessGroup& tokens() const { return *tokens_; }
+  /// The ranks over which a parameter's gradient is summed, in the order of their numbers. Placements that mean the
+  /// same ranks give the same group.
+  const ProcessGroup& reducers(const Placement& placement) const;
   int size(Axis axis) const { return layout_.size(axis); }
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }
 
  private:
+  struct Reducers {
+    std::vector<int> ranks;
+    std::unique_ptr<ProcessGroup> group;
+  };
   const ProcessGroup& world_;
   Layout layout_;
   std::array<std::unique_ptr<ProcessGroup>, axis_count> axes_;
-  std::unique_ptr<ProcessGroup> dense_replicas_;
+  std::unique_ptr<ProcessGroup> tokens_;
+  std::vector<Reducers> reducers_;
 };
 
 }  // namespace hexad::mesh

@@ -33,13 +33,13 @@ TEST(Recipe, ThatIsRightLoadsForEveryNumberOfRanks) {
   for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
 }
 
-TEST(Recipe, EveryOneThatIsShippedIsValidForItsOwnExpertParallelism) {
+TEST(Recipe, EveryOneThatIsShippedIsValidForTheRanksOfItsLayout) {
   int checked = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes")) {
     if (file.path().extension() != ".yaml") continue;
     const config::Document document = config::load(file.path());
-    const int64_t ep = load_recipe(document, Registry(), 0).parallel.ep;
-    EXPECT_NO_THROW(load_recipe(document, Registry(), ep)) << file.path();
+    const int64_t ranks = load_recipe(document, Registry(), 0).parallel.fewest_ranks();
+    EXPECT_NO_THROW(load_recipe(document, Registry(), ranks)) << file.path();
     ++checked;
   }
   EXPECT_GE(checked, 5);
@@ -60,17 +60,19 @@ TEST(Recipe, F28_IsToldWithItsLine) {
 
 TEST(Recipe, F28_TheBatchMustSpreadEvenly) {
   EXPECT_EQ(problem({}, 8),
-            "test.yaml:8: batch.global (8) must be divisible by batch.micro x ranks (2 x 8 = 16); nearest: 16");
+            "test.yaml:8: batch.global (8) must be divisible by batch.micro x dp (2 x 8 = 16); nearest: 16");
   EXPECT_EQ(problem({"batch.global=40"}, 8),
-            "command line: batch.global=40: batch.global (40) must be divisible by batch.micro x ranks (2 x 8 = 16); "
+            "command line: batch.global=40: batch.global (40) must be divisible by batch.micro x dp (2 x 8 = 16); "
             "nearest: 32, 48");
   EXPECT_EQ(problem({"batch.micro=3"}),
             "test.yaml:8: batch.global (8) must be divisible by batch.micro (3); nearest: 6, 9");
 }
 
 TEST(Recipe, F28_EpMustDivideTheRanks) {
-  EXPECT_EQ(problem({"parallel.ep=4"}, 2),
-            "command line: parallel.ep=4: parallel.ep (4) must divide the number of ranks (2); legal: 1, 2");
+  EXPECT_EQ(
+      problem({"parallel.ep=4"}, 2),
+      "command line: parallel.ep=4: parallel.ep (4) x etp (1) must divide the 2 ranks of a stage (dp 2 x cp 1 x tp 1); "
+      "nearest ep: 2");
 }
 
 TEST(Recipe, ADenseModelHasNoExpertParallelism) {

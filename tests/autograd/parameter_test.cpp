@@ -198,14 +198,43 @@ TEST(Parameter, ErrorsNameTheParameter) {
             }),
             "[parameter] w: gradient memory is [4, 6, 8] bf16");
   EXPECT_EQ(message_of([&] {
-              made(lab, "w", Dtype::f32, {{Axis::tp, 1, 4, 0}});
+              made(lab, "w", Dtype::f32, {{Axis::tp, 3, 4, 0}});
             }),
-            "[parameter] w [4, 6, 8]: piece 0 of 4 of dimension 1");
+            "[parameter] w [4, 6, 8]: piece 0 of 4 of dimension 3");
   EXPECT_EQ(message_of([&] {
               made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
             }),
             "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1");
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
+}
+
+// What data parallelism decides (see tests/dp).
+TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
+  EXPECT_FALSE(p->dealt());
+  p->deal({100, 120}, false);
+  EXPECT_EQ(p->share(), (FlatRange{100, 120}));
+  EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
+  p->deal({100, 120}, true);
+  EXPECT_EQ(p->owned(), (FlatRange{100, 120}));
+  EXPECT_EQ(p->owned_weights().data<float>(), p->local().data<float>() + 100);
+  EXPECT_EQ(p->owned_gradient(lab.stream()).data<float>(), p->gradient().data<float>() + 100);
+  EXPECT_EQ(message_of([&] { p->deal({100, 193}, true); }), "[parameter] w [4, 6, 8]: share [100, 193)");
+}
+
+TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  const Tensor memory = copy_of(p->local());
+  p->bring_weights([&](Stream&) { p->bind_weights(memory); });
+  p->release_weights();
+  EXPECT_EQ(message_of([&] { p->local(); }), "[parameter] w: its weights are in memory only while it is used");
+  EXPECT_EQ(p->use(lab.stream()).data.raw(), memory.raw());
+  EXPECT_EQ(p->local().raw(), memory.raw());
+  EXPECT_EQ(message_of([&] { p->bind_weights(memory.slice(0, 0, 1)); }),
+            "[parameter] w: weight memory is [1, 6, 8] f32");
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesAKnownName) {

@@ -1,22 +1,31 @@
-// Gradients are summed over the ranks that hold a copy, bucket by bucket, in one order everywhere.
+// Gradients are summed over the ranks that hold a copy, bucket by bucket, in one order everywhere; under ZeRO each rank
+// keeps its share of the sums.
+#include "parallel/dp/gradient_buckets.h"
+
 #include <gtest/gtest.h>
 
 #include "parallel/comm/thread_group.h"
-#include "parallel/dp/gradient_buckets.h"
 #include "tests/support/compare.h"
 
 namespace hexad::tests {
 namespace {
 
 using namespace autograd;
+using device::Category;
+using dp::Contribution;
+using dp::Zero;
 
+constexpr Zero every_zero[] = {Zero::nothing, Zero::states, Zero::gradients, Zero::weights};
 constexpr int64_t sizes[] = {3, 1, 8, 5};
 
-// Parameters "p0" .. "p3", and "e", whose experts are spread over ep.
+// Parameters "p0" .. "p3", and "p4", whose experts are spread over ep.
 struct Model {
-  Model(const comm::ProcessGroup& world, int ep) : mesh(world, {.dp = world.size(), .ep = ep}) {
+  Model(const comm::ProcessGroup& world, int ep, int64_t unit_bytes = 1 << 20, Zero zero = Zero::nothing)
+      : mesh(world, {.dp = world.size(), .ep = ep}) {
     for (int64_t n : sizes) add({n}, {});
     add({4, 3}, {MeshView::expert, {{Axis::ep, 0, ep, mesh.coordinate(Axis::ep)}}});
+    plan.emplace(parameters, mesh, dp::BucketPlan::Options{zero, unit_bytes});
+    buckets.emplace(*plan);
   }
   void add(const Shape& shape, const Placement& placement) {
     all.push_back(&parameters.add({.name = cat("p", all.size()),
@@ -25,91 +34,149 @@ struct Model {
                                    .dtype = Dtype::f64,
                                    .init = {}}));
   }
+  Stream& stream() { return context.compute(); }
   // Whole numbers: their sums are exact.
   void contribute(size_t i, double value) {
-    kernels::kernels(context).pointwise.fill(context.compute(), all[i]->gradient_to_add(context.compute()), value);
+    const Tensor& g = all[i]->gradient_to_add(stream());
+    const Tensor more = Tensor::like(g);
+    kernels::kernels(context).pointwise.fill(stream(), more, value);
+    kernels::kernels(context).pointwise.add(stream(), g, g, more);
+  }
+  void ready(size_t i, Contribution contribution = Contribution::last) {
+    buckets->ready(*all[i], stream(), contribution);
   }
   void expect(size_t i, double value) {
-    for (double g : values_of(all[i]->gradient())) EXPECT_EQ(g, value) << all[i]->name();
+    for (double g : values_of(all[i]->owned_gradient(stream()))) EXPECT_EQ(g, value) << all[i]->name();
   }
+  int64_t used(Category c) const { return context.allocator()->stats().used_in(c); }
 
   device::DeviceContext context{{.poison = true}};
   mesh::Mesh mesh;
   ParameterSet parameters{context};
   std::vector<Parameter*> all;
+  std::optional<dp::BucketPlan> plan;
+  std::optional<dp::GradientBuckets> buckets;
 };
 
 TEST(GradientBuckets, SumDenseGradientsOverAllRanksAndExpertsOverTheirReplicas) {
-  for (const int64_t bucket_bytes : {int64_t{1}, int64_t{48}, int64_t{1} << 20})
-    comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
-      Model m(world, 2);
-      dp::GradientBuckets buckets(m.parameters, m.mesh, bucket_bytes);
+  for (const Zero zero : every_zero)
+    for (const int64_t unit_bytes : {int64_t{1}, int64_t{48}, int64_t{1} << 20})
+      comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
+        Model m(world, 2, unit_bytes, zero);
+        for (int step = 0; step < 2; ++step) {
+          for (Parameter* p : m.all) p->clear_gradient();
+          for (size_t i = m.all.size(); i-- > 0;) {
+            m.contribute(i, static_cast<double>(10 * world.rank()) + static_cast<double>(i));
+            m.ready(i);
+          }
+          m.buckets->finish(m.stream());
+          for (size_t i = 0; i < 4; ++i) m.expect(i, 60 + 4 * static_cast<double>(i));
+          // Ranks 0, 2 and 1, 3 hold the same experts.
+          m.expect(4, (world.rank() % 2 == 0 ? 20 : 40) + 8);
+        }
+      });
+}
+
+TEST(GradientBuckets, AddUpTheMicroBatchesOfAStep) {
+  for (const Zero zero : every_zero)
+    comm::with_ranks(3, [&](const comm::ProcessGroup& world) {
+      Model m(world, 1, 48, zero);
       for (int step = 0; step < 2; ++step) {
         for (Parameter* p : m.all) p->clear_gradient();
-        for (size_t i = m.all.size(); i-- > 0;) {
-          m.contribute(i, static_cast<double>(10 * world.rank()) + static_cast<double>(i));
-          buckets.ready(*m.all[i], m.context.compute());
-        }
-        buckets.finish(m.context.compute());
-        for (size_t i = 0; i < 4; ++i) m.expect(i, 60 + 4 * static_cast<double>(i));
-        // Ranks 0, 2 and 1, 3 hold the same experts.
-        m.expect(4, (world.rank() % 2 == 0 ? 20 : 40) + 8);
+        m.buckets->begin(3);
+        for (int micro = 0; micro < 3; ++micro)
+          for (size_t i = m.all.size(); i-- > 0;) {
+            m.contribute(i, 100 * micro + world.rank());
+            m.ready(i, micro == 2 ? Contribution::last : Contribution::more);
+          }
+        m.buckets->finish(m.stream());
+        for (size_t i = 0; i < m.all.size(); ++i) m.expect(i, 3 * 300 + 3 * 3);
       }
     });
 }
 
-TEST(GradientBuckets, TheirNumberFollowsFromTheirSize) {
+// Interleaved stages: one chunk has all of its micro-batches before the other begins.
+TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
+  for (const Zero zero : every_zero)
+    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+      Model m(world, 1, 1, zero);
+      m.buckets->begin(2);
+      for (const auto& chunk : {std::vector<size_t>{0, 1}, {4, 3, 2}})
+        for (int micro = 0; micro < 2; ++micro)
+          for (size_t i : chunk) {
+            m.contribute(i, 10 * micro + world.rank());
+            m.ready(i, micro == 1 ? Contribution::last : Contribution::more);
+          }
+      m.buckets->finish(m.stream());
+      for (size_t i = 0; i < m.all.size(); ++i) m.expect(i, 20 + 2);
+    });
+}
+
+TEST(GradientBuckets, TheirNumberFollowsFromTheSizeOfAUnit) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
-    Model m(world, 1);
-    EXPECT_EQ(dp::GradientBuckets(m.parameters, m.mesh, 1).count(), 5u);
-    // Dense, from the last: 5 + 8 elements are 104 bytes, 1 + 3 are left. Experts apart.
-    EXPECT_EQ(dp::GradientBuckets(m.parameters, m.mesh, 100).count(), 3u);
-    EXPECT_EQ(dp::GradientBuckets(m.parameters, m.mesh, 1 << 20).count(), 2u);
+    EXPECT_EQ(Model(world, 1, 1).buckets->count(), 5u);
+    // From the last: 12 + 5 elements are 136 bytes; 8 + 1 + 3 are left.
+    EXPECT_EQ(Model(world, 1, 100).buckets->count(), 2u);
+    EXPECT_EQ(Model(world, 1, 1 << 20).buckets->count(), 1u);
+  });
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    EXPECT_EQ(Model(world, 2, 100).buckets->count(), 3u) << "dense and experts apart";
   });
 }
 
 // Ranks finish their parameters in different orders; the collectives still match.
 TEST(GradientBuckets, RanksMayBecomeReadyInAnyOrder) {
-  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    Model m(world, 2);
-    dp::GradientBuckets buckets(m.parameters, m.mesh, 1);
-    for (size_t n = 0; n < m.all.size(); ++n) {
-      const size_t i = world.rank() == 0 ? n : m.all.size() - 1 - n;
-      m.contribute(i, 1);
-      buckets.ready(*m.all[i], m.context.compute());
-    }
-    buckets.finish(m.context.compute());
-    for (size_t i = 0; i < 4; ++i) m.expect(i, 2);
-    m.expect(4, 1);
-  });
+  for (const Zero zero : every_zero)
+    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+      Model m(world, 2, 1, zero);
+      for (size_t n = 0; n < m.all.size(); ++n) {
+        const size_t i = world.rank() == 0 ? n : m.all.size() - 1 - n;
+        m.contribute(i, 1);
+        m.ready(i);
+      }
+      m.buckets->finish(m.stream());
+      for (size_t i = 0; i < 4; ++i) m.expect(i, 2);
+      m.expect(4, 1);
+    });
 }
 
-TEST(GradientBuckets, R3_AParameterNobodyUsedGetsZeroNotGarbage) {
-  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    Model m(world, 1);
-    dp::GradientBuckets buckets(m.parameters, m.mesh, 48);
-    if (world.rank() == 0) m.contribute(1, 7), buckets.ready(*m.all[1], m.context.compute());
-    buckets.finish(m.context.compute());
-    m.expect(1, 7);  // the other rank adds nothing
-    for (size_t i : {0u, 2u, 3u, 4u}) m.expect(i, 0);
+TEST(GradientBuckets, C2_R3_AParameterNobodyUsedGetsZeroNotGarbage) {
+  for (const Zero zero : every_zero)
+    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+      Model m(world, 1, 48, zero);
+      m.buckets->begin(2);
+      for (const auto contribution : {Contribution::more, Contribution::last})
+        if (world.rank() == 0) m.contribute(1, 7), m.ready(1, contribution);
+      m.buckets->finish(m.stream());
+      m.expect(1, 14);  // the other rank adds nothing
+      for (size_t i : {0u, 2u, 3u, 4u}) m.expect(i, 0);
+    });
+}
+
+TEST(GradientBuckets, OnlyASharesGradientStaysInMemoryUnderZero2) {
+  comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
+    Model whole(world, 1, 1 << 20, Zero::nothing), share(world, 1, 1 << 20, Zero::gradients);
+    for (Model* m : {&whole, &share}) {
+      for (size_t i = 0; i < m->all.size(); ++i) m->contribute(i, 1), m->ready(i);
+      m->buckets->finish(m->stream());
+    }
+    EXPECT_EQ(4 * share.used(Category::gradient), whole.used(Category::gradient));
   });
 }
 
 TEST(GradientBuckets, BecomingReadyTwiceInAStepIsABug) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
-    Model m(world, 1);
-    dp::GradientBuckets buckets(m.parameters, m.mesh, 1);
+    Model m(world, 1, 1);
     m.contribute(0, 1);
-    buckets.ready(*m.all[0], m.context.compute());
-    EXPECT_THROW(buckets.ready(*m.all[0], m.context.compute()), std::logic_error);
+    m.ready(0);
+    EXPECT_THROW(m.ready(0), std::logic_error);
   });
 }
 
 TEST(GradientBuckets, AParameterOfAnotherModelIsABug) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
-    Model m(world, 1), other(world, 1);
-    dp::GradientBuckets buckets(m.parameters, m.mesh, 1);
-    EXPECT_THROW(buckets.ready(*other.all[0], m.context.compute()), std::logic_error);
+    Model m(world, 1, 1), other(world, 1);
+    EXPECT_THROW(m.buckets->ready(*other.all[0], m.stream()), std::logic_error);
   });
 }
 

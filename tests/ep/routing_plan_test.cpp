@@ -37,7 +37,7 @@ TEST(RoutingPlan, SortsRowsByExpertThenToken) {
   Lab lab;
   const comm::SelfGroup self;
   // Token 0 chose experts 2 and 0, token 1 lost one slot, token 2 chose 0 and 2.
-  const RoutingPlan plan = ep::make_routing_plan(ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3, self);
+  const RoutingPlan plan = ep::make_routing_plan(ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3, self, self);
   EXPECT_EQ(plan.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
   EXPECT_EQ(plan.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 0, -1, 2, 1, 4}));
   EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 2, 3, 5}));
@@ -49,7 +49,7 @@ TEST(RoutingPlan, OfNoTokenOrOnlyDroppedSlotsIsEmpty) {
   Lab lab;
   const comm::SelfGroup self;
   for (const auto& ids : {std::vector<int32_t>{}, std::vector<int32_t>{-1, -1}}) {
-    const RoutingPlan plan = ep::make_routing_plan(ids_of(lab, ids, 2), 3, self);
+    const RoutingPlan plan = ep::make_routing_plan(ids_of(lab, ids, 2), 3, self, self);
     EXPECT_EQ(plan.rows_to_send(), 0);
     EXPECT_EQ(plan.rows_received(), 0);
     EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 0, 0, 0}));
@@ -59,21 +59,21 @@ TEST(RoutingPlan, OfNoTokenOrOnlyDroppedSlotsIsEmpty) {
 TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
   Lab lab;
   const comm::SelfGroup self;
-  EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0, 3}, 2), 3, self), std::logic_error);
-  EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0, -2}, 2), 3, self), std::logic_error);
+  EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0, 3}, 2), 3, self, self), std::logic_error);
+  EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0, -2}, 2), 3, self, self), std::logic_error);
 }
 
 TEST(RoutingPlan, RefusesExpertsThatDoNotSpreadEvenly) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
-    EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0}, 1), 3, world), std::logic_error);
+    EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0}, 1), 3, world, comm::SelfGroup()), std::logic_error);
   });
 }
 
 TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
-    const RoutingPlan plan = ep::make_routing_plan(random_ids(lab, world.rank(), 9, 2, 8), 8, world);
+    const RoutingPlan plan = ep::make_routing_plan(random_ids(lab, world.rank(), 9, 2, 8), 8, world, comm::SelfGroup());
     const auto sent = world.all_gather_values(plan.splits.send, lab.context);
     for (int r = 0; r < 4; ++r)
       EXPECT_EQ(plan.splits.receive[static_cast<size_t>(r)], sent[static_cast<size_t>(4 * r + world.rank())]);
@@ -89,7 +89,7 @@ TEST(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       Lab lab;
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // F25: one rank has no token and joins
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
-      const RoutingPlan plan = ep::make_routing_plan(ids, experts, world);
+      const RoutingPlan plan = ep::make_routing_plan(ids, experts, world, comm::SelfGroup());
       const Tensor rows = Tensor::empty({plan.rows_to_send(), 3}, Dtype::f64, lab.context);
       for (int64_t i = 0; i < ids.numel(); ++i) {
         const int64_t row = plan.rows.data<int64_t>()[i];

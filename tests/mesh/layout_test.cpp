@@ -72,13 +72,73 @@ TEST(Layout, TheTwoViewsCoverTheSameStage) {
     });
 }
 
-TEST(Layout, ReplicasOfAParameterDifferInDataOnly) {
+const Placement dense{.view = MeshView::dense}, expert{.view = MeshView::expert};
+
+TEST(Layout, GradientsAreSummedOverRanksThatDifferInDataOnly) {
   const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1}, 16);
-  EXPECT_EQ(m.replicas(MeshView::dense, 0).size(), 4u);  // dp 2 x cp 2
-  EXPECT_EQ(m.replicas(MeshView::expert, 0).size(), 2u);
-  for (int r : m.replicas(MeshView::dense, 5)) {
+  EXPECT_EQ(m.reducers(dense, 0).size(), 4u);  // dp 2 x cp 2
+  EXPECT_EQ(m.reducers(expert, 0).size(), 2u);
+  for (int r : m.reducers(dense, 5)) {
     EXPECT_EQ(m.coordinate(Axis::tp, r), m.coordinate(Axis::tp, 5));
     EXPECT_EQ(m.coordinate(Axis::pp, r), m.coordinate(Axis::pp, 5));
+  }
+}
+
+TEST(Layout, PartialGradientsAreSummedOverTheTensorAxisToo) {
+  const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 2, .etp = 4}, 16);
+  EXPECT_EQ(m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0).size(), 8u);
+  EXPECT_EQ(m.reducers({.view = MeshView::expert, .partial = {Axis::etp}}, 0).size(), 4u);
+  EXPECT_EQ(m.holders(dense, 0), m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0));
+}
+
+TEST(Layout, PiecesThatSeveralTensorRanksHoldAreSummedOverThose) {
+  const Layout m({.dp = 2, .tp = 4}, 8);
+  const auto heads = [](int t) {
+    return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t / 2}}, .partial = {Axis::tp}};
+  };
+  EXPECT_EQ(m.reducers(heads(0), 0), (std::vector{0, 1, 4, 5}));
+  EXPECT_EQ(m.reducers(heads(3), 3), (std::vector{2, 3, 6, 7}));
+  EXPECT_TRUE(m.first_holder(heads(0), 0));
+  EXPECT_FALSE(m.first_holder(heads(1), 1));
+  EXPECT_TRUE(m.first_holder(heads(2), 2));
+}
+
+TEST(Layout, ATiedEmbeddingIsSummedOverTheFirstAndTheLastStage) {
+  const Layout m({.pp = 3, .tp = 2}, 6);
+  const auto tied = [](int t) {
+    return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t}}, .partial = {Axis::pp}};
+  };
+  EXPECT_EQ(m.reducers(tied(1), 1), (std::vector{1, 5}));
+  EXPECT_EQ(m.reducers(tied(1), 5), (std::vector{1, 5}));
+  EXPECT_EQ(m.reducers(tied(1), 3), (std::vector{3}));
+}
+
+TEST(Layout, EveryPieceHasOneFirstHolderInEveryLayout) {
+  for (int world : {4, 6, 8})
+    for_each_layout(world, [&](const Layout& m) {
+      int stages = 0, experts = 0;
+      for (int r = 0; r < world; ++r) {
+        stages += m.first_holder(dense, r);
+        const Placement piece{.view = MeshView::expert,
+                              .shards = {{Axis::ep, 0, m.size(Axis::ep), m.coordinate(Axis::ep, r)},
+                                         {Axis::etp, 1, m.size(Axis::etp), m.coordinate(Axis::etp, r)}}};
+        experts += m.first_holder(piece, r);
+      }
+      ASSERT_EQ(stages, m.size(Axis::pp)) << m.to_string();
+      ASSERT_EQ(experts, m.size(Axis::pp) * m.size(Axis::ep) * m.size(Axis::etp)) << m.to_string();
+    });
+}
+
+TEST(Layout, RanksOfAMicroBatchAreOrderedByContextThenTensor) {
+  const Layout m({.dp = 2, .cp = 2, .tp = 2}, 8);
+  for (int r = 0; r < 8; ++r) {
+    const auto ranks = m.token_sharers(r);
+    ASSERT_EQ(ranks.size(), 4u);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(m.coordinate(Axis::tp, ranks[static_cast<size_t>(i)]), i % 2);
+      EXPECT_EQ(m.coordinate(Axis::cp, ranks[static_cast<size_t>(i)]), i / 2);
+      EXPECT_EQ(m.coordinate(Axis::dp, ranks[static_cast<size_t>(i)]), m.coordinate(Axis::dp, r));
+    }
   }
 }
 
@@ -131,26 +191,26 @@ TEST(Layout, RefusalsShowTheArithmeticAndTheNearestLegalValues) {
             "parallel.ep (3) x etp (1) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest ep: 2, 4");
   EXPECT_EQ(refusal({.ep = 8}, 4),
             "parallel.ep (8) x etp (1) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest ep: 4");
-  EXPECT_EQ(
-      refusal({.cp = 3}, 4),
-      "parallel: pp 1 x cp 3 x tp 1 = 3 must divide the number of ranks (4); nearest: 3, 6 ranks, or 2, 4 for the "
-      "product");
-  EXPECT_EQ(
-      refusal({.pp = 2, .tp = 4}, 4),
-      "parallel: pp 2 x cp 1 x tp 4 = 8 must divide the number of ranks (4); nearest: 8 ranks, or 4 for the product");
+  EXPECT_EQ(refusal({.cp = 3}, 4),
+            "parallel has pp 1 x cp 3 x tp 1 = 3 ranks, which must divide the number of ranks (4); nearest: 3, 6 "
+            "ranks, or 2, 4 for the "
+            "product");
+  EXPECT_EQ(refusal({.pp = 2, .tp = 4}, 4),
+            "parallel has pp 2 x cp 1 x tp 4 = 8 ranks, which must divide the number of ranks (4); nearest: 8 ranks, "
+            "or 4 for the product");
   EXPECT_EQ(refusal({.dp = 3, .tp = 2}, 4),
             "parallel.dp (3) x pp 1 x cp 1 x tp 2 = 2 is 6, but there are 4 ranks; legal dp: 2");
   EXPECT_EQ(refusal({.etp = 3}, 4),
             "parallel.etp (3) must divide the 4 ranks of a stage (dp 4 x cp 1 x tp 1); nearest: 2, 4");
   EXPECT_EQ(
       refusal({.cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 4),
-      "parallel.cp_expansion: horizontal needs ep x etp = inner x tp with inner a divisor of dp: 4 x 1 = inner x 1 "
-      "with dp 2; use vertical or automatic");
+      "parallel.cp_expansion (horizontal) needs ep x etp = inner x tp with inner a divisor of dp: 4 x 1 = inner x 1 "
+      "with dp 2; use vertical or auto");
   EXPECT_EQ(refusal({.tp = 0}, 4), "parallel.tp (0) must be at least 1");
-  EXPECT_EQ(
-      refusal({.pp = 65536, .cp = 65536}, 4),
-      "parallel: pp 65536 x cp 65536 x tp 1 = 4294967296 must divide the number of ranks (4); nearest: 4294967296 "
-      "ranks, or 4 for the product");
+  EXPECT_EQ(refusal({.pp = 65536, .cp = 65536}, 4),
+            "parallel has pp 65536 x cp 65536 x tp 1 = 4294967296 ranks, which must divide the number of ranks (4); "
+            "nearest: 4294967296 "
+            "ranks, or 4 for the product");
 }
 
 }  // namespace

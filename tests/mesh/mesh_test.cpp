@@ -27,8 +27,11 @@ TEST(Mesh, GroupsAreThoseOfTheLayout) {
         EXPECT_EQ(mesh[axis].size(), mesh.size(axis));
         EXPECT_EQ(mesh[axis].name(), name_of(axis));
       }
-      for (MeshView view : {MeshView::dense, MeshView::expert})
-        EXPECT_EQ(members_of(mesh.replicas(view), world.rank()), mesh.layout().replicas(view, world.rank()));
+      EXPECT_EQ(members_of(mesh.tokens(), world.rank()), mesh.layout().token_sharers(world.rank()));
+      for (const Placement& p : {Placement{.view = MeshView::dense}, Placement{.view = MeshView::expert},
+                                 Placement{.view = MeshView::dense, .partial = {Axis::tp}},
+                                 Placement{.view = MeshView::expert, .partial = {Axis::etp}}})
+        EXPECT_EQ(members_of(mesh.reducers(p), world.rank()), mesh.layout().reducers(p, world.rank()));
     });
 }
 
@@ -38,7 +41,7 @@ TEST(Mesh, TrafficClassesFollowTheAxes) {
   EXPECT_EQ(mesh[Axis::ep].traffic(), comm::TrafficClass::ep);
   EXPECT_EQ(mesh[Axis::edp].traffic(), comm::TrafficClass::dp);
   EXPECT_EQ(mesh[Axis::etp].traffic(), comm::TrafficClass::tp);
-  EXPECT_EQ(mesh.replicas(MeshView::dense).traffic(), comm::TrafficClass::dp);
+  EXPECT_EQ(mesh.reducers({.view = MeshView::dense}).traffic(), comm::TrafficClass::dp);
 }
 
 TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
@@ -48,6 +51,25 @@ TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
     EXPECT_EQ(mesh[static_cast<Axis>(a)].size(), 1);
     EXPECT_EQ(mesh.coordinate(static_cast<Axis>(a)), 0);
   }
+}
+
+TEST(Mesh, PiecesHeldByAFewRanksHaveGroupsOfTheirOwn) {
+  comm::with_ranks(8, [](const ProcessGroup& world) {
+    const Mesh mesh(world, {.pp = 2, .tp = 4}, {.tensor_pieces = 2, .first_and_last = true});
+    const Placement heads{
+        .view = MeshView::dense, .shards = {{Axis::tp, 0, 2, mesh.coordinate(Axis::tp) / 2}}, .partial = {Axis::tp}};
+    EXPECT_EQ(mesh.reducers(heads).size(), 2);
+    const Placement tied{
+        .view = MeshView::dense, .shards = {{Axis::tp, 0, 4, mesh.coordinate(Axis::tp)}}, .partial = {Axis::pp}};
+    EXPECT_EQ(members_of(mesh.reducers(tied), world.rank()),
+              (std::vector<int>{world.rank() % 4, world.rank() % 4 + 4}));
+  });
+}
+
+TEST(Mesh, PlacementsThatMeanTheSameRanksGiveOneGroup) {
+  const comm::SelfGroup self;
+  const Mesh mesh(self, {});
+  EXPECT_EQ(&mesh.reducers({.view = MeshView::dense}), &mesh.reducers({.view = MeshView::expert}));
 }
 
 TEST(Mesh, AnIllegalLayoutIsRefusedOnAllRanks) {

@@ -34,6 +34,8 @@ class MoeLab : public Lab {
       std::vector<uint8_t> mask(static_cast<size_t>(b.tokens()), 0);
       std::fill_n(mask.begin(), valid, uint8_t{1});
       b.valid = values(mask);
+      for (int64_t s = 0; s < sequences; ++s)
+        b.valid_tokens.push_back(std::clamp<int64_t>(valid - s * length, 0, length));
     }
     return b;
   }

@@ -5,6 +5,7 @@
 
 #include "optim/gradient_norm.h"
 #include "parallel/comm/thread_group.h"
+#include "parallel/dp/bucket_plan.h"
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
@@ -18,6 +19,11 @@ Parameter& add(ParameterSet& set, const std::string& name, int64_t size, const P
 void fill(Parameter& p, double value, device::DeviceContext& context) {
   p.clear_gradient();
   kernels::kernels(context).pointwise.fill(context.compute(), p.gradient_to_add(context.compute()), value);
+}
+
+double norm_of(ParameterSet& set, const mesh::Mesh& mesh) {
+  const dp::BucketPlan plan(set, mesh, {});
+  return optim::global_gradient_norm(set, mesh, set.device().context().compute());
 }
 
 Placement expert(const mesh::Mesh& mesh) {
@@ -35,7 +41,7 @@ double norm_under(const comm::ProcessGroup& world, int ep) {
   const int64_t local = 4 / ep;
   for (int64_t i = 0; i < local; ++i)
     experts.gradient().data<double>()[i] = static_cast<double>(mesh.coordinate(Axis::ep) * local + i + 1);
-  return optim::global_gradient_norm(set, mesh, context.compute());
+  return norm_of(set, mesh);
 }
 
 TEST(GradientNorm, C1_CountsReplicatedParametersOnceAndEveryExpertOnce) {
@@ -52,7 +58,7 @@ TEST(GradientNorm, C2_ARankWithoutGradientsJoins) {
     ParameterSet set(context);
     Parameter& experts = add(set, "experts", 4, expert(mesh));
     if (world.rank() == 0) fill(experts, 3, context);
-    EXPECT_DOUBLE_EQ(optim::global_gradient_norm(set, mesh, context.compute()), std::sqrt(18.0));
+    EXPECT_DOUBLE_EQ(norm_of(set, mesh), std::sqrt(18.0));
   });
 }
 
@@ -62,7 +68,7 @@ TEST(GradientNorm, OfNoGradientAtAllIsZero) {
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
     ParameterSet set(context);
     add(set, "dense", 16, {}), add(set, "experts", 4, expert(mesh));
-    EXPECT_EQ(optim::global_gradient_norm(set, mesh, context.compute()), 0);
+    EXPECT_EQ(norm_of(set, mesh), 0);
   });
 }
 
@@ -73,7 +79,7 @@ TEST(GradientNorm, C2_DoesNotOverflowInF32) {
     const mesh::Mesh mesh(world, {.dp = 2});
     ParameterSet set(context);
     fill(add(set, "dense", 4, {}, Dtype::f32), 1e30, context);
-    const double norm = optim::global_gradient_norm(set, mesh, context.compute());
+    const double norm = norm_of(set, mesh);
     EXPECT_NEAR(norm / 2e30, 1, 1e-6);
   });
 }
@@ -84,7 +90,7 @@ TEST(GradientNorm, IsNanOnEveryRankWhenOneHasANan) {
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
     ParameterSet set(context);
     fill(add(set, "experts", 4, expert(mesh)), world.rank() == 1 ? NAN : 1.0, context);
-    EXPECT_TRUE(std::isnan(optim::global_gradient_norm(set, mesh, context.compute())));
+    EXPECT_TRUE(std::isnan(norm_of(set, mesh)));
   });
 }
 

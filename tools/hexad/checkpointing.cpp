@@ -7,6 +7,8 @@
 
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
+#include "framework/io/flat_regions.h"
+#include "parallel/dp/owned.h"
 
 namespace hexad::app {
 namespace {
@@ -31,16 +33,27 @@ io::Region whole(const Shape& shape) {
   return {begin, shape};
 }
 
-// Of the ranks that hold the same part of a parameter, the first writes it.
-bool writes(const Parameter& p, const mesh::Mesh& mesh) { return mesh.replicas(p.placement().view).rank() == 0; }
+// Calls f(rectangle of the global tensor, the same in `owned`, in its shape) for what `owned`, what this rank owns of
+// `p`, is made of.
+template <class F>
+void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
+  int64_t begin = 0;
+  for (const io::Region& r : io::regions_of_flat_range(region_of(p), p.owned())) {
+    const int64_t end = begin + r.size.numel();
+    f(r, owned.slice(0, begin, end).reshape(r.size));
+    begin = end;
+  }
+}
 
+// Of the ranks that own the same elements, the first writes them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
-    if (writes(*s.parameter, instance.mesh))
-      items.push_back(
-          {s.parameter->name(), kind_of(s.kind), s.parameter->global_shape(), region_of(*s.parameter), s.tensor});
-  if (instance.mesh.coordinate(Axis::dp) == 0)
+    if (dp::speaks_for_owned(*s.parameter, instance.mesh))
+      for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
+        items.push_back({s.parameter->name(), kind_of(s.kind), s.parameter->global_shape(), region, part});
+      });
+  if (instance.mesh.layout().first_holder(Placement{}, instance.mesh.world().rank()))
     for (const auto& s : instance.states)
       items.push_back({s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor});
   return items;
@@ -59,6 +72,12 @@ void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kin
   const Tensor t = checkpoint.read(name, kind, region, target.device(), Category::temporary);
   io::require_finite(t, checkpoint.folder(), name);
   copy_into(target, t, target.device());
+}
+
+void read_owned(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const Tensor& owned) {
+  for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
+    read_into(checkpoint, p.name(), kind, p.global_shape(), region, part);
+  });
 }
 
 void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
@@ -165,7 +184,7 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     for (const auto& f : fingerprints_) fingerprints.push_back({f.high, f.low});
     state.data_position = json{{"next_sequence", progress.next_sequence}, {"fingerprints", fingerprints}}.dump();
     state.random_state = json{{"skipped", progress.skipped}}.dump();
-    state.layout = json{{"dp", world_.size()}, {"ep", recipe_.parallel.ep}}.dump();
+    state.layout = json(describe(recipe_.parallel, world_.size())).dump();
     writer.commit(state, parts);
   });
 }
@@ -193,12 +212,13 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
 Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                             optim::Optimizer& optimizer) {
   check_same_model(checkpoint, recipe);
-  for (const auto& s : optimizer.states())
-    read_into(checkpoint, s.parameter->name(), kind_of(s.kind), s.parameter->global_shape(), region_of(*s.parameter),
-              s.tensor);
+  Stream& stream = instance.context.compute();
+  instance.weights.update(stream, [&] {
+    for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, kind_of(s.kind), s.tensor);
+    optimizer.main_changed(stream);
+  });
   for (const auto& s : instance.states)
     read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
-  optimizer.main_changed(instance.context.compute());
   const io::RunState& run = checkpoint.manifest().run;
   return {.step = run.step,
           .skipped = json::parse(run.random_state).at("skipped").get<int64_t>(),
@@ -207,20 +227,23 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {
-  for (const auto& p : instance.parameters) {
-    read_into(checkpoint, p->name(), io::Kind::main, p->global_shape(), region_of(*p), p->local());
-    p->changed();
-  }
+  instance.weights.update(instance.context.compute(), [&] {
+    for (const auto& p : instance.parameters) {
+      read_owned(checkpoint, *p, io::Kind::main, p->owned_weights());
+      p->changed();
+    }
+  });
   load_states(checkpoint, instance);
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer) {
-  for (const auto& s : optimizer.states())
-    if (s.kind == "main")
-      read_into(checkpoint, s.parameter->name(), io::Kind::main, s.parameter->global_shape(), region_of(*s.parameter),
-                s.tensor);
+  Stream& stream = instance.context.compute();
+  instance.weights.update(stream, [&] {
+    for (const auto& s : optimizer.states())
+      if (s.kind == "main") read_owned(checkpoint, *s.parameter, io::Kind::main, s.tensor);
+    optimizer.main_changed(stream);
+  });
   load_states(checkpoint, instance);
-  optimizer.main_changed(instance.context.compute());
 }
 
 }  // namespace hexad::app

@@ -1,5 +1,9 @@
 #include "tools/hexad/fault.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
@@ -24,8 +28,9 @@ std::optional<Fault> fault_from_environment() {
   char comma = 0;
   std::getline(in, f.kind, '@');
   in >> f.rank >> comma >> f.step;
-  if (!in || comma != ',' || (f.kind != "kill" && f.kind != "abort" && f.kind != "nan" && f.kind != "full"))
-    fail(ExitCode::usage, "HEXAD_FAULT is '", text, "'; expected kill|abort|nan|full@rank,step[,point]");
+  constexpr std::string_view kinds[] = {"kill", "abort", "segv", "hang", "nan", "flip", "full"};
+  if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
+    fail(ExitCode::usage, "HEXAD_FAULT is '", text, "'; expected kill|abort|segv|hang|nan|flip|full@rank,step[,point]");
   if (in.get() == ',') std::getline(in, f.point);
   return f;
 }
@@ -33,9 +38,24 @@ std::optional<Fault> fault_from_environment() {
 // In the last parameter, on which the loss of every token depends.
 void ruin_a_weight(ModelInstance& instance) {
   Parameter& p = **std::prev(instance.parameters.end());
+  const Tensor owned = p.owned_weights();
   kernels::kernels(instance.device())
-      .pointwise.fill(instance.context.compute(), p.local().slice(0, 0, 1), std::numeric_limits<double>::quiet_NaN());
+      .pointwise.fill(instance.context.compute(), owned.slice(0, 0, std::min<int64_t>(1, owned.numel())),
+                      std::numeric_limits<double>::quiet_NaN());
   p.changed();
+}
+
+void flip_a_bit(ModelInstance& instance) {
+  Parameter& p = **std::prev(instance.parameters.end());
+  *static_cast<uint8_t*>(p.local().raw()) ^= 1;
+  p.changed();
+}
+
+void end_this_rank(const Fault& f) {
+  if (f.kind == "kill") std::raise(SIGKILL);
+  if (f.kind == "abort") std::abort();
+  if (f.kind == "segv") std::raise(SIGSEGV);
+  while (f.kind == "hang") pause();
 }
 
 }  // namespace
@@ -43,8 +63,8 @@ void ruin_a_weight(ModelInstance& instance) {
 void inject_fault(int rank, int64_t step, ModelInstance& instance) {
   const auto f = fault_from_environment();
   if (!f || f->rank != rank || f->step != step || (!f->point.empty() && f->point != "step")) return;
-  if (f->kind == "kill") std::raise(SIGKILL);
-  if (f->kind == "abort") std::abort();
+  end_this_rank(*f);
+  if (f->kind == "flip") flip_a_bit(instance);
   if (f->kind == "nan") ruin_a_weight(instance);
 }
 
@@ -53,7 +73,7 @@ io::FaultHook save_fault_from_environment(int rank) {
   if (!f || f->rank != rank || f->point.empty() || f->point == "step") return {};
   return [f = *f](std::string_view point) {
     if (point != f.point) return;
-    if (f.kind == "kill") std::raise(SIGKILL);
+    end_this_rank(f);
     if (f.kind == "full") fail(ExitCode::resource, "no space left on device (injected at ", point, ")");
   };
 }

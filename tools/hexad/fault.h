@@ -6,11 +6,12 @@
 
 namespace hexad::app {
 
-/// Kinds: `kill` (SIGKILL to oneself), `abort`, `nan` (one weight becomes NaN). Called before each step; `point` must
-/// be "step" or empty. Does nothing without HEXAD_FAULT; throws Error(usage) when it cannot be read.
+/// Kinds: `kill` (SIGKILL to oneself), `abort`, `segv`, `hang` (for ever), `nan` (one weight becomes NaN), `flip` (one
+/// bit of a weight changes). Called before each step; `point` must be "step" or empty. Does nothing without
+/// HEXAD_FAULT; throws Error(usage) when it cannot be read.
 void inject_fault(int rank, int64_t step, ModelInstance& instance);
 
-/// For saves: `kill@rank,step,POINT` ends the process at the file boundary POINT, whatever the step;
+/// For saves: `kill`, `abort`, `segv` and `hang@rank,step,POINT` do so at the file boundary POINT, whatever the step;
 /// `full@rank,step,POINT` fails there as a full disk does.
 io::FaultHook save_fault_from_environment(int rank);
 

@@ -12,6 +12,7 @@
 
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/crash_report.h"
 #include "tools/hexad/signals.h"
 #include "tools/hexad/version.h"
 
@@ -24,7 +25,7 @@ int run(int argc, char** argv, const layers::Registry& registry) {
   app.require_subcommand(1);
   app::CommandLine line{app, registry};
   for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,
-                         app::add_inspect, app::add_env, app::add_bench, app::add_reference})
+                         app::add_inspect, app::add_env, app::add_bench, app::add_reference, app::add_verify})
     add(line);
   const CLI::App& command = app::find_command(app, std::vector<std::string>(argv + 1, argv + argc));
   try {
@@ -58,6 +59,7 @@ int flush(int code) {
 int hexad_main(int argc, char** argv, const layers::Registry& registry) {
   open_standard_descriptors();
   app::install_signal_handlers();
+  app::install_crash_handlers();
   try {
     return flush(run(argc, argv, registry));
   } catch (const base::Error& e) {

@@ -1,40 +1,74 @@
 #include "tools/hexad/model_instance.h"
 
 #include "framework/data/source.h"
+#include "tools/hexad/stages.h"
 
 namespace hexad::app {
+namespace {
+
+mesh::SharedPieces shared_pieces(const Recipe& r) {
+  const int64_t groups = r.model.key_value_heads();
+  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a vee has both ends on one rank
+  return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
+          .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
+}
+
+std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
+  const pp::StageSplit split = stage_split(r);
+  const int rank = mesh.coordinate(Axis::pp);
+  std::vector<ModelPart> parts;
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+    const auto layers = split.layers(rank, chunk);
+    parts.push_back({layers.begin, layers.end, split.has_embedding(rank, chunk), split.has_head(rank, chunk)});
+  }
+  return parts;
+}
+
+}  // namespace
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world)
     : context({.memory_limit = recipe.memory.limit_bytes,
                .worker_lanes = recipe.schedule.worker_lanes,
                .offload_folder = recipe.offload.folder}),
-      mesh(world, {.dp = world.size(), .ep = static_cast<int>(recipe.parallel.ep)}),
+      mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),
-      model(recipe.model, registry, Builder(parameters, states, mesh, dtype_of(recipe.train.precision))) {
-  for (const auto& p : parameters) p->initialize(recipe.train.seed);
+      model(recipe.model, registry,
+            Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
+                    {.sequence = recipe.parallel.sp, .context = recipe.parallel.cp_kind}),
+            parts_of(recipe, mesh)),
+      buckets(parameters, mesh,
+              {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
+      weights(buckets) {
+  weights.initialize(recipe.train.seed);
 }
 
-MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device) {
-  const Shape shape{batch.count * batch.context};
+MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
+                            ContextRank context) {
+  MicroBatch out;
+  out.sequences = batch.count, out.length = batch.context;
+  out.context_ranks = context.ranks, out.context_rank = context.rank;
+  out.first_token = first_sequence * batch.context;
+  const cp::ContextSplit split = out.split();
   const auto tensor = [&](const std::vector<int32_t>& values) {
-    return Tensor::from<int32_t>(values, shape, device, Category::activation);
+    return Tensor::from<int32_t>(context.ranks == 1 ? values : split.cut(values), {out.rows()}, device,
+                                 Category::activation);
   };
-  MicroBatch out{.sequences = batch.count,
-                 .length = batch.context,
-                 .ids = tensor(batch.ids),
-                 .positions = tensor(batch.positions),
-                 .targets = tensor(batch.targets),
-                 .first = tensor(batch.first),
-                 .last = tensor(batch.last),
-                 .valid = {},
-                 .first_token = first_sequence * batch.context};
-  if (valid_sequences < batch.count) {
-    const int64_t valid_tokens = valid_sequences * batch.context;
-    std::vector<uint8_t> valid(static_cast<size_t>(shape.numel()), 0);
-    std::fill_n(valid.begin(), valid_tokens, uint8_t{1});
-    out.valid = Tensor::from<uint8_t>(valid, shape, device, Category::activation);
-    std::fill(out.targets.data<int32_t>() + valid_tokens, out.targets.data<int32_t>() + shape.numel(), data::ignored);
+  out.ids = tensor(batch.ids);
+  out.positions = tensor(batch.positions);
+  out.targets = tensor(batch.targets);
+  out.first = tensor(batch.first);
+  out.last = tensor(batch.last);
+  if (context.ranks > 1) out.row_tokens = split.tokens();
+  if (valid_sequences == batch.count) return out;
+
+  const int64_t valid_tokens = valid_sequences * batch.context;
+  out.valid = Tensor::empty({out.rows()}, Dtype::u8, device, Category::activation);
+  for (int64_t r = 0; r < out.rows(); ++r) {
+    const bool valid = out.token(r) < valid_tokens;
+    out.valid.data<uint8_t>()[r] = valid;
+    if (!valid) out.targets.data<int32_t>()[r] = data::ignored;
   }
+  for (int64_t s = 0; s < batch.count; ++s) out.valid_tokens.push_back(s < valid_sequences ? batch.context : 0);
   return out;
 }
 

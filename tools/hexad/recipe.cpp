@@ -4,11 +4,12 @@
 
 #include "framework/config/constraints.h"
 #include "framework/io/checkpoint_store.h"
+#include "tools/hexad/divisible.h"
+#include "tools/hexad/layout_check.h"
 
 namespace hexad::app {
 
 using base::cat;
-using config::nearest_multiples;
 using config::Problems;
 
 base::Dtype dtype_of(Precision precision) {
@@ -24,20 +25,6 @@ base::Dtype dtype_of(Precision precision) {
 }
 
 namespace {
-
-void check_divisible(Problems& problems, std::string_view path, int64_t value, std::string_view by, int64_t divisor) {
-  if (problems.good({path, by}) && value % divisor != 0)
-    problems.add(path,
-                 cat("must be divisible by ", by, " (", divisor, "); nearest: ", nearest_multiples(value, divisor)));
-}
-
-// "1, 2, 4" of 4.
-std::string divisors(int64_t n) {
-  std::string text;
-  for (int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return text;
-}
 
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
@@ -78,21 +65,6 @@ void check_objective(const Recipe& r, Problems& problems) {
   if (r.model.kind == layers::ModelKind::decoder && masked)
     problems.add("data.mlm_probability", "must be 0 for model.kind: decoder");
   if (r.data.synthetic && r.model.vocab == 0) problems.add("model.vocab", "must be given with data.synthetic");
-}
-
-void check_layout(const Recipe& r, int64_t world, Problems& problems) {
-  if (r.model.moe.experts > 0)
-    check_divisible(problems, "model.moe.experts", r.model.moe.experts, "parallel.ep", r.parallel.ep);
-  else if (r.parallel.ep > 1)
-    problems.add("parallel.ep", "must be 1 for a model without experts");
-  check_divisible(problems, "batch.global", r.batch.global, "batch.micro", r.batch.micro);
-  if (world <= 0) return;
-  if (problems.good({"parallel.ep"}) && world % r.parallel.ep != 0)
-    problems.add("parallel.ep", cat("must divide the number of ranks (", world, "); legal: ", divisors(world)));
-  if (problems.good({"batch.global", "batch.micro"}) && r.batch.global % (r.batch.micro * world) != 0)
-    problems.add("batch.global",
-                 cat("must be divisible by batch.micro x ranks (", r.batch.micro, " x ", world, " = ",
-                     r.batch.micro * world, "); nearest: ", nearest_multiples(r.batch.global, r.batch.micro * world)));
 }
 
 }  // namespace

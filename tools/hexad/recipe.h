@@ -12,18 +12,10 @@
 #include "layers/model_config.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
+#include "parallel/pp/pipeline_kind.h"
+#include "tools/hexad/parallel_config.h"
 
 namespace hexad::app {
-
-struct ParallelConfig {
-  int64_t ep = 1;
-
-  template <class V>
-  void fields(V& v) {
-    v("ep", ep, "ranks over which the experts of a layer are spread; data parallelism takes all ranks",
-      config::at_least(1));
-  }
-};
 
 struct BatchConfig {
   int64_t global = 8;
@@ -31,7 +23,8 @@ struct BatchConfig {
 
   template <class V>
   void fields(V& v) {
-    v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1));
+    v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
+      config::at_most(1 << 30));
     v("micro", micro, "sequences computed at a time; part of the meaning of a run (micro-batch scopes)",
       config::at_least(1));
   }
@@ -110,20 +103,34 @@ struct OffloadConfig {
 };
 
 struct ScheduleConfig {
+  pp::PipelineConfig pipeline;
   bool worker_lanes = false;
 
   template <class V>
   void fields(V& v) {
+    v("pipeline", pipeline, "over the stages of parallel.pp");
     v("worker_lanes", worker_lanes, "lanes for communication and copies get a thread each; false: all work is inline");
   }
 };
 
 struct DistributedConfig {
   int64_t bucket_bytes = 1 << 22;
+  double watchdog_seconds = 300;
+  std::optional<bool> check_collectives;
+  int64_t replica_check_every = 0;
 
   template <class V>
   void fields(V& v) {
-    v("bucket_bytes", bucket_bytes, "gradients are reduced in buckets of about this size", config::at_least(1));
+    using namespace config;
+    v("bucket_bytes", bucket_bytes, "gradients are reduced in buckets of about this size", at_least(1));
+    v("watchdog_seconds", watchdog_seconds,
+      "a collective that does not move for so long ends the job (exit 6), naming who is missing; 0: never",
+      at_least(0));
+    v("check_collectives", check_collectives,
+      "ranks compare operation, type and sizes before every collective; auto: in debug builds", automatic);
+    v("replica_check_every", replica_check_every,
+      "steps between comparisons of the weights that several ranks hold (exit 5 when they differ); 0: never",
+      at_least(0));
   }
 };
 

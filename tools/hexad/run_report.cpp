@@ -38,7 +38,7 @@ void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
   inputs.samples = samples;
   inputs.environment = {
       {"Machine", processor_name()},
-      {"Layout", fmt::format("{} ranks, ep = {}, {} threads each", info.ranks, recipe.parallel.ep,
+      {"Layout", fmt::format("{} ranks: {}; {} threads each", info.ranks, describe(recipe.parallel, info.ranks),
                              recipe.train.threads.value_or(1))},
       {"Peak for MFU", fmt::format("{} ({})", telemetry::human_quantity(peak_flops, "FLOP/s"),
                                    recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};

@@ -14,17 +14,7 @@ std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
 
 int64_t count_targets(const MicroBatch& b) {
   const int32_t* t = b.targets.data<int32_t>();
-  return b.tokens() - std::count(t, t + b.tokens(), data::ignored);
-}
-
-Tensor scalar(double value, Dtype dtype, Device device) {
-  Tensor t = Tensor::empty({1}, dtype, device);
-  kernels::kernels(device).pointwise.fill(device.context().compute(), t, value);
-  return t;
-}
-
-double value_of(const Tensor& t) {
-  return t.dtype() == Dtype::f64 ? *t.data<double>() : static_cast<double>(*t.data<float>());
+  return b.rows() - std::count(t, t + b.rows(), data::ignored);
 }
 
 }  // namespace
@@ -33,48 +23,32 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
     : recipe_(recipe),
       instance_(instance),
       optimizer_(optimizer),
-      buckets_(instance.parameters, instance.mesh, recipe.distributed.bucket_bytes),
-      policy_(make_policy(recipe)) {
+      buckets_(instance.buckets),
+      policy_(make_policy(recipe)),
+      pipeline_(recipe, instance, *policy_) {
   RouterStatistics empty;
   empty.counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
-  statistics_.assign(instance.model.moe_layers().size(), empty);
+  statistics_.assign(static_cast<size_t>(recipe.model.moe_layers()), empty);
 }
 
-// Micro-batch j of the global batch is sequences [j m, (j + 1) m): rank r computes a contiguous run of them.
+// Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the
+// others of its stages, contexts and tensors the same.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
   const int64_t micro = recipe_.batch.micro, ranks = instance_.mesh.size(Axis::dp);
   const int64_t mine = recipe_.batch.global / micro / ranks;
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < mine; ++i) {
     const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
-    batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context));
+    batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context,
+                                       {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)}));
   }
   return batches;
 }
 
-double TrainStep::forward_backward(const MicroBatch& batch, int64_t step, double gradient_scale, bool last) {
-  Stream& stream = instance_.context.compute();
-  Tape tape(stream, *policy_, Tape::Mode::record, recipe_.recompute == Recompute::norms);
-  const Pass pass{
-      .batch = batch, .seed = recipe_.train.seed, .step = static_cast<uint64_t>(step), .statistics = &statistics_};
-  CrossEntropyOptions options;
-  options.gradient_scale = gradient_scale;
-  auto losses = instance_.model.loss(tape, pass, {.recompute = recipe_.recompute, .loss = options});
-
-  const Dtype acc = losses.total.data.dtype();
-  const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
-  std::vector<Replay::Root> roots{{losses.total, scalar(gradient_scale, acc, instance_.context)}};
-  for (const Value& penalty : losses.penalties)
-    roots.push_back({penalty, scalar(1 / micro_batches, acc, instance_.context)});
-  std::function<void(Parameter&)> ready;
-  if (last) ready = [&](Parameter& p) { buckets_.ready(p, stream); };
-  Replay(tape, roots, Replay::Weights::at_once, ready).run();
-  return value_of(losses.total.data);
-}
-
+// Every token is routed by one rank in each layer, so that the ranks' observations add up.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
-  const auto& world = instance_.mesh[Axis::dp];
+  const auto& world = instance_.mesh.world();
   const int64_t experts = recipe_.model.moe.experts;
   std::vector<int64_t> counts;
   std::vector<double> losses;
@@ -101,20 +75,30 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
 
 StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr) {
   Stream& stream = instance_.context.compute();
-  const auto& world = instance_.mesh[Axis::dp];
+  const auto& world = instance_.mesh.world();
   const std::vector<MicroBatch> batches = load(source, first_sequence);
   double valid = 0;
-  for (const MicroBatch& b : batches) valid += static_cast<double>(count_targets(b));
+  if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
+    for (const MicroBatch& b : batches) valid += static_cast<double>(count_targets(b));
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
   // All labels masked: a loss of zero and zero gradients, not 0/0.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
   for (auto& s : statistics_) s.reset();
   for (const auto& p : instance_.parameters) p->clear_gradient();
-  double loss_sum = 0;
-  for (size_t i = 0; i < batches.size(); ++i)
-    loss_sum += forward_backward(batches[i], step, gradient_scale, i + 1 == batches.size());
+  const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
+  buckets_.begin(static_cast<int64_t>(batches.size()));
+  const auto contributed = [&](Parameter& p, bool last) {
+    buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
+  };
+  const double loss_sum =
+      pipeline_.train(batches, {.step = step,
+                                .loss_gradient = gradient_scale,
+                                .penalty_gradient = 1 / micro_batches,
+                                .statistics = &statistics_,
+                                .contributed = contributed});
   buckets_.finish(stream);
+  if (on_gradients_) on_gradients_();
 
   StepResult result;
   result.tokens = recipe_.batch.global * recipe_.model.context;
@@ -128,9 +112,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   const double clip = recipe_.optim.clip;
   const double scale = clip > 0 && result.grad_norm > clip ? clip / result.grad_norm : 1.0;
-  optimizer_.step(stream, lr, scale, update);
-  const auto layers = instance_.model.moe_layers();
-  for (size_t l = 0; l < layers.size(); ++l) layers[l]->finish_batch(result.routers[l].counts);
+  instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, scale, update); });
+  for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
   return result;
 }
 

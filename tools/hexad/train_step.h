@@ -1,13 +1,14 @@
 // One optimizer step: forward and backward of this rank's micro-batches, reductions, update.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "framework/data/source.h"
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
-#include "tools/hexad/model_instance.h"
+#include "tools/hexad/model_pipeline.h"
 
 namespace hexad::app {
 
@@ -27,10 +28,11 @@ class TrainStep {
   /// Collective. Sequences [first_sequence, first_sequence + batch.global) of `source` are the global batch; `update`
   /// counts the optimizer's updates from 1.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
+  /// From now on called in every step between the reduction of gradients and their first use.
+  void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  double forward_backward(const MicroBatch& batch, int64_t step, double gradient_scale, bool last);
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
 
   const Recipe& recipe_;
@@ -38,7 +40,9 @@ class TrainStep {
   optim::Optimizer& optimizer_;
   dp::GradientBuckets buckets_;
   std::unique_ptr<SavePolicy> policy_;
+  ModelPipeline pipeline_;
   std::vector<RouterStatistics> statistics_;
+  std::function<void()> on_gradients_;
 };
 
 }  // namespace hexad::app

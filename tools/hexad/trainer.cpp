@@ -13,7 +13,10 @@
 #include "framework/telemetry/tensorboard_sink.h"
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
+#include "parallel/comm/self_group.h"
+#include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
+#include "tools/hexad/replica_check.h"
 #include "tools/hexad/run_report.h"
 #include "tools/hexad/signals.h"
 
@@ -35,11 +38,16 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 }
 
 // The count by hand leaves out registered layers. What the model has beyond it is taken for weights of products that
-// every token meets.
+// every token meets. Collective: each piece is counted by the first rank that holds it.
 ModelSize size_of(ModelInstance& instance) {
   ModelSize size = model_size(instance.model.config());
-  int64_t uncounted = -size.parameters;
-  for (const auto& p : instance.parameters) uncounted += p->global_shape().numel();
+  const auto& world = instance.mesh.world();
+  double held = 0;
+  for (const auto& p : instance.parameters)
+    if (instance.mesh.layout().first_holder(p->placement(), world.rank()))
+      held += static_cast<double>(p->region().size.numel());
+  const int64_t uncounted =
+      static_cast<int64_t>(world.all_reduce_value(held, comm::Reduce::sum, instance.context)) - size.parameters;
   size.parameters += uncounted;
   size.active_parameters += uncounted;
   size.flops_per_token += 6 * static_cast<double>(uncounted);
@@ -61,10 +69,11 @@ void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& c
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world)
-    : world_(world), recipe_(std::move(recipe)) {
+    : world_(world), registry_(registry), recipe_(std::move(recipe)) {
   // The directory and its lock come first: whatever fails afterwards can be logged there.
   if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir));
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
+  report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
 
   data_ = data::open_training_data(
@@ -204,11 +213,31 @@ void Trainer::save(SaveFailure on_failure) {
   }
 }
 
+// A model that is cut over ranks cannot generate: there the first rank loads what was saved, alone.
+std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
+  const ParallelConfig& p = recipe_.parallel;
+  if (p.pp * p.tp * p.cp == 1 && p.zero < 3) return continue_prompts(recipe_, *instance_, data_.tokenizer.get());
+  if (!leader() || recipe_.run.prompts.empty()) return {};
+  auto checkpoint = io::CheckpointStore(recipe_.run.dir + "/checkpoints", {}).find(io::Resume{}, io::Check::quick);
+  if (!checkpoint || checkpoint->step() != progress_.step) {
+    warn(
+        "no samples in the report: with pp, tp or cp above 1 or zero: 3 they come from the last step's checkpoint, "
+        "and there is none (checkpoint.at_end)");
+    return {};
+  }
+  Recipe alone = recipe_;
+  alone.parallel = {};
+  const comm::SelfGroup self;
+  ModelInstance whole(alone, registry_, self);
+  Checkpointer::load_weights(*checkpoint, whole);
+  return continue_prompts(alone, whole, data_.tokenizer.get());
+}
+
 void Trainer::write_report() {
-  const auto samples = continue_prompts(recipe_, *instance_, data_.tokenizer.get());
+  const auto continued = samples();
   if (!leader()) return;
   try {
-    write_run_report(recipe_, info_, samples, peak_flops_);
+    write_run_report(recipe_, info_, continued, peak_flops_);
   } catch (const Error& e) {
     warn(cat("no report: ", e.what()));
   }
@@ -220,12 +249,15 @@ ExitCode Trainer::run() {
   bool preempted = false;
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
+    report_crashes_in_step(step);
     inject_fault(world_.rank(), step, *instance_);
     const int64_t update = step - progress_.skipped;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     const double start = now();
     const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
     const double seconds = now() - start;
+    if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0)
+      check_replicas(instance_->parameters, world_.group());
 
     progress_.step = step;
     progress_.tokens += result.tokens;

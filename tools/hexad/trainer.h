@@ -10,6 +10,7 @@
 #include "framework/data/training_data.h"
 #include "framework/io/run_lock.h"
 #include "framework/telemetry/metrics.h"
+#include "framework/telemetry/report.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/evaluation.h"
@@ -33,12 +34,14 @@ class Trainer {
   void collect_traffic(telemetry::StepMetrics& metrics);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
   void save(SaveFailure on_failure);
+  std::vector<telemetry::ReportInputs::Sample> samples();
   void write_report();
   void warn(const std::string& text);
   bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
   bool leader() const { return world_.rank() == 0; }
 
   const comm::World& world_;
+  const Registry& registry_;
   std::optional<io::RunLock> lock_;  // rank 0
   std::shared_ptr<spdlog::logger> log_;
   data::TrainingData data_;

@@ -3,7 +3,7 @@
 namespace hexad::autograd {
 
 Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets) {
-  const Shape& ws = w.local().shape();
+  const Shape& ws = w.shape();
   require(ws.rank() == 3 && x.data.rank() == 2 && x.data.dim(1) == ws[2], "[grouped_linear] x is ", x.shape(), " but ",
           w.name(), " is ", ws);
   require(static_cast<int64_t>(offsets.size()) == ws[0] + 1 && offsets.front() == 0 && offsets.back() == x.data.dim(0),

@@ -3,8 +3,8 @@
 namespace hexad::autograd {
 
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps) {
-  require(x.data.dim(-1) == gain.local().dim(0), "[layer_norm] x is ", x.shape(), " but ", gain.name(), " is ",
-          gain.local().shape());
+  require(x.data.dim(-1) == gain.shape()[0], "[layer_norm] x is ", x.shape(), " but ", gain.name(), " is ",
+          gain.shape());
   const auto& k = kernels::kernels(x.device()).layer_norm;
   const auto bias_data = [bias](Stream& s) { return bias ? bias->use(s).data : Tensor{}; };
   Tensor out = Tensor::like(x.data);

@@ -3,7 +3,7 @@
 namespace hexad::autograd {
 
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
-  const Shape& ws = w.local().shape();
+  const Shape& ws = w.shape();
   require(ws.rank() == 2 && x.data.rank() == 2 && x.data.dim(1) == ws[1], "[linear] x is ", x.shape(), " but ",
           w.name(), " is ", ws);
   const KernelTable& k = kernels::kernels(x.device());

@@ -1,6 +1,8 @@
 // Every differentiable op; each is implemented in the file of its name. Shapes follow the legend of kernel_table.h.
 #pragma once
 
+#include <optional>
+
 #include "framework/autograd/tape.h"
 
 namespace hexad::autograd {
@@ -78,9 +80,12 @@ Value combine(Tape& tape, const Value& y, const Value& weights, const Tensor& ro
 /// Load-balancing loss of one scope (Shazeer 2017; Fedus 2021, eq. 4): E sum_e f_e P_e, with f_e the given fraction of
 /// assignments (constant) and P_e the mean over valid tokens of the scores, normalised to sum to one per token.
 /// segment[T] (i32) assigns tokens to scopes, -1: excluded; fractions[S, E] in acc. Result: mean over scopes, [1] in
-/// acc.
-Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions);
-/// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc.
-Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment);
+/// acc. Where ranks hold other tokens of the same scopes, `tokens_in_scope` [S] says how many there are in all (empty:
+/// those of `segment`), and the ranks' results add up to the loss.
+Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
+                          const std::vector<int64_t>& tokens_in_scope = {});
+/// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc. `valid_tokens`
+/// is their number over all ranks that share the mean (default: those of `segment`).
+Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {});
 
 }  // namespace hexad::autograd

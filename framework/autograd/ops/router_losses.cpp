@@ -19,7 +19,8 @@ int64_t count_valid(const Tensor& segment) {
 
 }  // namespace
 
-Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions) {
+Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
+                          const std::vector<int64_t>& tokens_in_scope) {
   const int64_t tokens = scores.data.dim(0), experts = scores.data.dim(1), scopes = fractions.dim(0);
   require(segment.dim(0) == tokens && fractions.dim(1) == experts, "[load_balancing_loss] scores ", scores.shape(),
           ", segment ", segment.shape(), ", fractions ", fractions.shape());
@@ -31,6 +32,11 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
     if (seg[t] < 0) continue;
     require(seg[t] < scopes, "[load_balancing_loss] token ", t, " is of scope ", seg[t], " of ", scopes);
     coefficient[static_cast<size_t>(seg[t])] += 1;
+  }
+  if (!tokens_in_scope.empty()) {
+    require(tokens_in_scope.size() == coefficient.size(), "[load_balancing_loss] counts of ", tokens_in_scope.size(),
+            " scopes of ", scopes);
+    coefficient.assign(tokens_in_scope.begin(), tokens_in_scope.end());
   }
   for (double& c : coefficient) c = c > 0 ? static_cast<double>(experts) / (static_cast<double>(scopes) * c) : 0;
 
@@ -75,9 +81,9 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
       });
 }
 
-Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment) {
+Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens) {
   const int64_t tokens = logits.data.dim(0), experts = logits.data.dim(1);
-  const int64_t valid = count_valid(segment);
+  const int64_t valid = valid_tokens ? *valid_tokens : count_valid(segment);
   Tensor out = Tensor::zeros({1}, logits.data.dtype(), logits.device());
   Tensor lse = Tensor::zeros({tokens}, logits.data.dtype(), logits.device());
   const int32_t* seg = segment.data<int32_t>();

@@ -18,12 +18,13 @@ struct Options {
   int64_t sequences = 0;
 };
 
-ExitCode run_eval(const Options& options, const Registry& registry, const comm::World& world) {
-  std::vector<std::string> overrides = options.overrides;
-  // Alone, one rank holds all experts, however the run was laid out.
-  if (world.size() == 1) overrides.insert(overrides.begin(), "parallel.ep=1");
+ExitCode run_eval(const Options& options, const Registry& registry, comm::World& world) {
+  // Alone, one rank holds the whole model, however the run was laid out.
+  std::vector<std::string> overrides = world.size() == 1 ? alone_overrides() : std::vector<std::string>{};
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry);
   complete(recipe, ranks_of_this_node(world.topology()));
+  world.set_guards(guards_of(recipe.distributed));
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const auto data = data::open_training_data(
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed});

@@ -47,7 +47,8 @@ class Utf8Printer {
 };
 
 void run_generate(Options options, const Registry& registry) {
-  options.overrides.push_back("parallel.ep=1");
+  const auto one_rank = alone_overrides();
+  options.overrides.insert(options.overrides.end(), one_rank.begin(), one_rank.end());
   auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, registry);
   if (recipe.model.kind == ModelKind::encoder)
     fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");

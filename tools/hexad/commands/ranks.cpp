@@ -1,15 +1,26 @@
 #include "tools/hexad/commands/ranks.h"
 
+#include <chrono>
 #include <exception>
 #include <new>
+#include <thread>
 
 #include <fmt/core.h>
+
+#include "tools/hexad/signals.h"
 
 namespace hexad::app {
 
 using base::ExitCode;
+using namespace std::chrono_literals;
 
 namespace {
+
+#ifdef NDEBUG
+constexpr bool debug_build = false;
+#else
+constexpr bool debug_build = true;
+#endif
 
 // As alone, in hexad_main.
 ExitCode exit_code_of(const std::exception& e) {
@@ -18,20 +29,32 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
+// All ranks find the same mistake in a recipe. The first one speaks for them, and the launcher ends the job (SIGTERM);
+// a rank that is not asked to end has found something of its own.
+bool ended_by_another() {
+  for (int i = 0; i < 30 && !preemption_requested(); ++i) std::this_thread::sleep_for(100ms);
+  return preemption_requested();
+}
+
 }  // namespace
 
-ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body) {
-  comm::World world;
+ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const comm::CommEngine::Options& options) {
+  comm::World world(options);
   try {
     return body(world);
   } catch (const std::exception& e) {
     if (world.size() == 1) throw;
     const ExitCode code = exit_code_of(e);
-    // All ranks find the same mistake in a recipe; the first one speaks for them.
-    if (world.rank() == 0 || (code != ExitCode::usage && code != ExitCode::peer_lost))
+    const bool shared = code == ExitCode::usage || code == ExitCode::peer_lost;
+    if (world.rank() == 0 || !shared || !ended_by_another())
       fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);
   }
+}
+
+comm::Guards guards_of(const DistributedConfig& config) {
+  return {.watchdog_seconds = config.watchdog_seconds,
+          .check_collectives = config.check_collectives.value_or(debug_build)};
 }
 
 }  // namespace hexad::app

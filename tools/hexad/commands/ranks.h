@@ -5,11 +5,16 @@
 
 #include "framework/base/error.h"
 #include "parallel/comm/world.h"
+#include "tools/hexad/recipe.h"
 
 namespace hexad::app {
 
 /// Makes the world and runs `body` in it. Alone, an exception travels up to main. With peers it is printed here and the
-/// job ends at once with its exit code: they may be waiting for this rank in a collective.
-base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body);
+/// job ends with its exit code, at once: they may be waiting for this rank in a collective.
+base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
+                            const comm::CommEngine::Options& options = {});
+
+/// What a recipe says about them.
+comm::Guards guards_of(const DistributedConfig& config);
 
 }  // namespace hexad::app

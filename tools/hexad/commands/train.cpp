@@ -1,3 +1,4 @@
+#include "tools/hexad/agreement.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/run_directory.h"
@@ -13,8 +14,12 @@ struct Options {
 
 ExitCode train(const Options& options, const Registry& registry) {
   return on_all_ranks([&](comm::World& world) {
-    Recipe recipe = load_recipe(config::load(options.recipe, options.overrides), registry, world.size());
-    complete(recipe, ranks_of_this_node(world.topology()));
+    Recipe recipe = load_on_all_ranks(world, [&] {
+      Recipe r = load_recipe(config::load(options.recipe, options.overrides), registry, world.size());
+      complete(r, ranks_of_this_node(world.topology()));
+      return r;
+    });
+    world.set_guards(guards_of(recipe.distributed));
     return Trainer(std::move(recipe), registry, world).run();
   });
 }

@@ -5,6 +5,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/memory_estimate.h"
+#include "tools/hexad/mesh_table.h"
 #include "tools/hexad/run_directory.h"
 
 namespace hexad::app {
@@ -14,12 +15,13 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   int64_t world = 0;
+  bool mesh = false;
 };
 
 void validate(const Options& options, const layers::Registry& registry) {
   using namespace telemetry;
   const config::Document document = config::load(options.recipe, options.overrides);
-  const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.ep;
+  const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.fewest_ranks();
   Recipe recipe = load_recipe(document, registry, ranks);
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const auto size = layers::model_size(recipe.model);
@@ -40,6 +42,7 @@ void validate(const Options& options, const layers::Registry& registry) {
   fmt::print("  activations       {:>18}   of one micro-batch, evenly loaded experts\n",
              human_bytes(memory.activations));
   fmt::print("  total             {:>18}\n", human_bytes(memory.total()));
+  if (options.mesh) fmt::print("\n{}", mesh_table(mesh::Layout(recipe.parallel.sizes(), static_cast<int>(ranks))));
 }
 
 }  // namespace
@@ -49,8 +52,10 @@ void add_validate(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("recipe", options->recipe, "YAML recipe")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--world", options->world, "number of ranks to check against; 0: as many as parallel.ep")
+  command
+      ->add_option("--world", options->world, "number of ranks to check against; 0: the fewest that the layout needs")
       ->check(whole_number(0, 1 << 24));
+  command->add_flag("--mesh", options->mesh, "print which ranks are in which group");
   command->callback([&line, options] { validate(*options, line.registry); });
 }
 

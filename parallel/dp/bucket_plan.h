@@ -1,0 +1,75 @@
+// Which parameters lie together in flat memory, and what of it each replica owns: arithmetic alone.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "parallel/mesh/mesh.h"
+
+namespace hexad::dp {
+
+using namespace autograd;
+
+/// What replicas keep only a share of (Rajbhandari et al. 2020): nothing, optimizer states, also gradients, also
+/// weights.
+enum class Zero : uint8_t { nothing, states, gradients, weights };
+
+/// Parameters whose gradients are summed over the same ranks and whose weights have one dtype, one after the other in a
+/// flat memory that is cut into equal pieces, one for each rank of the group.
+struct Bucket {
+  struct Entry {
+    Parameter* parameter;
+    int64_t begin;  // its first element
+  };
+  const comm::ProcessGroup* group;
+  Dtype dtype;  // of the weights
+  Zero zero;    // `nothing` in a group of one
+  size_t unit;
+  std::vector<Entry> entries;
+  int64_t elements = 0;  // with gaps between parameters and at the end
+
+  int64_t piece_size() const { return elements / group->size(); }
+  /// Of this rank.
+  FlatRange piece() const { return {group->rank() * piece_size(), (group->rank() + 1) * piece_size()}; }
+  /// What of the parameter is in this rank's piece.
+  FlatRange share(const Entry& e) const;
+  /// The parameter in `memory`, which holds the whole bucket, in its shape.
+  static Tensor view(const Tensor& memory, const Entry& e);
+  /// Its share in `memory`, which holds this rank's piece alone, flat.
+  Tensor share_of_piece(const Tensor& memory, const Entry& e) const;
+};
+
+/// Made from what all ranks of a stage know alike, so that ranks of one group have the same buckets. Parameters are
+/// taken in reverse order of creation, which is about the order in which backward finishes them. Buckets that were
+/// filled at the same time make a unit: about a layer, whose weights are needed together.
+class BucketPlan {
+ public:
+  struct Options {
+    Zero zero = Zero::nothing;
+    int64_t unit_bytes = 1 << 22;  // a unit is closed once its gradients take this much
+  };
+  /// Deals every parameter's shares. Where a group has ranks of two stages (a tied embedding), weights stay whole: the
+  /// stages do not use them at the same time, as gathering would need.
+  BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
+  BucketPlan(const BucketPlan&) = delete;
+  BucketPlan& operator=(const BucketPlan&) = delete;
+
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  Device device() const { return device_; }
+
+  struct Place {
+    size_t bucket, entry;
+  };
+  /// Throws std::logic_error for a parameter of another model.
+  Place place(const Parameter& parameter) const;
+
+ private:
+  void deal();
+
+  Device device_;
+  std::vector<Bucket> buckets_;
+  std::unordered_map<const Parameter*, Place> places_;
+};
+
+}  // namespace hexad::dp

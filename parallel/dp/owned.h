@@ -1,0 +1,19 @@
+// Who speaks for what several ranks hold.
+#pragma once
+
+#include "framework/autograd/parameter.h"
+#include "parallel/mesh/mesh.h"
+
+namespace hexad::dp {
+
+using namespace autograd;
+
+/// Groups of ranks that sum a parameter's gradient may hold the same piece (copies along tp, each with the whole
+/// gradient): whether this rank's group is the first of them.
+bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
+
+/// Whether this rank writes what it owns of the parameter into checkpoints: of all ranks that own the same elements it
+/// is the first.
+bool speaks_for_owned(const Parameter& parameter, const mesh::Mesh& mesh);
+
+}  // namespace hexad::dp

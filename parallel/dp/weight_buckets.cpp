@@ -1,0 +1,102 @@
+#include "parallel/dp/weight_buckets.h"
+
+namespace hexad::dp {
+
+WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
+  for (const Bucket& bucket : plan.buckets()) {
+    if (bucket.zero == Zero::nothing) continue;  // parameters have memory of their own
+    State s{.bucket = &bucket, .memory = {}, .piece = {}, .gathered = {}};
+    if (keeps_all(s)) {
+      s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
+      for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
+    } else {
+      s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
+      for (const auto& e : bucket.entries) {
+        e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
+        e.parameter->bring_weights([this, unit = bucket.unit](Stream& stream) { use(unit, stream); });
+      }
+    }
+    states_.push_back(std::move(s));
+  }
+}
+
+void WeightBuckets::initialize(uint64_t seed) {
+  for (const Bucket& bucket : plan_.buckets())
+    if (bucket.zero != Zero::weights)
+      for (const auto& e : bucket.entries) e.parameter->initialize(seed);
+  Stream& stream = plan_.device().context().compute();
+  const auto& k = kernels::kernels(plan_.device()).pointwise;
+  for (State& s : states_) {
+    if (keeps_all(s)) continue;
+    for (const auto& e : s.bucket->entries) {
+      Parameter& p = *e.parameter;
+      p.bind_weights(Tensor::empty(p.shape(), p.dtype(), plan_.device(), Category::communication));
+      p.initialize(seed);
+      const FlatRange share = p.share();
+      k.copy(stream, p.owned_weights(), p.local().reshape({p.shape().numel()}).slice(0, share.begin, share.end));
+      p.release_weights();
+    }
+  }
+}
+
+template <class F>
+void WeightBuckets::for_each_of(size_t unit, F&& f) {
+  for (State& s : states_)
+    if (s.bucket->unit == unit && !keeps_all(s)) f(s);
+}
+
+void WeightBuckets::gather(size_t unit, Stream& stream) {
+  for_each_of(unit, [&](State& s) {
+    if (s.memory.defined()) return;
+    s.memory = Tensor::empty({s.bucket->elements}, s.bucket->dtype, plan_.device(), Category::communication);
+    s.gathered = s.bucket->group->all_gather(s.memory, s.piece, stream);
+    for (const auto& e : s.bucket->entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
+  });
+}
+
+void WeightBuckets::release(State& s) {
+  if (!s.memory.defined()) return;
+  s.gathered.wait();  // begun, but not needed after all: it must not read the piece while that is updated
+  s.gathered = {};
+  s.memory = {};
+  for (const auto& e : s.bucket->entries) e.parameter->release_weights();
+}
+
+void WeightBuckets::move_on(Unit unit) {
+  followed_[{before_, current_}] = unit;
+  before_ = current_;
+  current_ = unit;
+}
+
+void WeightBuckets::use(size_t unit, Stream& stream) {
+  if (current_ == unit) return;
+  move_on(unit);
+  const auto it = followed_.find({before_, current_});
+  const Unit expected = it == followed_.end() ? Unit{} : it->second;
+  for (State& s : states_)
+    if (!keeps_all(s) && s.bucket->unit != unit && s.bucket->unit != expected) release(s);
+  gather(unit, stream);
+  if (expected) gather(*expected, stream);
+  for_each_of(unit, [&](State& s) { stream.wait(s.gathered); });
+}
+
+void WeightBuckets::update(Stream& stream, const std::function<void()>& change) {
+  move_on({});
+  before_ = {};
+  for (State& s : states_)
+    if (!keeps_all(s)) release(s);
+  change();
+  for (State& s : states_)
+    if (keeps_all(s)) {
+      const FlatRange mine = s.bucket->piece();
+      s.gathered = s.bucket->group->all_gather(s.memory, s.memory.slice(0, mine.begin, mine.end), stream);
+    }
+  for (State& s : states_) {
+    if (!keeps_all(s)) continue;
+    stream.wait(s.gathered);
+    s.gathered = {};
+    for (const auto& e : s.bucket->entries) e.parameter->changed();
+  }
+}
+
+}  // namespace hexad::dp

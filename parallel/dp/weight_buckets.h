@@ -1,0 +1,56 @@
+// The weights of replicas: whole everywhere, or whole while they are needed (ZeRO-3).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "parallel/dp/bucket_plan.h"
+
+namespace hexad::dp {
+
+/// Owns the memory of all weights of which only a share is updated here:
+///
+/// - Zero::states, Zero::gradients: weights lie flat in buckets, which owners' new weights are gathered into after an
+///   update.
+/// - Zero::weights: this rank keeps its piece of a bucket. A parameter's use gathers the bucket and the others of its
+///   unit, begins to gather the unit that is expected next, and frees all others: two units are in memory at a time.
+///   Expected is what followed last time after the same two units. All ranks of a group use parameters in the same
+///   order (they run the same layers on other tokens), so they gather in the same order.
+class WeightBuckets {
+ public:
+  /// The plan outlives the buckets.
+  explicit WeightBuckets(const BucketPlan& plan);
+  WeightBuckets(const WeightBuckets&) = delete;
+  WeightBuckets& operator=(const WeightBuckets&) = delete;
+
+  /// Draws the initial values of all parameters of the plan, one bucket at a time where they do not stay.
+  void initialize(uint64_t seed);
+  /// Calls `change`, which may write owned weights, and lets all other copies follow. Collective.
+  void update(Stream& stream, const std::function<void()>& change);
+
+ private:
+  struct State {
+    const Bucket* bucket;
+    Tensor memory;  // of the whole bucket
+    Tensor piece;   // of what this rank owns, where the rest does not stay
+    device::Event gathered;
+  };
+  using Unit = std::optional<size_t>;
+
+  bool keeps_all(const State& s) const { return s.bucket->zero < Zero::weights; }
+  template <class F>
+  void for_each_of(size_t unit, F&& f);
+  void use(size_t unit, Stream& stream);
+  void gather(size_t unit, Stream& stream);
+  void release(State& s);
+  void move_on(Unit unit);
+
+  const BucketPlan& plan_;
+  std::vector<State> states_;
+  Unit before_, current_;                           // units used last
+  std::map<std::pair<Unit, Unit>, Unit> followed_;  // by the two units before
+};
+
+}  // namespace hexad::dp

@@ -1,0 +1,35 @@
+// Run by mpirun: the same claims as with threads, through the communication engine.
+#include <gtest/gtest.h>
+
+#include "parallel/comm/world.h"
+#include "tests/cp/context_check.h"
+
+namespace hexad::tests {
+namespace {
+
+const comm::World* world = nullptr;  // of main(): MPI is initialised once in a process
+
+TEST(MpiContextAttention, L3_EqualsFullAttentionInOutputsAndGradients) {
+  const auto group = world->group().split(0, world->rank(), comm::TrafficClass::cp, "cp");
+  for (const Case& c : context_cases(world->size())) {
+    SCOPED_TRACE(c.name);
+    Lab lab;
+    const Given whole = random_micro_batch(lab, c);
+    const Results expected = full_attention(lab, c, whole);
+    expect_rows(lab, c, expected, context_results(lab, lab.stream(), c, whole, *group), *group);
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests
+
+int main(int argc, char** argv) {
+  hexad::comm::World world;
+  hexad::tests::world = &world;
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  testing::InitGoogleTest(&argc, argv);
+  const int failed = RUN_ALL_TESTS();
+  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  if (failed) world.abort_job(hexad::base::ExitCode::communication);
+  return 0;
+}

@@ -1,0 +1,63 @@
+// Attention of whole sequences beside attention over ranks that share them: for threads and for processes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "parallel/cp/context_attention.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+
+using comm::ProcessGroup;
+using cp::ContextAttention;
+using cp::ContextKind;
+using cp::ContextSplit;
+
+inline constexpr ContextKind context_kinds[] = {ContextKind::ring, ContextKind::all_gather, ContextKind::ulysses};
+std::string name_of(ContextKind kind);
+
+struct Case {
+  std::string name;
+  ContextKind kind;
+  int ranks;
+  int64_t sequences, length, heads, groups, size;
+  bool causal;
+  /// Lengths of the packed documents; each sequence begins one document later. Empty: no documents.
+  std::vector<int64_t> documents = {};
+  int64_t padding = 0;  // the last tokens of every sequence see nothing
+  Dtype dtype = Dtype::f64;
+
+  double scale() const;
+};
+void PrintTo(const Case& c, std::ostream* out);
+/// All that a group of `ranks` can be asked: masks, grouped queries, packed documents that cross chunks, odd sizes.
+std::vector<Case> context_cases(int ranks);
+
+// What attention computes from, and what it must give: of the whole micro-batch, or of a rank's rows.
+struct Given {
+  Tensor q, k, v, dout;
+};
+struct Results {
+  Tensor out, dq, dk, dv;
+};
+
+/// The same on every rank that asks with a fresh lab.
+Given random_micro_batch(Lab& lab, const Case& c);
+Results full_attention(Lab& lab, const Case& c, const Given& whole);
+
+/// This rank's arguments.
+ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group);
+/// The rows of these tokens, on the lab's device.
+Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens);
+Given rows_of(Lab& lab, const Given& whole, const std::vector<int64_t>& tokens);
+Results results_of(Tape& tape, const Given& in, const std::function<Value(Value q, Value k, Value v)>& f);
+/// Forward and backward of this rank's rows, on `stream`.
+Results context_results(Lab& lab, Stream& stream, const Case& c, const Given& whole, const ProcessGroup& group);
+
+/// Claims that this rank's results are its rows of `expected`.
+void expect_rows(Lab& lab, const Case& c, const Results& expected, const Results& mine, const ProcessGroup& group);
+
+}  // namespace hexad::tests

@@ -1,0 +1,155 @@
+// The weights of replicas, whole or gathered when they are used.
+#include "parallel/dp/weight_buckets.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/thread_group.h"
+#include "tests/support/compare.h"
+
+namespace hexad::tests {
+namespace {
+
+using namespace autograd;
+using device::Category;
+using dp::Zero;
+
+constexpr Zero sharded[] = {Zero::states, Zero::gradients, Zero::weights};
+constexpr uint64_t seed = 11;
+constexpr int64_t layer_elements = 64, layers = 6;
+
+// Six layers, each a unit of its own; the first parameter made is in the last unit.
+struct Model {
+  Model(const comm::ProcessGroup& world, Zero zero, Dtype dtype = Dtype::f32) : mesh(world, {.dp = world.size()}) {
+    for (int64_t l = 0; l < layers; ++l)
+      all.push_back(&parameters.add(
+          {.name = cat("layer", l), .global_shape = {8, 8}, .placement = {}, .dtype = dtype, .init = {}}));
+    plan.emplace(parameters, mesh, dp::BucketPlan::Options{zero, 1});
+    weights.emplace(*plan);
+    weights->initialize(seed);
+  }
+  Stream& stream() { return context.compute(); }
+  Tensor use(int64_t layer) { return all[static_cast<size_t>(layer)]->use(stream()).data; }
+  void forward_and_backward() {
+    for (int64_t l = 0; l < layers; ++l) use(l);
+    for (int64_t l = layers; l-- > 0;) use(l);
+  }
+  int64_t used(Category c) const { return context.allocator()->stats().used_in(c); }
+  bool in_memory(int64_t layer) const {
+    try {
+      return all[static_cast<size_t>(layer)]->local().defined();
+    } catch (const std::logic_error&) {
+      return false;
+    }
+  }
+  std::vector<int64_t> layers_in_memory() const {
+    std::vector<int64_t> out;
+    for (int64_t l = 0; l < layers; ++l)
+      if (in_memory(l)) out.push_back(l);
+    return out;
+  }
+
+  device::DeviceContext context{{.poison = true}};
+  mesh::Mesh mesh;
+  ParameterSet parameters{context};
+  std::vector<Parameter*> all;
+  std::optional<dp::BucketPlan> plan;
+  std::optional<dp::WeightBuckets> weights;
+};
+
+TEST(WeightBuckets, I1_InitialWeightsDoNotDependOnZero) {
+  for (const int ranks : {1, 2, 3, 4})
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
+      comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
+        Model whole(world, Zero::nothing, dtype);
+        for (const Zero zero : sharded) {
+          Model m(world, zero, dtype);
+          for (int64_t l = 0; l < layers; ++l) expect_bitwise(whole.use(l), m.use(l));
+        }
+      });
+}
+
+TEST(WeightBuckets, AnUpdateOfOwnedWeightsReachesEveryRank) {
+  for (const Zero zero : sharded)
+    comm::with_ranks(3, [&](const comm::ProcessGroup& world) {
+      Model m(world, zero);
+      m.forward_and_backward();
+      m.weights->update(m.stream(), [&] {
+        for (Parameter* p : m.all)
+          kernels::kernels(m.context).pointwise.fill(m.stream(), p->owned_weights(), world.rank() + 1);
+      });
+      for (int64_t l = 0; l < layers; ++l) {
+        const std::vector<double> values = values_of(m.use(l));
+        // 64 elements in pieces of 32 (two cache lines each); the third rank has padding alone.
+        for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
+      }
+    });
+}
+
+using Layers = std::vector<int64_t>;
+
+TEST(WeightBuckets, OnlyASharesWeightsStayInMemoryUnderZero3) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model m(world, Zero::weights);
+    EXPECT_EQ(m.used(Category::parameter), layers * layer_elements * 4 / 2);
+    EXPECT_EQ(m.layers_in_memory(), Layers{});
+    m.forward_and_backward();
+    m.weights->update(m.stream(), [] {});
+    EXPECT_EQ(m.layers_in_memory(), Layers{});
+    EXPECT_EQ(m.used(Category::parameter), layers * layer_elements * 4 / 2);
+  });
+}
+
+TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFreed) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model m(world, Zero::weights);
+    for (int64_t l = 0; l < layers; ++l) {
+      m.use(l);
+      EXPECT_EQ(m.layers_in_memory(), Layers{l}) << "what comes next is not known yet";
+    }
+    for (int64_t l = layers; l-- > 0;) m.use(l);
+    m.weights->update(m.stream(), [] {});
+    for (int64_t l = 0; l + 1 < layers; ++l) {
+      m.use(l);
+      EXPECT_EQ(m.layers_in_memory(), (Layers{l, l + 1}));
+    }
+    for (int64_t l = layers - 1; l > 0; --l) {
+      m.use(l);
+      EXPECT_EQ(m.layers_in_memory(), (Layers{l - 1, l})) << "backward";
+    }
+    m.use(0);
+    EXPECT_EQ(m.layers_in_memory(), Layers{0}) << "then comes the update";
+  });
+}
+
+// A pass in another order is right, too; only what was gathered ahead was in vain.
+TEST(WeightBuckets, AnUnexpectedOrderIsOnlySlower) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model whole(world, Zero::nothing), m(world, Zero::weights);
+    m.forward_and_backward();
+    for (const int64_t l : {5, 0, 1, 4, 3, 0, 1, 2, 3, 3, 1}) expect_bitwise(whole.use(l), m.use(l));
+  });
+}
+
+TEST(WeightBuckets, WeightsThatAreNotInMemoryAreNotRead) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model m(world, Zero::weights);
+    m.use(0);
+    EXPECT_NO_THROW(m.all[0]->local());
+    EXPECT_THROW(m.all[1]->local(), std::logic_error);
+    m.use(1);
+    EXPECT_THROW(m.all[0]->local(), std::logic_error);
+  });
+}
+
+// An op holds what it was given until it is done.
+TEST(WeightBuckets, ATensorInUseOutlivesItsUnit) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model whole(world, Zero::nothing), m(world, Zero::weights);
+    const Tensor first = m.use(0);
+    m.use(3), m.use(5);
+    expect_bitwise(whole.use(0), first);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,176 @@
+// All legal meshes of a number of ranks, and runs that show every pair of settings.
+#include "tools/hexad/verify/covering.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "framework/base/error.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+std::string nothing_is_illegal(const Variant&) { return {}; }
+
+TEST(Meshes, AreAsManyAsTheFactorisationsOfBothViews) {
+  EXPECT_EQ(meshes_of(1).size(), 1u);
+  EXPECT_EQ(meshes_of(2).size(), 10u);
+  EXPECT_EQ(meshes_of(4).size(), 46u);
+  EXPECT_EQ(meshes_of(6).size(), 100u);
+  EXPECT_EQ(meshes_of(8).size(), 146u);
+  EXPECT_EQ(meshes_of(12).size(), 460u);
+}
+
+TEST(Meshes, AreDifferentAndOfTheRanksGiven) {
+  std::set<std::array<int, 7>> seen;
+  for (const MeshSizes& m : meshes_of(12)) {
+    EXPECT_EQ(m.world(), 12);
+    EXPECT_EQ(m[Axis::pp] * m[Axis::edp] * m[Axis::ep] * m[Axis::etp], 12);
+    EXPECT_TRUE(seen.insert(m.sizes).second);
+  }
+}
+
+TEST(Meshes, AreThoseThatTheLayoutAccepts) {
+  for (const MeshSizes& m : meshes_of(8)) {
+    const mesh::Layout layout(
+        {.pp = m[Axis::pp], .cp = m[Axis::cp], .tp = m[Axis::tp], .ep = m[Axis::ep], .etp = m[Axis::etp]}, 8);
+    for (Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp})
+      EXPECT_EQ(layout.size(axis), m[axis]);
+  }
+}
+
+// What a run shows, written without the generator's numbering.
+std::set<std::string> pairs_of(const Variant& v) {
+  std::vector<std::string> settings;
+  for (size_t i = 0; i < options().size(); ++i)
+    if (options()[i].matters(v.mesh)) settings.push_back(options()[i].name + "=" + v[options()[i].name]);
+  std::set<std::string> out;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    for (size_t j = i + 1; j < settings.size(); ++j) out.insert(settings[i] + " " + settings[j]);
+    for (Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp})
+      if (v.mesh[axis] > 1) out.insert(settings[i] + " " + std::string(mesh::name_of(axis)));
+  }
+  return out;
+}
+
+// Every pair that any variant of these meshes could show.
+std::set<std::string> all_pairs(const std::vector<MeshSizes>& meshes, const Illegal& illegal) {
+  std::set<std::string> out;
+  for (const MeshSizes& m : meshes)
+    for (size_t i = 0; i < options().size(); ++i)
+      for (size_t j = i + 1; j < options().size(); ++j)
+        for (size_t a = 0; a < options()[i].values.size(); ++a)
+          for (size_t b = 0; b < options()[j].values.size(); ++b) {
+            Variant v(m);
+            if (options()[i].matters(m)) v.choice[i] = static_cast<int>(a);
+            if (options()[j].matters(m)) v.choice[j] = static_cast<int>(b);
+            if (!illegal(v).empty()) continue;
+            const std::string one = options()[i].name + "=" + options()[i].values[a],
+                              two = options()[j].name + "=" + options()[j].values[b];
+            for (const std::string& pair : pairs_of(v))
+              if (pair == one + " " + two || pair.starts_with(one + " ") || pair.starts_with(two + " "))
+                out.insert(pair);
+          }
+  return out;
+}
+
+class Covers : public testing::TestWithParam<int> {};
+
+TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
+  const auto meshes = meshes_of(GetParam());
+  const Covering c = cover(meshes, nothing_is_illegal, 1);
+  EXPECT_EQ(c.meshes, static_cast<int64_t>(meshes.size()));
+  EXPECT_TRUE(c.refused.empty());
+  EXPECT_TRUE(c.impossible.empty());
+  std::set<std::string> shown;
+  for (const Variant& v : c.runs) shown.merge(pairs_of(v));
+  EXPECT_EQ(shown, all_pairs(meshes, nothing_is_illegal));
+  EXPECT_EQ(c.pairs, static_cast<int64_t>(shown.size()));
+  for (size_t i = 0; i < meshes.size(); ++i) EXPECT_EQ(c.runs[i].mesh, meshes[i]);
+  for (size_t i = meshes.size(); i < c.runs.size(); ++i)
+    EXPECT_NE(std::find(meshes.begin(), meshes.end(), c.runs[i].mesh), meshes.end());
+}
+
+INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
+
+TEST(Covering, NeedsFewRunsBesideTheMeshes) {
+  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 4u);
+  EXPECT_EQ(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u);
+}
+
+TEST(Covering, IsAFunctionOfTheSeed) {
+  const auto texts = [](uint64_t seed) {
+    std::vector<std::string> out;
+    for (const Variant& v : cover(meshes_of(4), nothing_is_illegal, seed).runs) out.push_back(v.text());
+    return out;
+  };
+  EXPECT_EQ(texts(1), texts(1));
+  EXPECT_NE(texts(1), texts(2));
+}
+
+TEST(Covering, LeavesOutWhatIsIllegalAndCountsMeshesByReason) {
+  const auto illegal = [](const Variant& v) -> std::string {
+    if (v.mesh[Axis::tp] == 8) return "too many heads";
+    if (v["zero"] == "3" && v.mesh[Axis::pp] > 1) return "no zero 3 with stages";
+    if (v["sp"] == "true" && v["recompute"] == "norms") return "neither sp with norms";
+    return {};
+  };
+  const Covering c = cover(meshes_of(8), illegal, 1);
+  EXPECT_EQ(c.meshes, 146 - 10);
+  EXPECT_EQ(c.refused, (std::map<std::string, int64_t>{{"too many heads", 10}}));
+  // zero=3 alone is illegal with stages, so that pair is never wanted; the other two are legal until they meet.
+  EXPECT_EQ(c.impossible, (std::vector<std::string>{"recompute=norms with sp=true"}));
+  for (const Variant& v : c.runs) EXPECT_EQ(illegal(v), "") << v.text();
+  std::set<std::string> shown;
+  for (const Variant& v : c.runs) shown.merge(pairs_of(v));
+  EXPECT_EQ(shown, all_pairs(meshes_of(8), illegal));
+}
+
+TEST(Variants, TextIsReadBack) {
+  for (const int world : {1, 2, 6, 8})
+    for (const Variant& v : cover(meshes_of(world), nothing_is_illegal, 3).runs) {
+      const auto read = parse_layouts(v.text(), world);
+      ASSERT_EQ(read.size(), 1u) << v.text();
+      EXPECT_EQ(read[0], v) << v.text() << " read as " << read[0].text();
+    }
+}
+
+TEST(Variants, ListsMayLeaveOutWhatFollows) {
+  const auto read = parse_layouts("tp=2,cp=2;pp=2,ep=4,etp=1,zero=1", 8);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].mesh.sizes, (std::array{1, 2, 2, 2, 4, 1, 2}));
+  EXPECT_EQ(read[1].mesh.sizes, (std::array{2, 4, 1, 1, 1, 4, 1}));
+  EXPECT_EQ(read[1]["zero"], "1");
+  EXPECT_EQ(read[0].text(), "dp=2,cp=2,tp=2");
+  EXPECT_EQ(read[1].text(), "pp=2,dp=4,ep=4,zero=1");
+}
+
+TEST(Variants, AreRecipeOverrides) {
+  EXPECT_EQ(parse_layouts("tp=2,ep=4,etp=1,sp=true", 8)[0].overrides(),
+            (std::vector<std::string>{"parallel.pp=1", "parallel.cp=1", "parallel.tp=2", "parallel.ep=4",
+                                      "parallel.etp=1", "parallel.sp=true", "parallel.zero=0",
+                                      "schedule.pipeline.kind=gpipe", "parallel.cp_kind=ring",
+                                      "parallel.cp_expansion=auto", "recompute=none", "schedule.worker_lanes=false"}));
+}
+
+TEST(Variants, AnIllegalListSaysWhatIsLegal) {
+  const auto message = [](const char* text) { return message_of(ExitCode::usage, [&] { parse_layouts(text, 8); }); };
+  EXPECT_EQ(message("tp=3"), "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 8 ranks of --world");
+  EXPECT_EQ(message("dp=2,tp=2"),
+            "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not make the 8 ranks of --world");
+  EXPECT_EQ(message("pp=2,ep=8"), "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not make the 4 ranks of a stage");
+  EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is no name=value, such as tp=2");
+  EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
+  EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
+  EXPECT_EQ(message("pp=2,pipelin=1f1b"),
+            "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
+            "cp, tp, edp, ep, etp, sp, zero, pipeline, cp_kind, expansion, recompute, worker_lanes, start");
+  EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
+  EXPECT_EQ(message(";"),
+            "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,55 @@
+// Crashes, hangs and exceptions of a child are results.
+#include "tools/hexad/verify/isolated.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+namespace hexad::verify {
+namespace {
+
+constexpr double long_enough = 60;
+
+TEST(Isolated, ReturnsTheTextOfAnySize) {
+  for (const size_t size : {size_t{0}, size_t{5}, size_t{3} << 20})
+    EXPECT_EQ(run_isolated([=] { return std::string(size, 'x'); }, long_enough).text, std::string(size, 'x'));
+}
+
+TEST(Isolated, ChangesNothingHere) {
+  int value = 1;
+  EXPECT_EQ(run_isolated([&] { return std::to_string(++value); }, long_enough).text, "2");
+  EXPECT_EQ(value, 1);
+}
+
+TEST(Isolated, AnExceptionIsItsMessage) {
+  const Isolated r = run_isolated([]() -> std::string { throw std::runtime_error("no such layer"); }, long_enough);
+  EXPECT_EQ(r.failure, "no such layer");
+}
+
+TEST(Isolated, ASignalIsNamed) {
+  const Isolated r = run_isolated(
+      []() -> std::string {
+        ::raise(SIGKILL);
+        return {};
+      },
+      long_enough);
+  EXPECT_EQ(r.failure, "ended by signal 9 (Killed)");
+}
+
+TEST(Isolated, AHangIsEnded) {
+  const Isolated r = run_isolated(
+      []() -> std::string {
+        for (;;) ::pause();
+      },
+      0.05);
+  EXPECT_EQ(r.failure, "no result after 0.05 s");
+}
+
+TEST(Isolated, AnExitIsNoResult) {
+  EXPECT_EQ(run_isolated([]() -> std::string { ::_exit(3); }, long_enough).failure, "ended with exit code 3");
+}
+
+}  // namespace
+}  // namespace hexad::verify

@@ -1,0 +1,118 @@
+#include "tools/hexad/agreement.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "framework/data/digest.h"
+#include "tools/hexad/version.h"
+
+namespace hexad::app {
+namespace {
+
+using base::cat;
+using base::Error;
+using base::ExitCode;
+
+// What one rank is about to do.
+struct Intention {
+  std::string program;
+  ExitCode code = ExitCode::done;
+  std::string text{};  // of the resolved recipe, or of what is wrong with it
+};
+
+std::string program() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  data::StreamingDigest digest;
+  std::vector<char> part(1 << 20);
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0)
+    digest.add(part.data(), static_cast<size_t>(file.gcount()));
+  return cat("hexad ", version, " for ", architecture, ", digest ", digest.value());
+}
+
+std::string recipe_text(Recipe recipe) {
+  recipe.train.threads.reset();
+  return config::write(recipe);
+}
+
+// Texts of all ranks, of whatever lengths, on all ranks.
+std::vector<std::string> all_gather_text(const comm::ProcessGroup& group, const std::string& mine) {
+  device::DeviceContext host;
+  const int64_t length = static_cast<int64_t>(mine.size());
+  const std::vector<int64_t> lengths = group.all_gather_values(std::span(&length, 1), host);
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  const auto in = tensor::Tensor::zeros({longest}, base::Dtype::u8, host);
+  std::copy(mine.begin(), mine.end(), in.data<uint8_t>());
+  const auto out = tensor::Tensor::empty({group.size() * longest}, base::Dtype::u8, host);
+  group.all_gather(out, in, host.compute()).wait();
+  std::vector<std::string> texts;
+  for (size_t r = 0; r < lengths.size(); ++r)
+    texts.emplace_back(reinterpret_cast<const char*>(out.data<uint8_t>()) + static_cast<int64_t>(r) * longest,
+                       static_cast<size_t>(lengths[r]));
+  return texts;
+}
+
+std::vector<Intention> all_gather(const comm::ProcessGroup& group, const Intention& mine) {
+  device::DeviceContext host;
+  const auto programs = all_gather_text(group, mine.program), texts = all_gather_text(group, mine.text);
+  const int64_t code = static_cast<int64_t>(mine.code);
+  const auto codes = group.all_gather_values(std::span(&code, 1), host);
+  std::vector<Intention> all;
+  for (size_t r = 0; r < texts.size(); ++r) all.push_back({programs[r], static_cast<ExitCode>(codes[r]), texts[r]});
+  return all;
+}
+
+bool same_on_all_ranks(const comm::ProcessGroup& group, const Intention& mine) {
+  device::DeviceContext host;
+  const auto digest = [](const std::string& text) { return static_cast<int64_t>(data::digest_of(text).low); };
+  const int64_t values[] = {digest(mine.program), static_cast<int64_t>(mine.code), digest(mine.text)};
+  const auto all = group.all_gather_values(values, host);
+  for (size_t i = 3; i < all.size(); ++i)
+    if (all[i] != all[i - 3]) return false;
+  return true;
+}
+
+Recipe read_recipe(const std::string& text) {
+  config::Problems problems;
+  return config::read<Recipe>(config::parse(text, "recipe"), problems);
+}
+
+[[noreturn]] void refuse(const std::vector<Intention>& all) {
+  const Intention& first = all.front();
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r].program != first.program)
+      base::fail(ExitCode::usage, "rank ", r, " runs another program than rank 0: ", all[r].program,
+                 "; rank 0: ", first.program);
+  for (size_t r = 0; r < all.size(); ++r)
+    if (all[r].code != ExitCode::done)
+      base::fail(all[r].code, "only some ranks find this, such as rank ", r, ": ", all[r].text);
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (all[r].text == first.text) continue;
+    std::string keys;
+    for (const std::string& line : config::differences(read_recipe(first.text), read_recipe(all[r].text)))
+      keys += "\n  " + line;
+    base::fail(ExitCode::usage, "rank ", r, " has another recipe than rank 0 (-> rank ", r, "):", keys);
+  }
+  base::fail_invariant("[agreement] digests differ but texts do not");
+}
+
+}  // namespace
+
+Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load) {
+  if (world.size() == 1) return load();
+  Intention mine{.program = program()};
+  std::optional<Recipe> recipe;
+  std::exception_ptr mistake;
+  try {
+    recipe = load();
+    mine.text = recipe_text(*recipe);
+  } catch (const Error& e) {
+    mistake = std::current_exception();
+    mine.code = e.code(), mine.text = e.what();
+  }
+  if (!same_on_all_ranks(world.group(), mine)) refuse(all_gather(world.group(), mine));
+  if (mistake) std::rethrow_exception(mistake);
+  return std::move(*recipe);
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,87 @@
+#include "tools/hexad/model_pipeline.h"
+
+#include "parallel/pp/tape_stages.h"
+#include "tools/hexad/stages.h"
+
+namespace hexad::app {
+namespace {
+
+Tensor scalar(double value, Dtype dtype, Device device) {
+  Tensor t = Tensor::empty({1}, dtype, device);
+  kernels::kernels(device).pointwise.fill(device.context().compute(), t, value);
+  return t;
+}
+
+double value_of(const Tensor& t) {
+  return t.dtype() == Dtype::f64 ? *t.data<double>() : static_cast<double>(*t.data<float>());
+}
+
+pp::Schedule forwards_of(pp::Schedule schedule) {
+  for (auto& actions : schedule.ranks) {
+    std::erase_if(actions, [](const pp::Action& a) { return !a.is_forward(); });
+    for (pp::Action& a : actions) a.merged = false;
+  }
+  return schedule;
+}
+
+pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
+  return pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp), static_cast<int>(micro_batches));
+}
+
+}  // namespace
+
+double ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
+  const Transformer& model = instance_.model;
+  Stream& stream = instance_.context.compute();
+  // The loss is the same on all tp ranks; one of them adds it up.
+  const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
+  double sum = 0;
+
+  pp::TapeStages::Functions functions;
+  functions.tape = [&] {
+    return std::make_unique<Tape>(stream, policy_, training ? Tape::Mode::record : Tape::Mode::forget,
+                                  recipe_.recompute == Recompute::norms);
+  };
+  functions.forward = [&](Tape& tape, int chunk, int micro, const Value& input) -> pp::TapeStages::Output {
+    Pass pass{.batch = batches[static_cast<size_t>(micro)], .seed = recipe_.train.seed};
+    Transformer::TrainOptions options;
+    if (training) {
+      pass.step = static_cast<uint64_t>(training->step);
+      pass.statistics = training->statistics;
+      options.recompute = recipe_.recompute;
+      options.loss.gradient_scale = training->loss_gradient;
+    }
+    const auto part = static_cast<size_t>(chunk);
+    auto out = model.forward(tape, pass, part, input, options);
+    const bool last = model.parts()[part].last;
+    if (last && counts) sum += value_of(out.value.data);
+    pp::TapeStages::Output result{out.value, {}};
+    if (!training) return result;
+    const Dtype acc = accumulator_dtype(model.dtype());
+    if (last) result.roots.push_back({out.value, scalar(training->loss_gradient, acc, instance_.context)});
+    for (const Value& penalty : out.penalties)
+      result.roots.push_back({penalty, scalar(training->penalty_gradient, acc, instance_.context)});
+    return result;
+  };
+  if (training) functions.contributed = training->contributed;
+
+  const auto& pp = instance_.mesh[Axis::pp];
+  pp::TapeStages stages(
+      schedule, pp.rank(),
+      [&](int micro) {
+        return pp::StageWork::Boundary{model.activation_shape(batches[static_cast<size_t>(micro)]), model.dtype()};
+      },
+      std::move(functions));
+  pp::run(schedule, pp, stages, instance_.context);
+  return sum;
+}
+
+double ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
+  return run(schedule_of(recipe_, batches.size()), batches, &training);
+}
+
+double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
+  return run(forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
+}
+
+}  // namespace hexad::app

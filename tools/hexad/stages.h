@@ -1,0 +1,18 @@
+// How a recipe's model is cut into pipeline stages.
+#pragma once
+
+#include "parallel/pp/stage_split.h"
+#include "tools/hexad/recipe.h"
+
+namespace hexad::app {
+
+/// schedule.pipeline; a single stage needs no more than its micro-batches one after the other.
+inline pp::PipelineConfig pipeline_of(const Recipe& r) {
+  return r.parallel.pp == 1 ? pp::PipelineConfig{} : r.schedule.pipeline;
+}
+
+/// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included.
+/// Throws Error(usage) when the model has too few layers or the split does not fit.
+pp::StageSplit stage_split(const Recipe& recipe);
+
+}  // namespace hexad::app

@@ -1,0 +1,130 @@
+#include "tools/hexad/verify/run_variant.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "framework/io/checkpoint.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/thread_group.h"
+#include "tools/hexad/verify/isolated.h"
+#include "tools/hexad/verify/outcome_text.h"
+
+namespace hexad::verify {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+io::Kind kind_of(std::string_view name) {
+  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
+    if (io::name_of(kind) == name) return kind;
+  base::fail_invariant(cat("[verify] no checkpoint holds a ", name));
+}
+
+// The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
+std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device) {
+  auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
+  std::vector<Piece> out;
+  for (const auto& [name, whole] : expected) {
+    const size_t slash = name.rfind('/');
+    const auto kind = kind_of(name.substr(slash + 1));
+    if (!checkpoint.contains(name.substr(0, slash), kind)) continue;  // reported as not held
+    const Tensor t = checkpoint.read(name.substr(0, slash), kind, device);
+    Shape zero = t.shape();
+    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
+    out.push_back({name, t.shape(), {zero, t.shape()}, 0, t, true});
+  }
+  return out;
+}
+
+}  // namespace
+
+Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                       const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
+  const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world);
+  const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
+  TrainingRun run(subject.recipe_for(variant), world, subject.registry());
+  sabotage.initialized(run);
+  run.train.on_gradients([&] { sabotage.reduced(run); });
+  const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
+  const data::Source& source = wrong_data ? *wrong_data : subject.source();
+
+  Comparer comparer(subject.tolerance());
+  const Expected& first = oracle.steps.front();
+  comparer.tensors(0, "initial weight", first.weights, run.held_weights());
+  comparer.tensors(0, "initial state", first.states, run.held_states());
+  const bool resumed = variant["start"] == "resumed";
+  if (resumed) {
+    run.load(oracle.checkpoint);
+    sabotage.loaded(run);
+    comparer.tensors(1, "loaded weight", oracle.steps[1].weights, run.held_weights());
+    comparer.tensors(1, "loaded state", oracle.steps[1].states, run.held_states());
+  }
+  while (run.progress.step < subject.steps()) {
+    sabotage.before_step(run);
+    StepResult result = run.step(source);
+    sabotage.after_step(run, result);
+    const Expected& expected = oracle.steps[static_cast<size_t>(run.progress.step)];
+    comparer.result(run.progress.step, expected.result, result);
+    comparer.tensors(run.progress.step, "gradient", expected.gradients, run.held_gradients());
+    comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());
+    comparer.tensors(run.progress.step, "state", expected.states, run.held_states());
+  }
+  if (resumed) {
+    run.save();
+    const auto& expected = oracle.steps.back().states;
+    std::vector<Piece> saved;
+    if (true_world.rank() == 0)
+      saved = saved_states(fmt::format("{}/checkpoints/step-{:08}", run.recipe.run.dir, subject.steps()), expected,
+                           run.instance.context);
+    comparer.tensors(subject.steps(), "saved", expected, saved);
+  }
+  return comparer.merged(true_world, run.instance.context);
+}
+
+Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                     const comm::ProcessGroup& world) {
+  kernels::cpu::set_thread_count(1);
+  const auto start = std::chrono::steady_clock::now();
+  Outcome outcome{.variant = variant};
+  outcome.comparison = run_on_rank(subject, oracle, variant, world);
+  if (world.rank() == 0) std::filesystem::remove_all(subject.folder() + "/run");
+  outcome.seconds = seconds_since(start);
+  return outcome;
+}
+
+Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
+                       const Sabotage& sabotage) {
+  Outcome outcome{.variant = variant};
+  const auto start = std::chrono::steady_clock::now();
+  comm::ThreadOptions options{.watchdog_seconds = how.seconds};
+  if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
+  try {
+    comm::with_ranks(
+        variant.mesh.world(),
+        [&](const comm::ProcessGroup& world) {
+          kernels::cpu::set_thread_count(1);
+          const Comparison comparison = run_on_rank(subject, oracle, variant, world, sabotage);
+          if (world.rank() == 0) outcome.comparison = comparison;
+        },
+        options);
+  } catch (const std::exception& e) {
+    outcome.error = e.what();
+  }
+  std::filesystem::remove_all(subject.folder() + "/run");
+  outcome.seconds = seconds_since(start);
+  return outcome;
+}
+
+Outcome run_in_child(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how) {
+  const auto start = std::chrono::steady_clock::now();
+  const Isolated result = run_isolated([&] { return text_of(run_in_threads(subject, oracle, variant, how)); },
+                                       // The ranks' own watchdog, which can say who waits for whom, comes first.
+                                       1.2 * how.seconds + 5);
+  if (result.failure.empty()) return outcome_from(result.text, variant);
+  return {.variant = variant, .comparison = {}, .error = result.failure, .seconds = seconds_since(start)};
+}
+
+}  // namespace hexad::verify

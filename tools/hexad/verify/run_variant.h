@@ -1,0 +1,62 @@
+// One run of the subject on one layout, beside the oracle.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tools/hexad/verify/subject.h"
+#include "tools/hexad/verify/training_run.h"
+
+namespace hexad::verify {
+
+/// Seams at which tests plant bugs, to see that they are found. No recipe and no command line reaches them.
+class Sabotage {
+ public:
+  virtual ~Sabotage() = default;
+  /// Groups that communicate wrongly, in place of `world`, which outlives them; null: right ones.
+  virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&) const { return nullptr; }
+  /// What this rank reads, in place of `source`; null: the right thing.
+  virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
+  virtual void initialized(TrainingRun&) const {}
+  virtual void loaded(TrainingRun&) const {}
+  virtual void before_step(TrainingRun&) const {}
+  /// Gradients are reduced, and not yet used.
+  virtual void reduced(TrainingRun&) const {}
+  virtual void after_step(TrainingRun&, StepResult&) const {}
+};
+
+struct Outcome {
+  Variant variant;
+  Comparison comparison{};
+  std::string error{};// why there is no comparison
+  double seconds = 0;
+
+  bool agrees() const { return error.empty() && comparison.mismatches.empty(); }
+};
+
+/// This rank's side. Collective over the variant's ranks; the comparison is the same on all. Throws what training
+/// throws.
+Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                       const comm::ProcessGroup& world, const Sabotage& sabotage = {});
+
+/// The same as an outcome.
+Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                     const comm::ProcessGroup& world);
+
+/// Of one operation or message, where delays are asked for.
+inline constexpr std::chrono::microseconds longest_delay{300};
+
+struct ThreadRuns {
+  std::optional<uint64_t> jitter;  // seed of delays in communication
+  double seconds = 300;            // after which a run is given up
+};
+
+/// With threads of this process as ranks. An exception is the outcome's error.
+Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
+                       const Sabotage& sabotage = {});
+/// The same in a child process: also a crash or a hang is the outcome's error.
+Outcome run_in_child(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how);
+
+}  // namespace hexad::verify

@@ -1,0 +1,65 @@
+// The ways in which one recipe can be run on a number of ranks: a mesh, and options that must not change the result.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/mesh/layout.h"
+
+namespace hexad::verify {
+
+using base::Axis;
+
+/// Ranks along the seven axes: pp x dp x cp x tp, which experts see as pp x edp x ep x etp.
+struct MeshSizes {
+  std::array<int, mesh::axis_count> sizes{1, 1, 1, 1, 1, 1, 1};
+
+  int operator[](Axis axis) const { return sizes[static_cast<size_t>(axis)]; }
+  int& operator[](Axis axis) { return sizes[static_cast<size_t>(axis)]; }
+  int world() const { return (*this)[Axis::pp] * (*this)[Axis::dp] * (*this)[Axis::cp] * (*this)[Axis::tp]; }
+  bool operator==(const MeshSizes&) const = default;
+};
+
+/// Every mesh of `world` ranks, whatever a model allows: 10 of 2 ranks, 46 of 4, 146 of 8.
+std::vector<MeshSizes> meshes_of(int world);
+
+/// One setting that is varied. The first value is the plain one.
+struct Option {
+  std::string name;  // in lists of layouts
+  std::string key;   // of the recipe; empty for what verify does itself
+  std::vector<std::string> values;
+  bool (*matters)(const MeshSizes&);  // elsewhere the value changes nothing
+};
+
+/// sp, zero, pipeline, cp_kind, expansion, recompute, worker_lanes and start (fresh, or resumed from the checkpoint
+/// that one rank saved after the first step). Values are those that the recipe's keys take.
+std::span<const Option> options();
+
+/// One way to run the recipe.
+struct Variant {
+  MeshSizes mesh;
+  std::vector<int> choice;  // index into options()[i].values; 0 where an option does not matter
+
+  explicit Variant(MeshSizes m = {}) : mesh(m), choice(options().size(), 0) {}
+  bool operator==(const Variant&) const = default;
+
+  /// The value of an option.
+  const std::string& operator[](std::string_view option) const;
+  /// What makes a recipe run this way, plain options included.
+  std::vector<std::string> overrides() const;
+  /// "pp=2,tp=2,ep=4,etp=1,dp=2": what is not one, and etp where it is not tp. "dp=1" on one rank.
+  std::string mesh_text() const;
+  /// "sp=true,zero=1": what is not plain; empty when all is.
+  std::string options_text() const;
+  /// Both: what parse_layouts() reads.
+  std::string text() const;
+};
+
+/// "tp=2,cp=2;pp=2,ep=4,zero=1": what is not named is one or plain, etp as tp; dp and edp follow from `world`. Throws
+/// Error(usage) naming what is wrong and what is legal.
+std::vector<Variant> parse_layouts(std::string_view text, int world);
+
+}  // namespace hexad::verify
