@@ -30,7 +30,7 @@ class Sabotage {
 struct Outcome {
   Variant variant;
   Comparison comparison{};
-  std::string error{};// why there is no comparison
+  std::string error{};  // why there is no comparison
   double seconds = 0;
 
   bool agrees() const { return error.empty() && comparison.mismatches.empty(); }
