@@ -135,21 +135,28 @@ Price price(const Schedule& schedule, const StageTimes& times, const PriceOption
   return price(schedule, all, options);
 }
 
-double bubble_seconds(PipelineKind kind, int ranks, const StageTimes& t, bool merge) {
-  const double others = ranks - 1, f = t.forward, i = t.backward_input, w = t.backward_weight;
-  switch (kind) {
+std::optional<double> bubble_seconds(const Schedule& schedule, const StageTimes& t, bool merge) {
+  const double f = t.forward, i = t.backward_input, w = t.backward_weight;
+  const int ranks = schedule.stages.ranks, micro_batches = schedule.micro_batches;
+  const bool enough = micro_batches >= 2 * ranks;
+  const auto where = [&](bool holds, double of_each_other) {
+    return holds ? std::optional((ranks - 1) * of_each_other) : std::nullopt;
+  };
+  switch (schedule.kind) {
     case PipelineKind::gpipe:
     case PipelineKind::one_f_one_b:
+      return where(true, f + i + w);
     case PipelineKind::interleaved:
-      return others * (f + i + w);
+      return where(micro_batches % ranks == 0, f + i + w);
     case PipelineKind::zb_h1:
-      return others * std::max(f + std::max(i - w, 0.0), i);
+      return where(micro_batches >= ranks, std::max(f + std::max(i - w, 0.0), i));
     case PipelineKind::zb_v:
-      return others * i;
+      return where(enough && f <= i && w <= i && i <= 2 * w, i);
     case PipelineKind::dualpipe_v:
-      return others * (merge ? f + 2 * i - w : f + std::max(i - w, 0.0));
+      return merge ? where(enough && f == i && w <= i, f + 2 * i - w)
+                   : where(enough && i <= f && f <= i + w, f + std::max(i - w, 0.0));
   }
-  base::fail_invariant(cat("[pp] schedule kind ", static_cast<int>(kind)));
+  base::fail_invariant(cat("[pp] schedule kind ", static_cast<int>(schedule.kind)));
 }
 
 }  // namespace hexad::pp

@@ -1,6 +1,7 @@
 // How long a schedule takes: a pure simulation, and the papers' formulas beside it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,15 +44,18 @@ Price price(const Schedule& schedule, std::span<const StageTimes> times, const P
 /// All virtual stages alike.
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});
 
-/// Idle seconds of a rank in a step with equal virtual stages of `times` and free messages (F, I, W: forward, input
-/// gradient, weight gradient; p ranks):
-///   gpipe, 1f1b         (p - 1) (F + I + W)            Narayanan et al. 2021, section 2.2.1
-///   interleaved         (p - 1) (F + I + W)            section 2.2.2; stages are smaller by the number of chunks.
-///                                                      Micro-batches a multiple of p.
-///   zb_h1               (p - 1) max(F + max(I - W, 0), I)  Qi et al. 2023, table 2: F + I - W, for W <= I <= F + W
-///   zb_v                (p - 1) I                      where F <= I and W <= I <= 2 W; at least 2 p - 1 micro-batches
-///   dualpipe_v          (p - 1) (F + max(I - W, 0))    where I <= F <= I + W; at least 2 p micro-batches
-///   dualpipe_v, merged  (p - 1) (F + 2 I - W)          DeepSeek's (F&B + B - 3 W), where W <= I = F and F&B = F + B
-double bubble_seconds(PipelineKind kind, int ranks, const StageTimes& times, bool merge = false);
+/// Idle seconds of a rank in a step with equal virtual stages of `times` and free messages; none where the formula does
+/// not hold. F, I, W: forward, input gradient, weight gradient; p ranks, m micro-batches.
+///   gpipe, 1f1b         (p - 1) (F + I + W)                Narayanan et al. 2021, section 2.2.1
+///   interleaved         the same                           section 2.2.2: a virtual stage is the smaller the more
+///   there
+///                                                          are; m a multiple of p
+///   zb_h1               (p - 1) max(F + max(I - W, 0), I)  Qi et al. 2023, table 2: F + I - W, for W <= I <= F + W;
+///                                                          m >= p
+///   zb_v                (p - 1) I                          F <= I and W <= I <= 2 W; m >= 2 p
+///   dualpipe_v          (p - 1) (F + max(I - W, 0))        I <= F <= I + W; m >= 2 p
+///   dualpipe_v, merged  (p - 1) (F + 2 I - W)              DeepSeek's F&B + B - 3 W with F&B = F + B; W <= I = F;
+///                                                          m >= 2 p
+std::optional<double> bubble_seconds(const Schedule& schedule, const StageTimes& times, bool merge = false);
 
 }  // namespace hexad::pp

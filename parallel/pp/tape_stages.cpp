@@ -14,7 +14,8 @@ TapeStages::TapeStages(const Schedule& schedule, int rank, std::function<Boundar
       forwards_left_(schedule.stages.chunks * schedule.micro_batches) {}
 
 Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
-  Flight flight{.tape = functions_.tape()};
+  Flight flight;
+  flight.tape = functions_.tape();
   Tape& tape = *flight.tape;
   if (input.defined()) flight.input = tape.leaf(input);
   Output output = functions_.forward(tape, chunk, micro, flight.input);

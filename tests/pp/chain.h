@@ -1,0 +1,133 @@
+// A model of a dozen small matrices, cut into stages: every schedule must give the gradients of one rank.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "framework/autograd/ops/ops.h"
+#include "parallel/pp/stage_split.h"
+#include "parallel/pp/tape_stages.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::pp::chain {
+
+using namespace autograd;
+using tests::Lab;
+
+inline constexpr int64_t layers = 12, rows = 3, width = 4;
+
+// Small whole numbers, so that every sum of products is exact and its order does not matter.
+inline Tensor whole_numbers(const Shape& shape, std::string_view name, Device device) {
+  const Philox random(1, Purpose::synthetic, name);
+  Tensor t = Tensor::empty(shape, Dtype::f64, device);
+  for (int64_t i = 0; i < t.numel(); ++i)
+    t.data<double>()[i] = static_cast<double>(random.below(static_cast<uint64_t>(i), 4)) - 1;
+  return t;
+}
+inline Tensor input_of(int micro, Device d) { return whole_numbers({rows, width}, cat("input ", micro), d); }
+inline Tensor gradient_of(int micro, Device d) { return whole_numbers({rows, width}, cat("gradient ", micro), d); }
+
+// A chain of linear layers. Layer 0 and the last share one weight, as a tied embedding and head do.
+struct Chain {
+  explicit Chain(Lab& on) : lab(on) {
+    for (int64_t l = 0; l + 1 < layers; ++l) {
+      Parameter& p = lab.parameter({width, width});
+      const auto values = whole_numbers({width, width}, cat("weight ", l), lab.context).to_vector<double>();
+      std::copy(values.begin(), values.end(), p.local().data<double>());
+      p.changed();
+      weights.push_back(&p);
+    }
+    weights.push_back(weights.front());
+  }
+  Value operator()(Tape& tape, Value x, int64_t begin, int64_t end) const {
+    for (int64_t l = begin; l < end; ++l) x = linear(tape, x, *weights[static_cast<size_t>(l)]);
+    return x;
+  }
+
+  Lab& lab;
+  std::vector<Parameter*> weights;
+};
+
+// What one rank computes with one tape a micro-batch.
+inline std::vector<std::vector<double>> reference(int micro_batches) {
+  Lab lab;
+  Chain chain(lab);
+  const auto policy = keep_policy();
+  for (int m = 0; m < micro_batches; ++m) {
+    Tape tape(lab.stream(), *policy);
+    const Value out = chain(tape, {input_of(m, lab.context)}, 0, layers);
+    backward(tape, out, gradient_of(m, lab.context));
+  }
+  std::vector<std::vector<double>> gradients;
+  for (const auto& p : lab.parameters) gradients.push_back(tests::values_of(p->gradient()));
+  return gradients;
+}
+
+// The chain cut into stages, as the parts of a model are.
+struct Cut {
+  Cut(const Schedule& s, int rank)
+      : split(s.stages, {}, {std::vector<double>(layers, 1.0), 0.5, 1}),
+        chain(lab),
+        stages(
+            s, rank,
+            [](int) {
+              return StageWork::Boundary{{rows, width}, Dtype::f64};
+            },
+            functions(rank)) {}
+
+  TapeStages::Functions functions(int rank) {
+    TapeStages::Functions f;
+    f.tape = [this] { return std::make_unique<Tape>(lab.stream(), *policy); };
+    f.forward = [this, rank](Tape& tape, int chunk, int micro, const Value& input) -> TapeStages::Output {
+      const auto [begin, end] = split.layers(rank, chunk);
+      const bool first = split.has_embedding(rank, chunk);
+      EXPECT_EQ(input.data.defined(), !first);
+      const Value out = chain(tape, first ? Value{input_of(micro, lab.context)} : input, begin, end);
+      if (split.has_head(rank, chunk)) return {{}, {{out, gradient_of(micro, lab.context)}}};
+      return {out, {}};
+    };
+    f.contributed = [this](Parameter& p, bool last) { announced[&p] += last; };
+    return f;
+  }
+
+  Lab lab;
+  StageSplit split;
+  std::unique_ptr<SavePolicy> policy = keep_policy();
+  std::map<Parameter*, int> announced;
+  Chain chain;
+  TapeStages stages;
+};
+
+// Sleeps now and then, differently on every rank.
+class Jittered final : public StageWork {
+ public:
+  Jittered(StageWork& work, int rank, uint64_t seed)
+      : work_(work), random_(seed, Purpose::jitter, cat("rank ", rank)) {}
+  Boundary boundary(int micro) const override { return work_.boundary(micro); }
+  Tensor forward(int chunk, int micro, const Tensor& input) override {
+    sleep();
+    return work_.forward(chunk, micro, input);
+  }
+  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override {
+    sleep();
+    return work_.backward(chunk, micro, doutput, weights);
+  }
+  void weights(int chunk, int micro) override {
+    sleep();
+    work_.weights(chunk, micro);
+  }
+
+ private:
+  void sleep() {
+    if (random_.below(2 * n_, 3) == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random_.below(2 * n_ + 1, 300)));
+    ++n_;
+  }
+  StageWork& work_;
+  Philox random_;
+  uint64_t n_ = 0;
+};
+
+}  // namespace hexad::pp::chain

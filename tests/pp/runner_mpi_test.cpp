@@ -1,0 +1,47 @@
+// Run by mpirun: every rank runs every test. The schedules of runner_test.cpp, with messages between processes.
+#include <gtest/gtest.h>
+
+#include "parallel/comm/world.h"
+#include "tests/pp/chain.h"
+#include "tests/pp/kinds.h"
+
+namespace hexad::pp {
+namespace {
+
+using namespace chain;
+
+comm::World* world = nullptr;  // of main(): MPI is initialised once in a process
+
+void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed) {
+  SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.micro_batches, " micro-batches"));
+  const auto pp = world->group().split(0, world->rank(), comm::TrafficClass::pp, "pp");
+  Cut cut(schedule, pp->rank());
+  Jittered work(cut.stages, pp->rank(), jitter_seed);
+  run(schedule, *pp, work, cut.lab.context);
+  const auto expected = reference(schedule.micro_batches);
+  for (size_t i = 0; const auto& p : cut.lab.parameters) {
+    const Tensor sum = p->gradient_to_add(cut.lab.stream());
+    pp->all_reduce(sum, comm::Reduce::sum, cut.lab.stream()).wait();
+    EXPECT_EQ(tests::values_of(sum), expected[i++]) << p->name();
+  }
+}
+
+TEST(RunnerMpi, EverySchedule) {
+  for (const PipelineConfig& config : all_configs())
+    for (const int micro_batches : {1, 5, 8})
+      expect_one_ranks_gradients(make_schedule(config, world->size(), micro_batches), 1);
+}
+
+}  // namespace
+}  // namespace hexad::pp
+
+int main(int argc, char** argv) {
+  hexad::comm::World world;
+  hexad::pp::world = &world;
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  testing::InitGoogleTest(&argc, argv);
+  const int failed = RUN_ALL_TESTS();
+  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  if (failed) world.abort_job(hexad::base::ExitCode::communication);
+  return 0;
+}
