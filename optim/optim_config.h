@@ -24,6 +24,13 @@ constexpr auto enum_names(ScheduleKind) {
                                                                    {ScheduleKind::wsd, "wsd"}});
 }
 
+/// Where main weights and moments wait between two updates.
+enum class StateOffload : uint8_t { none, file };
+constexpr auto enum_names(StateOffload) {
+  return std::to_array<std::pair<StateOffload, std::string_view>>(
+      {{StateOffload::none, "none"}, {StateOffload::file, "file"}});
+}
+
 struct OptimConfig {
   OptimizerKind kind = OptimizerKind::adamw;
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;

@@ -17,7 +17,9 @@ using namespace autograd;
 /// f64). Where the model's dtype is that already, the main weights are the model's own.
 class Optimizer {
  public:
-  Optimizer(const OptimConfig& config, ParameterSet& parameters);
+  /// With StateOffload::file the states lie in the device's offload memory and come into memory in pieces to be
+  /// updated, with the same bits.
+  Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none);
 
   /// One update of all owned weights from their gradients times `gradient_scale` (the clipping factor). `step` counts
   /// from 1. A parameter without a gradient is treated as having a zero one.
@@ -38,7 +40,10 @@ class Optimizer {
     Parameter* parameter;
     Tensor weights, main, moment1, moment2;
   };
+  void update(Stream& stream, const Slot& s, const Tensor& gradient, double lr, double gradient_scale, int64_t step);
+
   OptimConfig config_;
+  StateOffload offload_;
   std::vector<Slot> slots_;
 };
 

@@ -44,7 +44,8 @@ Parameter::Parameter(Spec spec, Device device)
     : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
 
 const Tensor& Parameter::local() const {
-  require(!bring_weights_ || local_.defined(), "[parameter] ", name(), ": its weights are in memory only while it is used");
+  require(weights_stay() || local_.defined(), "[parameter] ", name(),
+          ": its weights are in memory only while it is used");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
   return local_;
 }
@@ -84,8 +85,7 @@ void Parameter::initialize(uint64_t seed) {
 
 const Tensor& Parameter::gradient() {
   if (!gradient_.defined() && bring_gradient_) bring_gradient_();
-  if (!gradient_.defined())
-    gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
+  if (!gradient_.defined()) gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;
 }
 

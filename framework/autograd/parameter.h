@@ -31,7 +31,8 @@ class Parameter {
     Placement placement;
     Dtype dtype = Dtype::f32;
     Init init;
-    bool decay = true;  // weight decay applies (not to norms and biases)
+    bool decay = true;        // weight decay applies (not to norms and biases)
+    bool contributes = true;  // this rank computes a part of the gradient; else others do, and nobody waits for it here
   };
 
   Parameter(Spec spec, Device device);
@@ -49,6 +50,8 @@ class Parameter {
   /// The local weights, ready to be read on `stream`. Ops call this in every pass and never keep the tensor: under
   /// ZeRO-3 the weights may leave memory at the next use() of another parameter.
   Weight use(Stream& stream);
+  /// Whether the local weights are in memory all the time.
+  bool weights_stay() const { return !bring_weights_; }
   /// For tests and for those who know that the weights are in memory. Throws std::logic_error where they come and go.
   const Tensor& local() const;
   /// Must follow every change of the values: packed copies are dropped.
@@ -63,8 +66,12 @@ class Parameter {
   void bind_gradient(const Tensor& memory);
   /// The next contribution replaces what is there: zeroing a gradient costs nothing.
   void clear_gradient() { written_ = false; }
-  /// How the caller must write its contribution, which it then has to do.
-  Write next_write() { return std::exchange(written_, true) ? Write::add : Write::replace; }
+  /// How the caller must write its contribution, which it then has to do. Sees to the memory, too, so that it does not
+  /// matter whether gradient() was called before.
+  Write next_write() {
+    gradient();
+    return std::exchange(written_, true) ? Write::add : Write::replace;
+  }
   /// For contributions that can only add: zeroes the memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
 

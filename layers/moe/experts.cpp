@@ -27,9 +27,11 @@ Experts::Product Experts::make(const Config& c, const Builder& b, Shape shape, i
     placement.shards.push_back(width);
   else
     placement.partial = {Axis::etp};
-  Parameter& bias = b.parameter("bias", {shape[0], shape[1]},
-                                {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement});
-  if (!of_width && b.mesh().coordinate(Axis::etp) != 0) return p;
+  const bool adds = of_width || b.mesh().coordinate(Axis::etp) == 0;
+  Parameter& bias =
+      b.parameter("bias", {shape[0], shape[1]},
+                  {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement, .contributes = adds});
+  if (!adds) return p;
   p.bias = &bias;
   parameters_.push_back(p.bias);
   return p;

@@ -47,8 +47,11 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
 
 bool GradientBuckets::complete(const State& s) const {
   const bool last_round = round_ + 1 == rounds_;
-  return std::all_of(s.given.begin(), s.given.end(),
-                     [&](const Given& g) { return last_round ? g.last : g.rounds > round_; });
+  for (size_t i = 0; i < s.given.size(); ++i) {
+    if (!s.bucket->entries[i].parameter->spec().contributes) continue;
+    if (last_round ? !s.given[i].last : s.given[i].rounds <= round_) return false;
+  }
+  return true;
 }
 
 void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {

@@ -62,7 +62,7 @@ void WeightBuckets::release(State& s) {
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();
 }
 
-void WeightBuckets::move_on(Unit unit) {
+void WeightBuckets::move_on(size_t unit) {
   followed_[{before_, current_}] = unit;
   before_ = current_;
   current_ = unit;
@@ -72,17 +72,17 @@ void WeightBuckets::use(size_t unit, Stream& stream) {
   if (current_ == unit) return;
   move_on(unit);
   const auto it = followed_.find({before_, current_});
-  const Unit expected = it == followed_.end() ? Unit{} : it->second;
+  const size_t expected = it == followed_.end() ? none : it->second;
   for (State& s : states_)
     if (!keeps_all(s) && s.bucket->unit != unit && s.bucket->unit != expected) release(s);
   gather(unit, stream);
-  if (expected) gather(*expected, stream);
+  if (expected != none) gather(expected, stream);
   for_each_of(unit, [&](State& s) { stream.wait(s.gathered); });
 }
 
 void WeightBuckets::update(Stream& stream, const std::function<void()>& change) {
-  move_on({});
-  before_ = {};
+  move_on(none);
+  before_ = none;
   for (State& s : states_)
     if (!keeps_all(s)) release(s);
   change();

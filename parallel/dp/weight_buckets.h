@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "parallel/dp/bucket_plan.h"
@@ -37,7 +36,7 @@ class WeightBuckets {
     Tensor piece;   // of what this rank owns, where the rest does not stay
     device::Event gathered;
   };
-  using Unit = std::optional<size_t>;
+  static constexpr size_t none = ~size_t{0};  // no unit
 
   bool keeps_all(const State& s) const { return s.bucket->zero < Zero::weights; }
   template <class F>
@@ -45,12 +44,12 @@ class WeightBuckets {
   void use(size_t unit, Stream& stream);
   void gather(size_t unit, Stream& stream);
   void release(State& s);
-  void move_on(Unit unit);
+  void move_on(size_t unit);
 
   const BucketPlan& plan_;
   std::vector<State> states_;
-  Unit before_, current_;                           // units used last
-  std::map<std::pair<Unit, Unit>, Unit> followed_;  // by the two units before
+  size_t before_ = none, current_ = none;                 // units used last
+  std::map<std::pair<size_t, size_t>, size_t> followed_;  // by the two units before
 };
 
 }  // namespace hexad::dp

@@ -58,18 +58,19 @@ TEST_P(Zero, WithSeveralMicroBatchesLevel1HasTheBitsOfLevel0AndLevel3ThoseOfLeve
   expect_bitwise(run_under(GetParam(), 2, {three}), run_under(GetParam(), 3, {three}));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , Zero,
-    testing::Values(Case{"Two", 2, {}}, Case{"Three", 3, {}}, Case{"Four", 4, {}},
-                    Case{"ExpertsOverTwo", 2, {"parallel.ep=2"}}, Case{"ExpertsOverTwoOfFour", 4, {"parallel.ep=2"}},
-                    Case{"F32", 4, {"parallel.ep=2", "train.precision=f32"}},
-                    Case{"Bf16", 4, {"parallel.ep=2", "train.precision=bf16"}},
-                    Case{"Sgd", 2, {"optim.kind=sgd", "train.precision=bf16"}},
-                    Case{"Tied", 2, {"model.tied_embedding=true"}}, Case{"Blocks", 2, {"recompute=block"}},
-                    Case{"Norms", 2, {"recompute=norms"}}, Case{"Biases", 3, {"model.bias=true", "model.norm=layer_norm"}},
-                    Case{"OneUnit", 2, {"distributed.bucket_bytes=100000000"}},
-                    Case{"AUnitForEveryParameter", 2, {"distributed.bucket_bytes=1"}}),
-    [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(, Zero,
+                         testing::Values(Case{"Two", 2, {}}, Case{"Three", 3, {}}, Case{"Four", 4, {}},
+                                         Case{"ExpertsOverTwo", 2, {"parallel.ep=2"}},
+                                         Case{"ExpertsOverTwoOfFour", 4, {"parallel.ep=2"}},
+                                         Case{"F32", 4, {"parallel.ep=2", "train.precision=f32"}},
+                                         Case{"Bf16", 4, {"parallel.ep=2", "train.precision=bf16"}},
+                                         Case{"Sgd", 2, {"optim.kind=sgd", "train.precision=bf16"}},
+                                         Case{"Tied", 2, {"model.tied_embedding=true"}},
+                                         Case{"Blocks", 2, {"recompute=block"}}, Case{"Norms", 2, {"recompute=norms"}},
+                                         Case{"Biases", 3, {"model.bias=true", "model.norm=layer_norm"}},
+                                         Case{"OneUnit", 2, {"distributed.bucket_bytes=100000000"}},
+                                         Case{"AUnitForEveryParameter", 2, {"distributed.bucket_bytes=1"}}),
+                         [](const auto& i) { return i.param.name; });
 
 TEST(ZeroLevels, EveryOneIsTheTrainingRunOfOneRank) {
   const Case c{"", 4, {"parallel.ep=2", "batch.global=16"}};
@@ -140,6 +141,40 @@ TEST(ZeroLevels, MemoryFallsAsPredicted) {
   EXPECT_NEAR(share(3, Category::parameter), 0.25, rounding);
 }
 
+TEST(OptimizerOffload, ChangesWhereStatesLieAndNoBit) {
+  using device::Category;
+  for (const char* precision : {"f32", "bf16"})
+    for (const int64_t level : {0, 2}) {
+      const Case c{"", 2, {cat("train.precision=", precision)}};
+      expect_bitwise(run_under(c, level), run_under(c, level, {"offload.optimizer=file"}));
+    }
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun kept(recipe_for({"", 2, {"train.precision=bf16"}}, 1), world);
+    TrainingRun away(recipe_for({"", 2, {"train.precision=bf16", "offload.optimizer=file"}}, 1), world);
+    for (TrainingRun* run : {&kept, &away}) run->step(documents_of(run->recipe));
+    EXPECT_EQ(away.instance.context.allocator()->stats().used_in(Category::optimizer), 0);
+    EXPECT_EQ(away.instance.context.offload_allocator()->stats().used_in(Category::offload),
+              kept.instance.context.allocator()->stats().used_in(Category::optimizer));
+  });
+}
+
+TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const Scratch scratch;  // the first rank's is used
+    device::DeviceContext context;
+    const std::string folder = broadcast_text(scratch.path(), 0, world, context);
+    Recipe away = recipe_for({"", 2, {"offload.optimizer=file"}}, 1), kept = recipe_for({"", 2, {}}, 0);
+    away.run.dir = kept.run.dir = folder;
+    TrainingRun saved(away, world), loaded(kept, world), again(away, world);
+    saved.step(documents_of(away));
+    saved.save();
+    loaded.load(folder + "/checkpoints/step-00000001");
+    again.load(folder + "/checkpoints/step-00000001");
+    expect_bitwise(saved.states(), loaded.states());
+    expect_bitwise(saved.states(), again.states());
+  });
+}
+
 // K1: nothing that a checkpoint holds depends on who owned it, also not an expert's moments.
 TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
   struct Layout {
@@ -148,8 +183,8 @@ TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
   };
   const Layout layouts[] = {{1, 1, 0}, {2, 1, 1}, {2, 2, 2}, {3, 1, 3}, {4, 2, 3}, {4, 1, 2}, {4, 2, 1}};
   const auto recipe_in = [&](const Scratch& scratch, const Layout& l) {
-    Recipe r = recipe_for({"", l.ranks, {"batch.global=24", "model.moe.bias_rate=0.05"}}, l.zero,
-                          {cat("parallel.ep=", l.ep)});
+    Recipe r =
+        recipe_for({"", l.ranks, {"batch.global=24", "model.moe.bias_rate=0.05"}}, l.zero, {cat("parallel.ep=", l.ep)});
     r.run.dir = scratch.path();
     return r;
   };

@@ -65,8 +65,10 @@ TEST(FlatRegions, ARangeOutsideIsABug) {
 
 // Every range of every region of some shapes, against the definition.
 TEST(FlatRegions, MakeUpTheRangeInOrderWithAtMostTwiceTheRankLessOne) {
-  const std::pair<Shape, Region> cases[] = {
-      {{7}, {{2}, {5}}}, {{5, 6}, {{1, 2}, {3, 4}}}, {{3, 4, 3}, {{1, 0, 1}, {2, 4, 2}}}, {{2, 3, 1, 2}, {{0, 1, 0, 0}, {2, 2, 1, 2}}}};
+  const std::pair<Shape, Region> cases[] = {{{7}, {{2}, {5}}},
+                                            {{5, 6}, {{1, 2}, {3, 4}}},
+                                            {{3, 4, 3}, {{1, 0, 1}, {2, 4, 2}}},
+                                            {{2, 3, 1, 2}, {{0, 1, 0, 0}, {2, 2, 1, 2}}}};
   for (const auto& [global, region] : cases) {
     const std::vector<int64_t> all = indices(region, global);
     for (size_t begin = 0; begin <= all.size(); ++begin)

@@ -2,60 +2,57 @@
 
 #include <algorithm>
 
-#include "layers/model_size.h"
+#include "tools/hexad/held_parameters.h"
+#include "tools/hexad/parameter_memory.h"
+#include "tools/hexad/stages.h"
 
 namespace hexad::app {
-namespace {
 
+using base::Axis;
 using layers::ModelConfig;
 using layers::Recompute;
 
-// Elements saved by one block for each token, in the model's dtype; what is in accumulator dtype is small and left out,
-// except the router's input copy in bf16 runs.
+namespace {
+
+// Elements saved by one block for each of the tokens of a tp group, in the model's dtype; what is in accumulator dtype
+// is small and left out, except the router's input copy in bf16 runs.
 struct SavedElements {
   double norms, attention, mlp, input;
 };
 
-SavedElements saved_by_block(const ModelConfig& c, int64_t layer) {
-  const double hidden = static_cast<double>(c.hidden);
-  const double query = static_cast<double>(c.heads * c.size_of_head());
-  const double key = static_cast<double>(c.key_value_heads() * c.size_of_head());
+SavedElements saved_by_block(const Recipe& r, const mesh::Layout& layout, int64_t layer) {
+  const ModelConfig& c = r.model;
+  const auto tp = static_cast<double>(layout.size(Axis::tp)), etp = static_cast<double>(layout.size(Axis::etp));
+  const double hidden = static_cast<double>(c.hidden), rows = r.parallel.sp ? 1 / tp : 1;  // of what is whole in width
+  const double query = static_cast<double>(c.heads * c.size_of_head()) / tp;
+  const double key =
+      std::max(static_cast<double>(c.key_value_heads()) / tp, 1.0) * static_cast<double>(c.size_of_head());
   SavedElements s{};
-  s.input = hidden;
-  s.norms = 2 * hidden;                                                     // outputs, read by the products that follow
+  s.input = rows * hidden;
+  s.norms = 2 * rows * hidden;                                              // outputs, read by the products that follow
   s.attention = query + 2 * key + query + (c.qk_norm ? query + key : 0.0);  // q, k, v after rotation; out
   const auto mlp = [&](double width, bool gated) { return (gated ? 3.0 : 2.0) * width; };
-  s.mlp = hidden;  // input of its norm
-  if (!c.is_moe(layer) || c.moe.dense_residual) s.mlp += mlp(static_cast<double>(c.dense_hidden()), c.mlp == "swiglu");
+  s.mlp = rows * hidden;  // input of its norm
+  if (!c.is_moe(layer) || c.moe.dense_residual)
+    s.mlp += mlp(static_cast<double>(c.dense_hidden()) / tp, c.mlp == "swiglu");
   if (c.is_moe(layer)) {
     const bool gated = c.moe.expert == moe::ExpertKind::swiglu;
-    const double width = static_cast<double>(c.moe.expert_hidden);
-    s.mlp += static_cast<double>(c.moe.top_k) * (2 * hidden + mlp(width, gated));  // dispatched and returned rows
+    const double width = static_cast<double>(c.moe.expert_hidden) / etp;
+    // Each tp rank sends its own tokens; etp ranks gather each other's rows. Dispatched and returned rows.
+    s.mlp += static_cast<double>(c.moe.top_k) / tp * etp * (2 * hidden + mlp(width, gated));
     if (c.moe.shared_experts > 0)
-      s.mlp +=
-          mlp(static_cast<double>(c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden)), gated);
+      s.mlp += mlp(static_cast<double>(c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden)) / tp,
+                   gated);
   }
   return s;
 }
 
-}  // namespace
-
-MemoryEstimate estimate_memory(const Recipe& r) {
-  const auto size = layers::model_size(r.model);
-  const auto dtype = dtype_of(r.train.precision);
-  const auto width = static_cast<double>(base::size_of(dtype));
-  const auto acc = static_cast<double>(base::size_of(base::accumulator_dtype(dtype)));
-  const double local = static_cast<double>(size.parameters - size.expert_parameters) +
-                       static_cast<double>(size.expert_parameters) / static_cast<double>(r.parallel.ep);
-  MemoryEstimate m;
-  m.weights = local * width;
-  m.gradients = local * acc;
-  const double copies = (width == acc ? 0.0 : 1.0) + (r.optim.kind == optim::OptimizerKind::adamw ? 2.0 : 0.0);
-  m.optimizer = local * acc * copies;
-
+double activation_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const pp::StageSplit split = stage_split(r);
+  const int stage = layout.coordinate(Axis::pp, rank);
   double elements = 0, largest_block = 0;
-  for (int64_t l = 0; l < r.model.layers; ++l) {
-    const SavedElements s = saved_by_block(r.model, l);
+  const auto add = [&](int64_t l) {
+    const SavedElements s = saved_by_block(r, layout, l);
     const double all = s.input + s.norms + s.attention + s.mlp;
     switch (r.recompute) {
       case Recompute::none:
@@ -73,10 +70,48 @@ MemoryEstimate estimate_memory(const Recipe& r) {
         largest_block = std::max(largest_block, all - s.input);
         break;
     }
+  };
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+    for (int64_t l = split.layers(stage, chunk).begin; l < split.layers(stage, chunk).end; ++l) add(l);
+    if (split.has_head(stage, chunk)) elements += 2 * static_cast<double>(r.model.hidden);
   }
-  elements += largest_block + 2 * static_cast<double>(r.model.hidden);
-  m.activations = elements * static_cast<double>(r.batch.micro * r.model.context) * width;
+  const double tokens = static_cast<double>(r.batch.micro * r.model.context) / layout.size(Axis::cp);
+  return (elements + largest_block) * tokens * static_cast<double>(base::size_of(dtype_of(r.train.precision)));
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const auto dtype = dtype_of(r.train.precision);
+  const auto width = static_cast<double>(base::size_of(dtype));
+  const auto acc = static_cast<double>(base::size_of(base::accumulator_dtype(dtype)));
+  const double moments = r.optim.kind == optim::OptimizerKind::adamw ? 2 * acc : 0;
+  MemoryEstimate m;
+  for (const HeldParameters& h : held_parameters(r, layout, rank)) {
+    const double weights = h.accumulator ? acc : width;
+    const ParameterBytes whole{weights, acc, moments + (weights == acc ? 0 : acc)};
+    // Stages do not use a tied embedding at the same time: its weights stay whole.
+    const int64_t zero = h.two_stages ? std::min<int64_t>(r.parallel.zero, 2) : r.parallel.zero;
+    const ParameterBytes kept = kept_of(whole, zero, static_cast<double>(h.sharers));
+    const auto n = static_cast<double>(h.elements);
+    m.weights += n * kept.weights, m.gradients += n * kept.gradients, m.optimizer += n * kept.optimizer;
+  }
+  if (r.offload.optimizer == optim::StateOffload::file) std::swap(m.optimizer, m.offloaded);
+  m.weights += static_cast<double>(held_states(r, layout, rank)) * acc;
+  m.activations = activation_bytes(r, layout, rank);
   return m;
+}
+
+MemoryEstimate estimate_memory(const Recipe& r, int64_t world) {
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  MemoryEstimate most;
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    // Data-parallel ranks hold alike, but for a row of elements.
+    if (layout.coordinate(Axis::dp, rank) != 0 || layout.coordinate(Axis::cp, rank) != 0) continue;
+    const MemoryEstimate m = estimate_memory(r, layout, rank);
+    if (m.total() > most.total()) most = m;
+  }
+  return most;
 }
 
 }  // namespace hexad::app

@@ -8,11 +8,17 @@ namespace hexad::app {
 /// Bytes.
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  double offloaded = 0;  // optimizer states in a file; not part of the total
   double total() const { return weights + gradients + optimizer + activations; }
 };
 
-/// Weights in the model's dtype, gradients, main weights and moments in f32 (f64 in an f64 run), experts over ep.
-/// Activations are what the ops save for backward under `recompute`, with every expert equally loaded.
-MemoryEstimate estimate_memory(const Recipe& recipe);
+/// Of rank `rank` of the layout. Weights in the model's dtype with the tables and states that lie with them; gradients,
+/// main weights and moments in f32 (f64 in an f64 run); each as ZeRO leaves it. Activations are what the ops of this
+/// rank's layers save for the backward of one micro-batch under `recompute`, with every expert equally loaded. Not
+/// counted is what is there for a moment only: under ZeRO-2 the gradients of about a unit (distributed.bucket_bytes) on
+/// their way to their owners, under ZeRO-3 the weights of two.
+MemoryEstimate estimate_memory(const Recipe& recipe, const mesh::Layout& layout, int rank);
+/// Of the rank that needs the most, of `world`.
+MemoryEstimate estimate_memory(const Recipe& recipe, int64_t world);
 
 }  // namespace hexad::app

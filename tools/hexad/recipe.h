@@ -91,13 +91,17 @@ struct CheckpointConfig {
 
 struct OffloadConfig {
   bool activations = false;
+  optim::StateOffload optimizer = optim::StateOffload::none;
   int64_t min_bytes = 1 << 16;
   std::string folder = "/tmp";
+
+  bool any() const { return activations || optimizer != optim::StateOffload::none; }
 
   template <class V>
   void fields(V& v) {
     v("activations", activations, "saved activations wait for backward in a file");
-    v("min_bytes", min_bytes, "smaller tensors stay in memory", config::at_least(0));
+    v("optimizer", optimizer, "file: main weights and moments wait in a file for the next update; or none");
+    v("min_bytes", min_bytes, "smaller saved activations stay in memory", config::at_least(0));
     v("folder", folder, "where that file is made", config::non_empty());
   }
 };

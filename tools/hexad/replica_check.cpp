@@ -14,14 +14,16 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Holding the same piece follows from the piece itself; no layout is needed.
+// Holding the same piece follows from the piece itself; no layout is needed. Between steps ZeRO-3 holds owned weights.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
-  return base::stable_hash(cat(p.name(), " ", region.begin, " ", region.size));
+  const base::FlatRange owned = p.owned();
+  return base::stable_hash(cat(p.name(), " ", region.begin, " ", region.size,
+                               p.weights_stay() ? "" : cat(" ", owned.begin, " ", owned.end)));
 }
 
 uint64_t content_of(const Parameter& p) {
-  const tensor::Tensor& t = p.local();
+  const tensor::Tensor t = p.weights_stay() ? p.local() : p.owned_weights();
   return data::digest_of({static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes())}).low;
 }
 

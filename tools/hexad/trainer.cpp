@@ -80,7 +80,7 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
       recipe_.data, {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});
   if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
   instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
-  optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters);
+  optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(), data_.fingerprints,
@@ -164,7 +164,7 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
   m.skipped_steps = progress_.skipped;
 
   device::MemoryStats memory = instance_->context.allocator()->stats();
-  if (recipe_.offload.activations) {  // kept in a file, by an allocator of its own
+  if (recipe_.offload.any()) {  // kept in a file, by an allocator of its own
     const auto& files = instance_->context.offload_allocator();
     memory.peak[static_cast<size_t>(device::Category::offload)] = files->stats().peak_in(device::Category::offload);
     files->reset_peaks();

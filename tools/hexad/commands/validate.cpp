@@ -25,7 +25,7 @@ void validate(const Options& options, const layers::Registry& registry) {
   Recipe recipe = load_recipe(document, registry, ranks);
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const auto size = layers::model_size(recipe.model);
-  const auto memory = estimate_memory(recipe);
+  const auto memory = estimate_memory(recipe, ranks);
   fmt::print("{}: valid for {} rank{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s");
   const bool counted = layers::Registry().feed_forward(recipe.model.mlp) != nullptr;  // as every built-in layer is
   fmt::print("parameters          {:>18}{}\n", grouped(size.parameters),
@@ -39,6 +39,7 @@ void validate(const Options& options, const layers::Registry& registry) {
   fmt::print("  weights           {:>18}\n", human_bytes(memory.weights));
   fmt::print("  gradients         {:>18}\n", human_bytes(memory.gradients));
   fmt::print("  optimizer         {:>18}\n", human_bytes(memory.optimizer));
+  if (memory.offloaded > 0) fmt::print("    in a file       {:>18}\n", human_bytes(memory.offloaded));
   fmt::print("  activations       {:>18}   of one micro-batch, evenly loaded experts\n",
              human_bytes(memory.activations));
   fmt::print("  total             {:>18}\n", human_bytes(memory.total()));

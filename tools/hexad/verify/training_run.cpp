@@ -10,7 +10,7 @@ namespace hexad::verify {
 TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Registry& registry)
     : recipe(r),
       instance(recipe, registry, world),
-      optimizer(recipe.optim, instance.parameters),
+      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer),
       train(recipe, instance, optimizer),
       world_(world) {}
 

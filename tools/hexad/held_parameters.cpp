@@ -1,0 +1,133 @@
+#include "tools/hexad/held_parameters.h"
+
+#include "tools/hexad/stages.h"
+
+namespace hexad::app {
+
+using base::Axis;
+using layers::ModelConfig;
+
+namespace {
+
+// Mirrors the constructors of the layers.
+class Count {
+ public:
+  Count(const Recipe& recipe, const mesh::Layout& layout, int rank)
+      : recipe_(recipe), model_(recipe.model), layout_(layout), rank_(rank) {}
+
+  void embedding(bool other_end) { dense(own(Axis::tp, model_.vocab) * model_.hidden, {.stages = other_end ? 2 : 1}); }
+  void position_embedding() { replicated(model_.context * model_.hidden); }
+  void norm() {
+    replicated(model_.norm == layers::NormKind::layer_norm && model_.bias ? 2 * model_.hidden : model_.hidden);
+  }
+  void block(int64_t layer) {
+    norm(), norm();
+    attention();
+    if (!model_.is_moe(layer) || model_.moe.dense_residual) dense_mlp();
+    if (model_.is_moe(layer)) experts();
+  }
+  std::vector<HeldParameters> take() { return std::move(held_); }
+
+ private:
+  struct Dense {
+    int64_t copies = 1;  // along tp, that sum their gradient
+    int stages = 1;
+    bool accumulator = false;
+  };
+  void add(HeldParameters h) {
+    if (h.elements > 0) held_.push_back(h);
+  }
+  void dense(int64_t elements, const Dense& d) {
+    add({.elements = elements,
+         .sharers = int64_t{layout_.size(Axis::dp)} * layout_.size(Axis::cp) * d.copies * d.stages,
+         .two_stages = d.stages > 1,
+         .accumulator = d.accumulator});
+  }
+  void partial(int64_t elements, bool accumulator = false) {
+    dense(elements, {.copies = layout_.size(Axis::tp), .accumulator = accumulator});
+  }
+  void replicated(int64_t elements) {
+    if (recipe_.parallel.sp)
+      partial(elements);
+    else
+      dense(elements, {});
+  }
+  // Of n, cut along an axis.
+  int64_t own(Axis axis, int64_t n) const {
+    const base::Shard s{axis, 0, layout_.size(axis), layout_.coordinate(axis, rank_)};
+    return s.end(n) - s.begin(n);
+  }
+
+  void attention() {
+    const int64_t hidden = model_.hidden, bias = model_.bias ? 1 : 0, tp = layout_.size(Axis::tp);
+    const int64_t query = own(Axis::tp, model_.heads * model_.size_of_head());
+    dense(query * (hidden + bias), {});
+    const int64_t groups = model_.key_value_heads(), parts = std::min(groups, tp);
+    const base::Shard s{Axis::tp, 0, static_cast<int>(parts),
+                        static_cast<int>(layout_.coordinate(Axis::tp, rank_) * parts / tp)};
+    const int64_t n = groups * model_.size_of_head(), key = s.end(n) - s.begin(n);
+    dense(2 * key * (hidden + bias), {.copies = tp / parts});
+    dense(query * hidden, {});
+    replicated(bias * hidden);
+    if (model_.qk_norm) partial(2 * model_.size_of_head());
+  }
+  void mlp(int64_t width, bool gated) {
+    const int64_t mine = own(Axis::tp, width), bias = model_.bias ? 1 : 0;
+    dense(mine * ((gated ? 2 : 1) * (model_.hidden + bias) + model_.hidden), {});
+    replicated(bias * model_.hidden);
+  }
+  void dense_mlp() {
+    if (model_.mlp == "swiglu" || model_.mlp == "gelu") mlp(model_.dense_hidden(), model_.mlp == "swiglu");
+  }
+  void experts() {
+    const auto& moe = model_.moe;
+    const bool gated = moe.expert == moe::ExpertKind::swiglu;
+    partial(moe.experts * model_.hidden, true);
+    if (moe.shared_experts > 0) mlp(moe.shared_experts * moe.shared_hidden.value_or(moe.expert_hidden), gated);
+    const int64_t count = own(Axis::ep, moe.experts), width = own(Axis::etp, moe.expert_hidden);
+    const int64_t inputs = gated ? 2 : 1, bias = model_.bias ? 1 : 0, copies = layout_.size(Axis::edp);
+    add({.elements = count * width * ((inputs + 1) * model_.hidden + inputs * bias), .sharers = copies});
+    add({.elements = bias * count * model_.hidden, .sharers = copies * layout_.size(Axis::etp)});
+  }
+
+  const Recipe& recipe_;
+  const ModelConfig& model_;
+  const mesh::Layout& layout_;
+  const int rank_;
+  std::vector<HeldParameters> held_;
+};
+
+}  // namespace
+
+std::vector<HeldParameters> held_parameters(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const pp::StageSplit split = stage_split(r);
+  const int stage = layout.coordinate(Axis::pp, rank), chunks = split.stages().chunks;
+  Count count(r, layout, rank);
+  bool first = false, last = false;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const auto layers = split.layers(stage, chunk);
+    for (int64_t l = layers.begin; l < layers.end; ++l) count.block(l);
+    first |= split.has_embedding(stage, chunk);
+    last |= split.has_head(stage, chunk);
+  }
+  const bool tied = r.model.tied_embedding;
+  if (first) count.embedding(tied && !last);
+  if (first && r.model.position == layers::PositionKind::learned) count.position_embedding();
+  if (last) count.norm();
+  if (last && !(tied && first)) count.embedding(tied);
+  return count.take();
+}
+
+int64_t held_states(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const layers::ModelConfig& m = r.model;
+  int64_t elements = m.position == layers::PositionKind::rotary ? m.context * (m.size_of_head() / 2) * 2 : 0;
+  const pp::StageSplit split = stage_split(r);
+  const int stage = layout.coordinate(Axis::pp, rank);
+  const bool previous_counts = m.moe.aux_loss.coefficient > 0 && m.moe.aux_loss.scope == moe::AuxScope::global_batch;
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk)
+    for (int64_t l = split.layers(stage, chunk).begin; l < split.layers(stage, chunk).end; ++l)
+      if (m.is_moe(l)) elements += m.moe.experts * ((m.moe.bias_rate > 0 ? 1 : 0) + (previous_counts ? 1 : 0));
+  return elements;
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,28 @@
+// Bytes of weights, gradients and optimizer states, as formulas of ZeRO and the number of replicas.
+#pragma once
+
+#include <cstdint>
+
+namespace hexad::app {
+
+/// Bytes, of one parameter or of many.
+struct ParameterBytes {
+  double weights = 0, gradients = 0, optimizer = 0;
+  double total() const { return weights + gradients + optimizer; }
+};
+
+/// What a rank keeps of a parameter of which it holds one of `replicas` copies, with `whole` bytes for a parameter
+/// nobody shares: ZeRO-1 divides the optimizer's states by the replicas, ZeRO-2 also gradients, ZeRO-3 also weights
+/// (Rajbhandari et al. 2020). In bf16 with AdamW and f32 gradients `whole` is 2 + 4 + 12: 18 bytes, with ZeRO-1
+/// 6 + 12/d, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients on their way are not counted.
+ParameterBytes kept_of(const ParameterBytes& whole, int64_t zero, double replicas);
+
+/// MoNTA's Table 3: bytes a rank of a model with P1 parameters outside experts and P2 in them. It assumes bf16
+/// gradients, hence 16 bytes, and for experts its d is that of their replicas.
+struct MontaLayout {
+  double pipeline = 1, tensor = 1, expert = 1;  // degrees p, t, e
+  double replicas = 1, expert_replicas = 1;     // d
+};
+double monta_parameter_bytes(double p1, double p2, const MontaLayout& layout, int64_t zero);
+
+}  // namespace hexad::app
