@@ -91,7 +91,7 @@ Recipe read_recipe(const std::string& text) {
     std::string keys;
     for (const std::string& line : config::differences(read_recipe(first.text), read_recipe(all[r].text)))
       keys += "\n  " + line;
-    base::fail(ExitCode::usage, "rank ", r, " has another recipe than rank 0 (-> rank ", r, "):", keys);
+    base::fail(ExitCode::usage, "rank ", r, " has another recipe than rank 0 (rank 0 -> rank ", r, "):", keys);
   }
   base::fail_invariant("[agreement] digests differ but texts do not");
 }

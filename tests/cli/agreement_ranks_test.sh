@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Fault 23: ranks that are not about to do the same work; and replicas that are not the same any more.
+. "$(dirname "$0")/cli.sh"
+
+# mpirun of two ranks with a command line each: `pair "A..." "B..."`, both after the program's name.
+pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "${second:-$HEXAD}" $2; }
+
+test_ranks_with_another_recipe_are_refused_showing_the_difference() {
+  expect 2 pair "train tiny.yaml" "train tiny.yaml optim.lr=0.5 model.hidden=32"
+  expect_text err "rank 0: rank 1 has another recipe than rank 0" "optim.lr: 0.01 -> 0.5" "model.hidden: 16 -> 32"
+  expect_nothing_at run
+}
+
+test_a_mistake_that_only_one_rank_finds_is_told_with_its_rank() {
+  expect 2 pair "train tiny.yaml" "train elsewhere.yaml"
+  expect_text err "only some ranks find this, such as rank 1: elsewhere.yaml: no such file"
+  expect 2 pair "train tiny.yaml model.hiden=3" "train tiny.yaml"
+  expect_text err "only some ranks find this, such as rank 0:" "did you mean hidden?"
+}
+
+test_another_program_is_refused() {
+  local second=./other
+  cp "$HEXAD" other
+  echo "another build" >>other
+  expect 2 pair "train tiny.yaml" "train tiny.yaml"
+  expect_text err "rank 1 runs another program than rank 0: hexad " ", digest "
+}
+
+test_the_number_of_threads_may_differ() { expect 0 pair "train tiny.yaml" "train tiny.yaml train.threads=2"; }
+
+test_a_bit_that_flips_in_one_replica_is_found_and_named() {
+  HEXAD_FAULT=flip@1,3 expect 5 ranks 2 train tiny.yaml distributed.replica_check_every=1
+  expect_text err "weights differ between ranks that hold the same: 'head.weight' of rank 1 and of rank 0"
+  expect_text out "step 2/6"
+  expect_no_text out "step 4/6"
+}
+
+test_replicas_stay_the_same() {
+  expect 0 ranks 2 train tiny.yaml parallel.ep=2 distributed.replica_check_every=1
+  expect_text out "step 6/6"
+}
+
+run_tests "$@"

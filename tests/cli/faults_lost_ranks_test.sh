@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Faults 1 to 4 and 21: a rank that crashes, is killed or stopped, or never comes; a launcher that is killed.
+. "$(dirname "$0")/cli.sh"
+
+job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)
+endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
+
+# Starts an endless job in the background: its launcher is $launcher, its ranks are $rank0 and $rank1.
+start() {
+  "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
+  launcher=$!
+  wait_until has_lines run/metrics.jsonl 45
+  rank0=$(process_of 0) rank1=$(process_of 1)
+}
+process_of() { # RANK
+  local pid
+  for pid in $(pgrep -P "$launcher"); do
+    if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
+  done
+}
+gone() { ! kill -0 "$1" 2>/dev/null; }
+# The launcher and both ranks end within ten seconds of $1 (in $SECONDS); the exit code is then in $code.
+expect_gone_after() {
+  code=0
+  wait "$launcher" || code=$?
+  wait_until gone "$rank0"
+  wait_until gone "$rank1"
+  [ $((SECONDS - $1)) -le 10 ] || failed "the job ended after $((SECONDS - $1)) s"
+}
+expect_last_good_one() {
+  expect 0 "$HEXAD" inspect run --verify
+  expect 0 ranks 2 "${job[@]}" train.steps="$(($(wc -l <run/metrics.jsonl) + 2))" checkpoint.at_end=false
+  expect_text err "resumed from run/checkpoints/step-"
+}
+
+test_kill_of_one_rank_ends_the_job_within_ten_seconds() {
+  local since
+  start
+  since=$SECONDS
+  kill -9 "$rank1"
+  expect_gone_after "$since"
+  [ "$code" -ne 0 ] || failed "the job ended with 0"
+  expect_last_good_one
+}
+
+test_kill_of_the_launcher_ends_the_ranks() {
+  local since
+  start
+  since=$SECONDS
+  kill -9 "$launcher"
+  expect_gone_after "$since"
+  expect_equal "$code" 137
+  expect_last_good_one
+}
+
+test_a_stopped_rank_is_named() {
+  local since
+  start distributed.watchdog_seconds=1
+  since=$SECONDS
+  kill -STOP "$rank1"
+  expect_gone_after "$since"
+  expect_equal "$code" 6
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "(2 ranks), " "rank 1"
+  expect_last_good_one
+}
+
+test_a_rank_that_never_enters_a_collective_is_named() {
+  HEXAD_FAULT=hang@1,4 expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "nothing comes from rank 1"
+  expect 0 ranks 2 "${job[@]}"
+  expect_text err "resumed from run/checkpoints/step-00000002"
+}
+
+test_a_rank_that_hangs_while_saving_is_named() {
+  HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "nothing comes from rank 1"
+}
+
+test_a_crash_leaves_rank_step_and_backtrace() {
+  local signal
+  for signal in segv:SIGSEGV abort:SIGABRT; do
+    rm -rf run
+    # A sanitizer would report the fault in its own way.
+    ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" HEXAD_FAULT="${signal%:*}@1,4" run ranks 2 "${job[@]}"
+    [ "$code" -gt 128 ] || failed "exit code $code"
+    expect_text run/log/rank-0001.log "rank 1 crashed in step 4: ${signal#*:}" "backtrace:" inject_fault
+    expect 0 ranks 2 "${job[@]}"
+    expect_text err "resumed from run/checkpoints/step-00000002"
+  done
+}
+
+test_a_rank_without_memory_shows_what_uses_it() {
+  expect 4 ranks 2 "${job[@]}" memory.limit_bytes=300000
+  expect_text err "out of memory: " "exceeds the limit of 300000 bytes; in use:" "KB in use, peak" "largest blocks:" \
+    "KB optimizer"
+}
+
+run_tests "$@"
