@@ -46,7 +46,8 @@ void ruin_a_weight(ModelInstance& instance) {
 
 void flip_a_bit(ModelInstance& instance) {
   Parameter& p = **std::prev(instance.parameters.end());
-  *static_cast<uint8_t*>(p.local().raw()) ^= 1;
+  const Tensor owned = p.owned_weights();
+  if (owned.numel() > 0) *static_cast<uint8_t*>(owned.raw()) ^= 1;
   p.changed();
 }
 

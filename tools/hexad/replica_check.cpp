@@ -1,7 +1,6 @@
 #include "tools/hexad/replica_check.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <vector>
 
