@@ -98,10 +98,7 @@ class SplitLinear : public testing::TestWithParam<std::tuple<int, bool>> {
   template <class F>
   static void on_ranks(F&& f) {
     const auto [ranks, sequence] = GetParam();
-    comm::with_ranks(ranks, [&, sequence = sequence](const ProcessGroup& group) {
-      TpLab lab(group);
-      f(lab, TensorParallel{&group, sequence});
-    });
+    on_late_ranks(ranks, [&, sequence = sequence](TpLab& lab) { f(lab, TensorParallel{&lab.group, sequence}); });
   }
   // What this rank holds between the products.
   static Tensor held(const TpLab& lab, const Tensor& x) { return std::get<1>(GetParam()) ? lab.own_rows(x) : x; }

@@ -13,7 +13,7 @@ namespace {
 const comm::World* world = nullptr;  // of main(): MPI is initialised once in a process
 
 // Messages of several rounds.
-constexpr int64_t share = 64, inputs = 1100, outputs = 30;
+constexpr int64_t share = 16, inputs = 1100, outputs = 30;
 
 std::unique_ptr<ProcessGroup> tensor_group() {
   return world->group().split(0, world->rank(), comm::TrafficClass::tp, "tp");
@@ -43,7 +43,7 @@ TEST(MpiOverlap, SplitProductsEqualTheirCompositionsBesideOtherTraffic) {
     const auto held = [&](const Tensor& x) { return sequence ? copy_of(lab.own_rows(x)) : x; };
     const Tensor x = held(lab.randn({share * group->size(), inputs})),
                  dy = held(lab.randn({share * group->size(), inputs}));
-    const Tensor bucket = Tensor::zeros({1 << 20}, Dtype::f32, lab.context);
+    const Tensor bucket = Tensor::zeros({1 << 18}, Dtype::f32, lab.context);
 
     struct Outcome {
       Tensor y, dx;
@@ -51,7 +51,7 @@ TEST(MpiOverlap, SplitProductsEqualTheirCompositionsBesideOtherTraffic) {
     };
     const auto run = [&](bool fused) {
       Parameter &u = lab.piece(up, 0), &d = lab.piece(down, 1);
-      const Event busy = other->all_reduce(bucket, comm::Reduce::sum, lab.stream());
+      const device::Event busy = other->all_reduce(bucket, comm::Reduce::sum, lab.stream());
       Trial trial(lab);
       Tape& t = trial.tape;
       const Value leaf = t.leaf(x);
@@ -106,7 +106,7 @@ TEST(MpiOverlap, TheVocabularysLossIsThatOfOneRank) {
 }  // namespace hexad::tests
 
 int main(int argc, char** argv) {
-  hexad::comm::World world({.jitter_seed = 7});
+  hexad::comm::World world({.round_bytes = 32 << 10, .jitter = {.seed = 7, .max_delay = std::chrono::milliseconds(2)}});
   hexad::tests::world = &world;
   if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
   testing::InitGoogleTest(&argc, argv);

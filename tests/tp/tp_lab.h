@@ -53,6 +53,17 @@ class TpLab : public Lab {
   }
 };
 
+/// Runs `f(lab)` as `ranks` threads. Operations arrive late, each by another time, so that what reads a result before
+/// it is there, or counts on an order between channels, is seen.
+template <class F>
+void on_late_ranks(int ranks, F&& f) {
+  const auto body = [&](const ProcessGroup& group) {
+    TpLab lab(group);
+    f(lab);
+  };
+  comm::with_ranks(ranks, body, {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(200)}});
+}
+
 /// A tape that keeps what is saved, and its backward.
 struct Trial {
   explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}

@@ -59,10 +59,7 @@ class VocabCrossEntropy : public testing::TestWithParam<std::tuple<int, int64_t>
   static int64_t vocabulary() { return std::get<1>(GetParam()); }
   template <class F>
   static void on_ranks(F&& f) {
-    comm::with_ranks(std::get<0>(GetParam()), [&](const ProcessGroup& group) {
-      TpLab lab(group);
-      f(lab);
-    });
+    on_late_ranks(std::get<0>(GetParam()), f);
   }
 };
 
