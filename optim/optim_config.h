@@ -24,6 +24,13 @@ constexpr auto enum_names(ScheduleKind) {
                                                                    {ScheduleKind::wsd, "wsd"}});
 }
 
+/// In which gradients are kept and summed over ranks.
+enum class GradientDtype : uint8_t { f32, bf16 };
+constexpr auto enum_names(GradientDtype) {
+  return std::to_array<std::pair<GradientDtype, std::string_view>>(
+      {{GradientDtype::f32, "f32"}, {GradientDtype::bf16, "bf16"}});
+}
+
 /// Where main weights and moments wait between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
@@ -39,6 +46,7 @@ struct OptimConfig {
   int64_t warmup = 0;
   double min_lr_ratio = 0.1;
   double decay_fraction = 0.2;
+  GradientDtype grad_dtype = GradientDtype::f32;
 
   template <class V>
   void fields(V& v) {
@@ -54,6 +62,9 @@ struct OptimConfig {
     v("warmup", warmup, "steps of linear warm-up", at_least(0));
     v("min_lr_ratio", min_lr_ratio, "learning rate at the end, as a share of lr", probability());
     v("decay_fraction", decay_fraction, "wsd: share of all steps that decay", probability());
+    v("grad_dtype", grad_dtype,
+      "of the gradients of bf16 weights: f32, or bf16 for half the memory and traffic; those of others are in their "
+      "own");
   }
 };
 

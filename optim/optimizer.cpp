@@ -5,7 +5,7 @@
 namespace hexad::optim {
 namespace {
 
-// Elements of offloaded states that are in memory at a time.
+// Elements that are in memory at a time, where states are offloaded or gradients have to be widened.
 constexpr int64_t piece_elements = 1 << 20;
 
 // A state, or a part of it, in memory.
@@ -54,9 +54,14 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-void Optimizer::update(Stream& stream, const Slot& s, const Tensor& gradient, double lr, double gradient_scale,
+void Optimizer::update(Stream& stream, const Slot& s, const Tensor& given, double lr, double gradient_scale,
                        int64_t step) {
   const auto& k = kernels::kernels(s.main.device()).optimizer;
+  Tensor gradient = given;
+  if (given.dtype() != s.main.dtype()) {
+    gradient = Tensor::empty(given.shape(), s.main.dtype(), given.device());
+    kernels::kernels(given.device()).pointwise.copy(stream, gradient, given);
+  }
   const Resident main(stream, s.main), moment1(stream, s.moment1), moment2(stream, s.moment2);
   if (config_.kind == OptimizerKind::sgd) {
     k.sgd(stream, main.tensor(), s.weights, gradient, lr, gradient_scale);
@@ -76,7 +81,8 @@ void Optimizer::update(Stream& stream, const Slot& s, const Tensor& gradient, do
 void Optimizer::step(Stream& stream, double lr, double gradient_scale, int64_t step) {
   for (const Slot& s : slots_) {
     const Tensor gradient = s.parameter->owned_gradient(stream);
-    const int64_t n = s.weights.numel(), at_once = offload_ == StateOffload::file ? piece_elements : n;
+    const bool in_pieces = offload_ == StateOffload::file || gradient.dtype() != s.main.dtype();
+    const int64_t n = s.weights.numel(), at_once = in_pieces ? piece_elements : n;
     for (int64_t begin = 0; begin < n; begin += at_once) {
       const auto part = [&](const Tensor& t) {
         return t.defined() ? t.slice(0, begin, std::min(n, begin + at_once)) : Tensor{};

@@ -34,7 +34,7 @@ class ProcessGroup {
   /// In place. Sums of bf16 are accumulated in f32; the order of summation is that of ranks, so the result is the same
   /// on all ranks, bit for bit. A NaN of any rank stays, also in max and min.
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
-  /// out[n] = piece rank() of the sum of in[size() n] over the ranks.
+  /// out[n] = piece rank() of the sum of in[size() n] over the ranks. `out` may be that piece of `in`.
   Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// out[size() n] = the ranks' in[n], in rank order. `in` may be this rank's piece of `out`.
   Event all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;

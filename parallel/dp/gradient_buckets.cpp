@@ -1,26 +1,44 @@
 #include "parallel/dp/gradient_buckets.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hexad::dp {
 
-GradientBuckets::GradientBuckets(const BucketPlan& plan) : plan_(plan) {
+GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
   states_.reserve(plan.buckets().size());  // parameters refer to their states
   for (const Bucket& bucket : plan.buckets()) {
+    const Dtype dtype = sums == Sums::rounded ? bucket.dtype : accumulator_dtype(bucket.dtype);
     State& s = states_.emplace_back(State{.bucket = &bucket,
+                                          .dtype = dtype,
                                           .memory = {},
                                           .piece = {},
                                           .given = std::vector<Given>(bucket.entries.size()),
                                           .reductions = {}});
-    if (keeps_all(s)) {
-      s.memory = Tensor::empty({bucket.elements}, accumulator_dtype(bucket.dtype), plan.device(), Category::gradient);
-      for (const auto& e : bucket.entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
-      continue;
-    }
-    s.piece = Tensor::empty({bucket.piece_size()}, accumulator_dtype(bucket.dtype), plan.device(), Category::gradient);
-    for (const auto& e : bucket.entries) {
-      e.parameter->bind_owned_gradient(bucket.share_of_piece(s.piece, e));
-      e.parameter->bring_gradient([this, &s] { bring(s); });
+    const int64_t kept = keeps_all(s) ? bucket.elements : bucket.piece_size();
+    (keeps_all(s) ? s.memory : s.piece) = Tensor::empty({kept}, dtype, plan.device(), Category::gradient);
+    bind(s);
+  }
+}
+
+void GradientBuckets::bind(State& s) {
+  for (const auto& e : s.bucket->entries) {
+    Parameter& p = *e.parameter;
+    if (!keeps_all(s)) p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
+    if (rounded(s)) {
+      const FlatRange owned = p.owned();
+      if (keeps_all(s)) p.bind_owned_gradient(s.memory.slice(0, e.begin + owned.begin, e.begin + owned.end));
+      p.bring_gradient([this, &p] {
+        p.bind_gradient(
+            Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
+      });
+    } else if (keeps_all(s)) {
+      p.bind_gradient(Bucket::view(s.memory, e));
+    } else {
+      p.bring_gradient([this, &s] {
+        bring(s);
+        for (const auto& other : s.bucket->entries) other.parameter->bind_gradient(Bucket::view(s.memory, other));
+      });
     }
   }
 }
@@ -32,14 +50,28 @@ void GradientBuckets::begin(int64_t rounds) {
 
 // What is here passes through on its way to the owners.
 void GradientBuckets::bring(State& s) {
-  s.memory = Tensor::empty({s.bucket->elements}, s.piece.dtype(), plan_.device(), Category::communication);
-  for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
+  if (!s.memory.defined())
+    s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
+}
+
+// Adds what micro-batches contributed since the last time to the bucket, and rounds.
+void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
+  const Bucket::Entry& e = s.bucket->entries[entry];
+  if (!e.parameter->has_gradient()) return;
+  const auto& k = kernels::kernels(plan_.device()).pointwise;
+  bring(s);
+  const Tensor& more = e.parameter->gradient();
+  const Tensor sum = Bucket::view(s.memory, e);
+  if (std::exchange(s.given[entry].folded, true)) k.axpy(stream, more, 1, sum);
+  k.copy(stream, sum, more);
+  e.parameter->release_gradient();
 }
 
 void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution contribution) {
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
   require(!given.last, "[buckets] ", parameter.name(), " became ready twice in one step");
+  if (rounded(states_[bucket])) fold(states_[bucket], entry, stream);
   ++given.rounds;
   given.last = contribution == Contribution::last;
   reduce_in_order(stream, false);
@@ -66,7 +98,12 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  for (const auto& e : bucket.entries) e.parameter->gradient_to_add(stream);  // zeroes what no token touched
+  for (size_t i = 0; i < bucket.entries.size(); ++i) {
+    Parameter& p = *bucket.entries[i].parameter;
+    if (s.given[i].folded && !p.has_gradient()) continue;
+    p.gradient_to_add(stream);  // zeroes what no token touched
+    if (rounded(s)) fold(s, i, stream);
+  }
   if (bucket.zero == Zero::nothing) {
     s.reductions.push_back({bucket.group->all_reduce(s.memory, comm::Reduce::sum, stream), {}});
   } else if (bucket.zero == Zero::states) {
@@ -77,6 +114,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
     s.memory = {};  // until it has been sent, the operation owns it
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
+    for (Given& g : s.given) g.folded = false;
     s.first = false;
   }
   settle(s, stream, false);

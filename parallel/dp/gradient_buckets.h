@@ -11,6 +11,10 @@ namespace hexad::dp {
 /// Whether a step has more contributions to a parameter's gradient to come.
 enum class Contribution : uint8_t { more, last };
 
+/// Dtype in which gradients are kept and summed over ranks: the accumulator's, or that of the weights (bf16: half the
+/// memory and traffic). A micro-batch's own gradient is computed in the accumulator's in any case.
+enum class Sums : uint8_t { accumulator, rounded };
+
 /// Owns the memory of all gradients. Buckets are summed in one order on all ranks, whatever order they fill in:
 ///
 /// - Zero::nothing: all-reduced once a step, after the last contributions.
@@ -21,7 +25,7 @@ enum class Contribution : uint8_t { more, last };
 class GradientBuckets {
  public:
   /// The plan outlives the buckets.
-  explicit GradientBuckets(const BucketPlan& plan);
+  explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
@@ -42,9 +46,11 @@ class GradientBuckets {
   struct Given {
     int64_t rounds = 0;
     bool last = false;
+    bool folded = false;  // rounded sums: the bucket's memory holds something of this round
   };
   struct State {
     const Bucket* bucket;
+    Dtype dtype;
     Tensor memory;  // of the whole bucket
     Tensor piece;   // of what this rank owns, where the rest of the bucket does not stay
     std::vector<Given> given;
@@ -52,8 +58,11 @@ class GradientBuckets {
     std::deque<Reduction> reductions;
   };
   bool keeps_all(const State& s) const { return s.bucket->zero < Zero::gradients; }
+  bool rounded(const State& s) const { return s.dtype != accumulator_dtype(s.bucket->dtype); }
   bool complete(const State& s) const;
+  void bind(State& s);
   void bring(State& s);
+  void fold(State& s, size_t entry, Stream& stream);
   void reduce_in_order(Stream& stream, bool incomplete_too);
   void reduce(State& s, Stream& stream);
   void settle(State& s, Stream& stream, bool wait);

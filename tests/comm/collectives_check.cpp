@@ -51,10 +51,15 @@ void check_dtype(const ProcessGroup& g, int64_t n) {
     expect<T>(
         x, [&](int64_t i) { return reduced(g.size(), i, op); }, "all_reduce " + what);
   }
-  const Tensor piece = Tensor::empty({n}, dtype_of<T>, context);
-  g.reduce_scatter(piece, filled<T>({g.size() * n}, context, g.rank()), stream).wait();
-  expect<T>(
-      piece, [&](int64_t i) { return reduced(g.size(), g.rank() * n + i, Reduce::sum); }, "reduce_scatter " + what);
+  const Tensor in = filled<T>({g.size() * n}, context, g.rank());
+  for (const bool in_place : {false, true}) {
+    const Tensor piece =
+        in_place ? in.slice(0, g.rank() * n, (g.rank() + 1) * n) : Tensor::empty({n}, dtype_of<T>, context);
+    g.reduce_scatter(piece, in, stream).wait();
+    expect<T>(
+        piece, [&](int64_t i) { return reduced(g.size(), g.rank() * n + i, Reduce::sum); },
+        cat("reduce_scatter ", in_place ? "in place " : "", what));
+  }
 
   const Tensor all = Tensor::empty({g.size(), n}, dtype_of<T>, context);
   g.all_gather(all, filled<T>({n}, context, g.rank()), stream).wait();

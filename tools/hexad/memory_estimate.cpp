@@ -89,7 +89,8 @@ MemoryEstimate estimate_memory(const Recipe& r, const mesh::Layout& layout, int 
   MemoryEstimate m;
   for (const HeldParameters& h : held_parameters(r, layout, rank)) {
     const double weights = h.accumulator ? acc : width;
-    const ParameterBytes whole{weights, acc, moments + (weights == acc ? 0 : acc)};
+    const double gradients = r.optim.grad_dtype == optim::GradientDtype::bf16 ? std::min(weights, acc) : acc;
+    const ParameterBytes whole{weights, gradients, moments + (weights == acc ? 0 : acc)};
     // Stages do not use a tied embedding at the same time: its weights stay whole.
     const int64_t zero = h.two_stages ? std::min<int64_t>(r.parallel.zero, 2) : r.parallel.zero;
     const ParameterBytes kept = kept_of(whole, zero, static_cast<double>(h.sharers));

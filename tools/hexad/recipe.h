@@ -126,7 +126,8 @@ struct DistributedConfig {
   template <class V>
   void fields(V& v) {
     using namespace config;
-    v("bucket_bytes", bucket_bytes, "gradients are reduced in buckets of about this size", at_least(1));
+    v("bucket_bytes", bucket_bytes,
+      "gradients are reduced, and under zero 3 weights gathered, in units of about this size", at_least(1));
     v("watchdog_seconds", watchdog_seconds,
       "a collective that does not move for so long ends the job (exit 6), naming who is missing; 0: never",
       at_least(0));

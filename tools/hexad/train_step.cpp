@@ -23,7 +23,8 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
     : recipe_(recipe),
       instance_(instance),
       optimizer_(optimizer),
-      buckets_(instance.buckets),
+      buckets_(instance.buckets,
+               recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? dp::Sums::rounded : dp::Sums::accumulator),
       policy_(make_policy(recipe)),
       pipeline_(recipe, instance, *policy_) {
   RouterStatistics empty;

@@ -1,9 +1,8 @@
 #include "tools/hexad/verify/training_run.h"
 
-#include <algorithm>
-
 #include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
+#include "parallel/dp/owned.h"
 
 namespace hexad::verify {
 
@@ -25,30 +24,13 @@ StepResult TrainingRun::step(const data::Source& source) {
   return result;
 }
 
-namespace {
-
-// Whether tensors are held whole by everyone who holds a piece of the parameter, or dealt to those who sum its
-// gradient.
-enum class Dealt : uint8_t { no, yes };
-
-// Of all ranks that hold the same elements, the first one speaks for them.
-bool speaks(const mesh::Layout& layout, const Placement& placement, int rank, Dealt dealt) {
-  const std::vector<int> holders = layout.holders(placement, rank);
-  if (dealt == Dealt::no) return holders.front() == rank;
-  const auto place = [&](int r) {
-    const std::vector<int> reducers = layout.reducers(placement, r);
-    return std::find(reducers.begin(), reducers.end(), r) - reducers.begin();
-  };
-  const auto first = std::find_if(holders.begin(), holders.end(), [&](int r) { return place(r) == place(rank); });
-  return *first == rank;
+Piece TrainingRun::whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const {
+  return {
+      name, p.global_shape(), p.region(), 0, local, instance.mesh.layout().first_holder(p.placement(), world_.rank())};
 }
 
-}  // namespace
-
-Piece TrainingRun::piece(const std::string& name, const Parameter& p, const Tensor& values, bool dealt) const {
-  return {name,       p.global_shape(),
-          p.region(), dealt ? p.owned().begin : 0,
-          values,     speaks(instance.mesh.layout(), p.placement(), world_.rank(), dealt ? Dealt::yes : Dealt::no)};
+Piece TrainingRun::owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const {
+  return {name, p.global_shape(), p.region(), p.owned().begin, owned, dp::speaks_for_owned(p, instance.mesh)};
 }
 
 TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
@@ -56,26 +38,23 @@ TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
 }
 
 std::vector<Piece> TrainingRun::held_weights() const {
-  const bool dealt = recipe.parallel.zero == 3;
   std::vector<Piece> out;
   for (const auto& p : instance.parameters)
-    out.push_back(piece(p->name(), *p, dealt ? p->owned_weights() : p->local(), dealt));
+    out.push_back(p->weights_stay() ? whole_piece(p->name(), *p, p->local())
+                                    : owned_piece(p->name(), *p, p->owned_weights()));
   return out;
 }
 
 std::vector<Piece> TrainingRun::held_gradients() const {
-  const bool dealt = recipe.parallel.zero > 0;
   std::vector<Piece> out;
-  for (const auto& p : instance.parameters)
-    out.push_back(piece(p->name(), *p, dealt ? p->owned_gradient(stream()) : p->gradient(), dealt));
+  for (const auto& p : instance.parameters) out.push_back(owned_piece(p->name(), *p, p->owned_gradient(stream())));
   return out;
 }
 
 std::vector<Piece> TrainingRun::held_states() const {
-  const bool dealt = recipe.parallel.zero > 0;
   std::vector<Piece> out;
   for (const auto& s : optimizer.states())
-    out.push_back(piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.tensor, dealt));
+    out.push_back(owned_piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.tensor));
   const bool first = instance.mesh.layout().first_holder({}, world_.rank());
   for (const auto& s : instance.states) {
     Shape zero = s.tensor.shape();

@@ -44,8 +44,9 @@ class TrainingRun {
   Progress progress;
 
  private:
-  /// `dealt`: `values` are the owned ones only.
-  Piece piece(const std::string& name, const Parameter& p, const Tensor& values, bool dealt) const;
+  /// Of what is in the shape of the local weights, and of what this rank owns of it.
+  Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
+  Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;
   TensorMap whole(const std::vector<Piece>& pieces) const;
   const comm::ProcessGroup& world_;
