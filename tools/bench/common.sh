@@ -1,0 +1,44 @@
+# What the scripts of this folder share; sourced by them.
+
+hexad=${HEXAD:-build/release/bin/hexad}
+
+# need PROGRAM HOW_TO_GET_IT
+need() {
+  [ -x "$1" ] || command -v "$1" >/dev/null || {
+    echo "$(basename "$0"): $1 is missing: $2" >&2
+    exit 1
+  }
+}
+
+# usage [ERROR]: the comment at the top of the script that sources this.
+usage() {
+  [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+
+machine() {
+  echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  echo "commit:    $(git describe --always --dirty 2>/dev/null || echo unknown)"
+  echo "processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+  echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
+}
+
+# number KEY FILE: the numbers that follow "KEY": in FILE, one a line.
+number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }
+
+# ranks N COMMAND...: under mpirun on this machine, however few cores it has; quiet unless it fails.
+ranks() {
+  local log=$scratch/log
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
+    --mca mpi_yield_when_idle 1 "${@:2}" >"$log" 2>&1 || {
+    cat "$log" >&2
+    exit 1
+  }
+}
+
+# Removed at the end; a script that traps EXIT itself has to do the same.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
