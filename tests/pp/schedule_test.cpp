@@ -3,10 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "framework/config/recipe.h"
 #include "parallel/pp/check.h"
+#include "parallel/pp/price.h"
 #include "tests/pp/kinds.h"
 
 namespace hexad::pp {
@@ -89,6 +88,18 @@ TEST(Schedule, EveryKindIsExecutableForEverySize) {
   for_all_schedules(8, 16, [](const Schedule& s) {
     SCOPED_TRACE(to_string(s));
     EXPECT_NO_THROW(check(s));
+  });
+}
+
+// What an evaluation runs.
+TEST(Schedule, ForwardsAloneAreExecutable) {
+  for_all_schedules(5, 11, [](Schedule s) {
+    for (auto& actions : s.ranks) {
+      std::erase_if(actions, [](const Action& a) { return !a.is_forward(); });
+      for (Action& a : actions) a.merged = false;
+    }
+    const Price p = price(s, StageTimes{});
+    for (const double busy : p.busy) EXPECT_EQ(busy, s.stages.chunks * s.micro_batches);
   });
 }
 
