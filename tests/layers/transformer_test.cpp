@@ -178,7 +178,7 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
               CrossEntropyOptions options;
               options.gradient_scale = 0.5, options.chunk_rows = 3;
               auto losses = model.loss(t, {.batch = batch, .statistics = &statistics}, {.loss = options});
-              std::vector<Value> all{losses.total};
+              std::vector<Value> all{losses.value};
               all.insert(all.end(), losses.penalties.begin(), losses.penalties.end());
               return all;
             },

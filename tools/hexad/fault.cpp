@@ -27,9 +27,10 @@ std::optional<Fault> fault_from_environment() {
   char comma = 0;
   std::getline(in, f.kind, '@');
   in >> f.rank >> comma >> f.step;
-  constexpr std::string_view kinds[] = {"kill", "abort", "segv", "hang", "nan", "flip", "full"};
+  constexpr std::string_view kinds[] = {"kill", "abort", "segv", "hang", "nan", "flip", "ulp", "full"};
   if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
-    fail(ExitCode::usage, "HEXAD_FAULT is '", text, "'; expected kill|abort|segv|hang|nan|flip|full@rank,step[,point]");
+    fail(ExitCode::usage, "HEXAD_FAULT is '", text,
+         "'; expected kill|abort|segv|hang|nan|flip|ulp|full@rank,step[,point]");
   if (in.get() == ',') std::getline(in, f.point);
   return f;
 }
@@ -51,6 +52,14 @@ void flip_a_bit(ModelInstance& instance) {
   p.changed();
 }
 
+// As far as rounding may move them: what a run makes of that is the measure of what layouts may differ by.
+void move_by_one_ulp(Parameter& p) {
+  const Tensor weights = p.owned_weights();
+  const int64_t width = size_of(weights.dtype());
+  for (int64_t at = 0; at < weights.bytes(); at += width) *(static_cast<uint8_t*>(weights.raw()) + at) ^= 1;
+  p.changed();
+}
+
 void end_this_rank(const Fault& f) {
   if (f.kind == "kill") std::raise(SIGKILL);
   if (f.kind == "abort") std::abort();
@@ -65,6 +74,7 @@ void inject_fault(int rank, int64_t step, ModelInstance& instance) {
   if (!f || f->rank != rank || f->step != step || (!f->point.empty() && f->point != "step")) return;
   end_this_rank(*f);
   if (f->kind == "flip") flip_a_bit(instance);
+  if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin());
   if (f->kind == "nan") ruin_a_weight(instance);
 }
 

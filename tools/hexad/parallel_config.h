@@ -23,7 +23,7 @@ struct ParallelConfig {
   cp::ContextKind cp_kind = cp::ContextKind::ring;
   mesh::Expansion cp_expansion = mesh::Expansion::automatic;
   int64_t ep = 1;
-  std::optional<int64_t> etp;
+  std::optional<int64_t> etp{};
   int64_t zero = 0;
 
   mesh::Sizes sizes() const {

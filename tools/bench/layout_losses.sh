@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Whether recipes/quickstart.yaml is the same training run on one rank and on eight, laid out in seven ways: prints the
+# largest difference of the losses over the steps, in f64 and in f32. The measure for f32 is what a change of every weight
+# of the embedding by one unit in the last place makes of the run on one rank. Exit code 1 when a limit is exceeded.
+#
+#   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--output FOLDER]
+#
+# Needs data/quickstart (tools/quickstart.sh prepares it). Environment: HEXAD (program; build/release/bin/hexad).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+steps=50 precisions='f64 f32' output=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --steps) steps=${2:?} ;;
+  --precisions) precisions=${2:?} ;;
+  --output) output=${2:?} ;;
+  *)
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+  esac
+  shift 2
+done
+hexad=${HEXAD:-build/release/bin/hexad}
+output=${output:-runs/layout-losses/$(date +%Y%m%d-%H%M%S)}
+mkdir -p "$output"
+
+layouts=(
+  'parallel.pp=2 parallel.tp=2 parallel.ep=2 parallel.cp=2 parallel.sp=true parallel.zero=1'
+  'parallel.ep=8'
+  'parallel.tp=4 parallel.ep=4 parallel.etp=2 parallel.zero=2'
+  'parallel.cp=4 parallel.ep=4 parallel.cp_expansion=vertical parallel.cp_kind=all_gather'
+  'parallel.pp=4 parallel.ep=2 schedule.pipeline.kind=zb_h1 parallel.zero=3'
+  'parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.etp=1 parallel.ep=4 schedule.pipeline.kind=zb_v'
+  'parallel.tp=2 parallel.cp=2 parallel.cp_kind=ulysses parallel.ep=4 parallel.etp=1 recompute=block parallel.zero=1'
+)
+# Micro-batches of two sequences: eight of them, one for each of as many as eight data-parallel ranks.
+common=(recipes/quickstart.yaml train.steps="$steps" batch.micro=2 train.threads=1 train.eval_sequences=8
+  train.eval_every=0 checkpoint.every=0 checkpoint.at_end=false run.prompts=[])
+mpi=(mpirun -np 8 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1
+  --mca btl_vader_single_copy_mechanism none)
+if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
+
+losses() { sed -n 's/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$1/metrics.jsonl" | head -n "$steps"; }
+difference() {  # difference FOLDER FOLDER: the largest over all steps
+  paste <(losses "$1") <(losses "$2") |
+    awk 'NF < 2 { print "missing"; exit 1 } { d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d } END { printf "%.3g\n", m }'
+}
+
+echo "date:   $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+echo "commit: $(git rev-parse --short HEAD)"
+echo "steps:  $steps"
+failed=0
+for precision in $precisions; do
+  one=$output/$precision-one
+  "$hexad" train "${common[@]}" train.precision="$precision" run.dir="$one" >"$one.log" 2>&1
+  if [ "$precision" = f64 ]; then
+    limit=1e-9
+    echo "f64: limit $limit"
+  else
+    HEXAD_FAULT=ulp@0,1,step "$hexad" train "${common[@]}" train.precision="$precision" run.dir="$one-ulp" \
+      >"$one-ulp.log" 2>&1
+    spread=$(difference "$one" "$one-ulp")
+    limit=$(awk -v s="$spread" 'BEGIN { print 2 * s }')
+    echo "$precision: one unit in the last place makes $spread; limit $limit"
+  fi
+  for i in "${!layouts[@]}"; do
+    run=$output/$precision-layout-$i
+    # shellcheck disable=SC2086  # words on purpose
+    "${mpi[@]}" "$hexad" train "${common[@]}" train.precision="$precision" run.dir="$run" ${layouts[$i]} \
+      >"$run.log" 2>&1 || { echo "failed: ${layouts[$i]}; see $run.log" && failed=1 && continue; }
+    d=$(difference "$one" "$run")
+    verdict=$(awk -v d="$d" -v l="$limit" 'BEGIN { print d <= l ? "ok" : "TOO LARGE" }')
+    [ "$verdict" = ok ] || failed=1
+    printf '%-4s %-10s %-9s %s\n' "$precision" "$d" "$verdict" "${layouts[$i]}"
+  done
+done
+exit $failed
