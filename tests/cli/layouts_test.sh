@@ -22,6 +22,26 @@ test_balancing_bias_capacity_and_shared_experts() {
 
 test_all_tokens_on_one_rank() { same_losses 4 4 model.moe.routing=zipf model.moe.zipf_exponent=1000 model.moe.top_k=1; }
 
+test_zero_levels_and_states_in_a_file() {
+  local zero
+  expect 0 "$HEXAD" train tiny.yaml run.dir=one
+  for zero in 1 2 3; do
+    expect 0 ranks 4 train tiny.yaml run.dir="zero-$zero" parallel.ep=2 parallel.zero=$zero \
+      distributed.bucket_bytes=4096 offload.optimizer=file
+    expect_same_losses one "zero-$zero"
+  done
+}
+
+test_a_checkpoint_of_one_zero_level_continues_in_another() {
+  local c=optim.schedule=constant
+  expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
+  expect 0 ranks 4 train tiny.yaml train.steps=2 parallel.ep=2 parallel.zero=3 $c
+  expect 0 ranks 2 train tiny.yaml train.steps=4 parallel.zero=1 $c
+  expect 0 ranks 4 train tiny.yaml parallel.zero=2 $c
+  expect_text err "resumed from run/checkpoints/step-00000004"
+  expect_same_losses one run
+}
+
 test_a_checkpoint_of_one_layout_continues_in_another() {
   local c=optim.schedule=constant
   expect 0 "$HEXAD" train tiny.yaml run.dir=one $c
