@@ -27,8 +27,8 @@ machine() {
 # number KEY FILE: the numbers that follow "KEY": in FILE, one a line.
 number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }
 
-# ranks N COMMAND...: under mpirun on this machine, however few cores it has; quiet unless it fails.
-ranks() {
+# launch N COMMAND...: under mpirun on this machine, however few cores it has; quiet unless it fails.
+launch() {
   local log=$scratch/log
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
     --mca mpi_yield_when_idle 1 "${@:2}" >"$log" 2>&1 || {

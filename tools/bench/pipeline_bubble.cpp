@@ -1,7 +1,10 @@
 // Idle time of the pipeline schedules: run with threads as ranks and sleeps as stages, simulated, and by formula.
 // Sleeps need no core, so that many ranks on few cores wait only for each other.
 //
-//   pipeline_bubble [MILLISECONDS]     of a rank's forward of one micro-batch; default 6
+//   pipeline_bubble [MILLISECONDS [RANKS...]]
+//
+// MILLISECONDS of a rank's forward of one micro-batch; default 6. RANKS: numbers of stages, each with four times as
+// many micro-batches; default 4 8.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +12,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "parallel/comm/thread_group.h"
 #include "parallel/pp/check.h"
@@ -91,16 +95,16 @@ void compare(const PipelineConfig& config, int ranks, int micro_batches, const S
   std::fflush(stdout);
 }
 
-void compare_all(double forward) {
+void compare_all(double forward, const std::vector<int>& ranks) {
   for (const StageTimes& times :
        {StageTimes{forward, forward, forward}, StageTimes{forward, forward * 7 / 6, forward * 5 / 6}}) {
     fmt::print("Milliseconds of a rank's share: forward {:.1f}, input gradient {:.1f}, weight gradient {:.1f}\n",
                1e3 * times.forward, 1e3 * times.backward_input, 1e3 * times.backward_weight);
     fmt::print("                          step [ms]                bubble [%]                   kept\n");
     fmt::print(" pp kind         chunks micro  measured  simulated   measured  simulated   formula forwards\n");
-    for (const int ranks : {4, 8})
+    for (const int n : ranks)
       for (const auto& [kind, name] : enum_names(PipelineKind{}))
-        compare({.kind = kind, .chunks = 2, .split = {}}, ranks, 4 * ranks, times);
+        compare({.kind = kind, .chunks = 2, .split = {}}, n, 4 * n, times);
     fmt::print("\n");
   }
 }
@@ -110,9 +114,12 @@ void compare_all(double forward) {
 
 int main(int argc, char** argv) {
   const double milliseconds = argc > 1 ? std::strtod(argv[1], nullptr) : 6;
-  if (argc > 2 || !(milliseconds > 0)) {
-    fmt::print(stderr, "usage: pipeline_bubble [MILLISECONDS of a rank's forward, more than 0; default 6]\n");
+  std::vector<int> ranks;
+  for (int i = 2; i < argc; ++i) ranks.push_back(static_cast<int>(std::strtol(argv[i], nullptr, 10)));
+  if (ranks.empty()) ranks = {4, 8};
+  if (!(milliseconds > 0) || *std::min_element(ranks.begin(), ranks.end()) < 2) {
+    fmt::print(stderr, "usage: pipeline_bubble [MILLISECONDS of a rank's forward, more than 0 [RANKS, from 2...]]\n");
     return 2;
   }
-  hexad::pp::compare_all(milliseconds / 1e3);
+  hexad::pp::compare_all(milliseconds / 1e3, ranks);
 }

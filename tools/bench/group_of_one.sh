@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# What the mesh costs a run that needs none: two builds of Hexad on recipes/bench-cpu.yaml, one rank, one thread,
+# alternating on one core. OLD is a build from before the mesh.
+#
+#   tools/bench/group_of_one.sh OLD NEW [--rounds 5] [--steps 4] [--core 0]
+#
+# OLD, NEW: programs. The first step of a run is not counted. Seconds of a step: the median of a run's; ratios are NEW
+# over OLD of the same round; "least" compares the shortest step of all rounds, which other programs disturb least.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/bench/common.sh
+
+[ $# -ge 2 ] || usage
+old=$1 new=$2 rounds=5 steps=4 core=0
+shift 2
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rounds) rounds=${2:?} ;;
+  --steps) steps=${2:?} ;;
+  --core) core=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+[ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
+need "$old" 'the program to compare with'
+need "$new" 'the program to measure'
+
+measure() {  # measure ROUND NAME PROGRAM
+  local run=$scratch/$1-$2
+  taskset -c "$core" "$3" train recipes/bench-cpu.yaml train.precision=f32 train.threads=1 train.steps="$steps" \
+    train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run" >"$run.log" 2>&1 || {
+    cat "$run.log" >&2
+    exit 1
+  }
+  number step_seconds "$run/metrics.jsonl" | tail -n +2 | sed "s/^/$1\t$2\t/" >>"$scratch/rows"
+  tail -n 1 "$run/metrics.jsonl" | number loss /dev/stdin >"$scratch/loss-$2"
+}
+
+machine
+echo "rounds:    $rounds of $steps steps, the first not counted; core $core"
+echo "old:       $("$old" --version 2>/dev/null | head -n 1)"
+echo "new:       $("$new" --version 2>/dev/null | head -n 1)"
+for ((round = 1; round <= rounds; round++)); do
+  if ((round % 2)); then order='old new'; else order='new old'; fi
+  for name in $order; do measure $round $name "${!name}"; done
+done
+echo "last loss: old $(cat "$scratch/loss-old"), new $(cat "$scratch/loss-new")"
+awk -F '\t' -f tools/bench/median.awk -f tools/bench/group_of_one.awk "$scratch/rows"
+printf '\nround, program, seconds of a step\n'
+cat "$scratch/rows"

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Memory of a rank when a sequence is shared by more and more ranks (recipes/long-context.yaml): one length on 1, 2, 4 and
+# 8 ranks, and as many tokens a rank at every number of ranks.
+#
+#   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]
+#
+# --full: also the recipe as it is, 131,072 tokens on 8 ranks; on two cores that takes some minutes. One step each; bytes
+# are peaks over the step, of the rank with most. Environment: HEXAD (program; build/release/bin/hexad).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/bench/common.sh
+
+length=32768 ranks='1 2 4 8' full=false
+while [ $# -gt 0 ]; do
+  case $1 in
+  --length) length=${2:?} && shift ;;
+  --ranks) ranks=${2:?} && shift ;;
+  --full) full=true ;;
+  *) usage ;;
+  esac
+  shift
+done
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+
+# measure TITLE TOKENS RANKS: a line of the table; the first of a title is what the others are compared with.
+measure() {
+  local run=$scratch/$2-$3 peak=$scratch/$2-$3/metrics.jsonl
+  # The product that measures the peak rate would be part of the peak.
+  launch "$3" "$hexad" train recipes/long-context.yaml model.context="$2" parallel.cp="$3" parallel.ep="$3" \
+    train.threads=1 train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run"
+  printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(number step_seconds "$peak")" \
+    "$(number activation "$peak")" "$(number temporary "$peak")" "$(number communication "$peak")" \
+    "$(number parameter "$peak")" "$(number loss "$peak")" >>"$scratch/rows"
+}
+
+machine
+for n in $ranks; do measure "one length" "$length" "$n"; done
+for n in $ranks; do measure "as many tokens a rank" $((length / 8 * n)) "$n"; done
+if $full; then measure "the recipe" 131072 8; fi
+awk -F '\t' '
+  BEGIN { printf "%-22s %8s %6s %9s %11s %7s %10s %14s %11s %8s\n", "", "tokens", "ranks", "seconds", "activations", \
+    "x ranks", "temporary", "communication", "parameters", "loss" }
+  {
+    if (!($1 in first)) first[$1] = $5 * $3 / $2
+    printf "%-22s %8d %6d %9.1f %8.2f MB %7.3f %7.2f MB %11.2f MB %8.2f MB %8.4f\n", $1, $2, $3, $4, $5 / 1e6, \
+      $5 * $3 / $2 / first[$1], $6 / 1e6, $7 / 1e6, $8 / 1e6, $9
+  }' "$scratch/rows"
+echo 'x ranks: activations of a rank x ranks / tokens, over those of the first line'
