@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include <fmt/core.h>
 
 #include "layers/model_size.h"
@@ -9,10 +7,8 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/run_directory.h"
-#include "tools/hexad/verify/minimal.h"
-#include "tools/hexad/verify/outcome_text.h"
 #include "tools/hexad/verify/scratch_folder.h"
-#include "tools/hexad/verify/selection.h"
+#include "tools/hexad/verify/session.h"
 #include "tools/hexad/verify/shrink.h"
 
 namespace hexad::app {
@@ -29,7 +25,7 @@ struct Options {
   bool mpi = false, shrink = false;
   std::optional<uint64_t> jitter;
   uint64_t seed = 1;
-  double timeout = 300;
+  double timeout = ThreadRuns{}.seconds;
 };
 
 struct Loaded {
@@ -60,8 +56,9 @@ std::string command_for(const Options& o, const Variant& v) {
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
-  fmt::print("{}: {} parameters, {} tokens a step, {} step{}, f64\n", o.recipe, layers::model_size(r.model).parameters,
-             r.batch.global * r.model.context, subject.steps(), subject.steps() == 1 ? "" : "s");
+  fmt::print("{}: {} parameters, {} tokens a step, {} step{}, f64, optim.eps {}\n", o.recipe,
+             layers::model_size(r.model).parameters, r.batch.global * r.model.context, subject.steps(),
+             subject.steps() == 1 ? "" : "s", r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print("oracle: one rank. Tolerance: {:.1e} of a tensor's root mean square or of the element, counts exact\n",
@@ -69,52 +66,15 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
   if (o.jitter) fmt::print("communication is delayed at random, seed {}\n", *o.jitter);
 }
 
-// How one layout is run, and who prints.
-struct Runner {
-  std::function<Outcome(const Variant&)> run;
-  Ranks ranks;  // in the search for the smallest failure
-  bool prints;
-};
+void print(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
 
-ExitCode report(const Options& o, const Subject& subject, const Selection& selection, const Runner& runner) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto say = [&](const std::string& text) {
-    if (!runner.prints) return;
-    fmt::print("{}", text);
-    std::fflush(stdout);
-  };
-  say(selection.text + "\n\n" + table_head() + "\n");
-  std::vector<Outcome> failures;
-  Finding worst;
-  for (const Variant& v : selection.runs) {
-    Outcome outcome = runner.run(v);
-    say(table_row(outcome) + "\n");
-    if (!outcome.agrees())
-      failures.push_back(std::move(outcome));
-    else if (outcome.comparison.worst.relative > worst.relative)
-      worst = outcome.comparison.worst;
-  }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  say(fmt::format("\n{} layouts, {} steps each: {} mismatches; worst difference {:.1e}{}; {:.1f} s\n",
-                  selection.runs.size(), subject.steps(), failures.size(), worst.relative,
-                  worst.what.empty() ? "" : ", " + worst.what, seconds));
-  if (failures.empty()) return ExitCode::done;
-
-  say("\nlooking for the smallest layout that fails ...\n");
-  Outcome smallest = failures.front();
-  minimal_failure(
-      failures.front().variant,
-      [&](const Variant& v) {
-        if (!subject.illegal(v).empty()) return false;
-        Outcome outcome = runner.run(v);
-        if (outcome.agrees()) return false;
-        smallest = std::move(outcome);
-        return true;
-      },
-      runner.ranks);
-  say(fmt::format("smallest failing layout, of {} ranks:\n{}repeat: {}\n", smallest.variant.mesh.world(),
-                  explanation(smallest), command_for(o, smallest.variant)));
-  return ExitCode::numeric;
+ExitCode run_selected(const Options& o, const Subject& subject, Session session) {
+  session.illegal = [&](const Variant& v) { return subject.illegal(v); };
+  session.command = [&](const Variant& v) { return command_for(o, v); };
+  return run_all(select(o.layouts, o.world, session.illegal, o.seed), session) ? ExitCode::done : ExitCode::numeric;
 }
 
 ExitCode verify_with_threads(const Options& o, const Registry& registry) {
@@ -125,49 +85,45 @@ ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   const Loaded loaded = load(o, registry);
   const Subject subject(loaded.recipe, registry, o.steps, scratch.path());
   print_subject(o, loaded, subject);
-  const Selection selection = select(
-      o.layouts, o.world, [&](const Variant& v) { return subject.illegal(v); }, o.seed);
   const Oracle oracle = compute_oracle(subject);
   const ThreadRuns how{.jitter = o.jitter, .seconds = o.timeout};
-  return report(o, subject, selection,
-                {.run = [&](const Variant& v) { return run_in_child(subject, oracle, v, how); },
-                 .ranks = Ranks::may_leave,
-                 .prints = true});
+  const auto run = [&](const Variant& v) { return run_in_child(subject, oracle, v, how); };
+  return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
+}
+
+ExitCode verify_in_world(const Options& o, const Registry& registry, const comm::World& world) {
+  if (world.size() != o.world)
+    fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ", world.size(),
+         ": mpirun -np ", o.world, " hexad verify ...");
+  Loaded loaded;
+  load_on_all_ranks(world, [&] {
+    loaded = load(o, registry);
+    return loaded.recipe;
+  });
+  const bool first = world.rank() == 0;
+  device::DeviceContext context;
+  const auto meet = [&] { world.group().barrier(context.compute()).wait(); };
+  std::optional<ScratchFolder> scratch;
+  if (first) scratch.emplace();
+  const std::string folder = broadcast_text(first ? scratch->path() : "", 0, world.group(), context);
+  const Subject subject(loaded.recipe, registry, o.steps, folder);
+  if (first) print_subject(o, loaded, subject);
+  const Oracle oracle = compute_oracle(subject, first ? Saves::yes : Saves::no);
+  meet();  // the checkpoint is there
+  const auto run = [&](const Variant& v) { return run_in_world(subject, oracle, v, world.group()); };
+  const auto print_once = [&](const std::string& text) {
+    if (first) print(text);
+  };
+  const ExitCode code = run_selected(o, subject, {.run = run, .ranks = Ranks::fixed, .print = print_once});
+  meet();  // nobody needs the folder any more
+  return code;
 }
 
 ExitCode verify_with_processes(const Options& o, const Registry& registry) {
   comm::CommEngine::Options engine;
-  engine.guards.watchdog_seconds = o.timeout;
+  engine.guards.watchdog_seconds = o.timeout / 4;
   if (o.jitter) engine.jitter = {.seed = *o.jitter, .max_delay = longest_delay};
-  return on_all_ranks(
-      [&](comm::World& world) {
-        if (world.size() != o.world)
-          fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ",
-               world.size(), ": mpirun -np ", o.world, " hexad verify ...");
-        Loaded loaded;
-        load_on_all_ranks(world, [&] {
-          loaded = load(o, registry);
-          return loaded.recipe;
-        });
-        device::DeviceContext context;
-        std::optional<ScratchFolder> scratch;
-        if (world.rank() == 0) scratch.emplace();
-        const std::string folder = broadcast_text(scratch ? scratch->path() : "", 0, world.group(), context);
-        const Subject subject(loaded.recipe, registry, o.steps, folder);
-        if (world.rank() == 0) print_subject(o, loaded, subject);
-        const Selection selection = select(
-            o.layouts, o.world, [&](const Variant& v) { return subject.illegal(v); }, o.seed);
-        const Oracle oracle = compute_oracle(subject, world.rank() == 0 ? Saves::yes : Saves::no);
-        world.group().barrier(context.compute()).wait();  // its checkpoint is there
-        const ExitCode code =
-            report(o, subject, selection,
-                   {.run = [&](const Variant& v) { return run_in_world(subject, oracle, v, world.group()); },
-                    .ranks = Ranks::fixed,
-                    .prints = world.rank() == 0});
-        world.group().barrier(context.compute()).wait();  // nobody needs the folder any more
-        return code;
-      },
-      engine);
+  return on_all_ranks([&](comm::World& world) { return verify_in_world(o, registry, world); }, engine);
 }
 
 ExitCode verify_recipe(Options o, const Registry& registry) {
@@ -192,7 +148,10 @@ void add_verify(CommandLine& line) {
   command->add_flag("--shrink", options->shrink, "verify a small model of the same kind");
   command->add_option("--jitter", options->jitter, "seed of random delays in communication");
   command->add_option("--seed", options->seed, "of the choice of options and samples");
-  command->add_option("--timeout", options->timeout, "seconds after which a run is given up")->check(number_above(0));
+  command
+      ->add_option("--timeout", options->timeout,
+                   "seconds after which a run is given up; a hang is found in a quarter of them")
+      ->check(number_above(0));
   command->callback([&line, options] { line.exit_code = verify_recipe(*options, line.registry); });
 }
 

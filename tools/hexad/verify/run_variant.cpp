@@ -43,7 +43,7 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
 
 Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                        const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
-  const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world);
+  const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
   TrainingRun run(subject.recipe_for(variant), world, subject.registry());
   sabotage.initialized(run);
@@ -99,7 +99,7 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
                        const Sabotage& sabotage) {
   Outcome outcome{.variant = variant};
   const auto start = std::chrono::steady_clock::now();
-  comm::ThreadOptions options{.watchdog_seconds = how.seconds};
+  comm::ThreadOptions options{.watchdog_seconds = how.seconds / 4};
   if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
   try {
     comm::with_ranks(
@@ -120,9 +120,8 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
 
 Outcome run_in_child(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how) {
   const auto start = std::chrono::steady_clock::now();
-  const Isolated result = run_isolated([&] { return text_of(run_in_threads(subject, oracle, variant, how)); },
-                                       // The ranks' own watchdog, which can say who waits for whom, comes first.
-                                       1.2 * how.seconds + 5);
+  const Isolated result =
+      run_isolated([&] { return text_of(run_in_threads(subject, oracle, variant, how)); }, how.seconds);
   if (result.failure.empty()) return outcome_from(result.text, variant);
   return {.variant = variant, .comparison = {}, .error = result.failure, .seconds = seconds_since(start)};
 }

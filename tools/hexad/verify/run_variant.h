@@ -16,7 +16,9 @@ class Sabotage {
  public:
   virtual ~Sabotage() = default;
   /// Groups that communicate wrongly, in place of `world`, which outlives them; null: right ones.
-  virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&) const { return nullptr; }
+  virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
+    return nullptr;
+  }
   /// What this rank reads, in place of `source`; null: the right thing.
   virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
   virtual void initialized(TrainingRun&) const {}
@@ -50,7 +52,7 @@ inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
   std::optional<uint64_t> jitter;  // seed of delays in communication
-  double seconds = 300;            // after which a run is given up
+  double seconds = 240;            // for a run; an operation may wait a quarter of them for other ranks
 };
 
 /// With threads of this process as ranks. An exception is the outcome's error.

@@ -16,8 +16,8 @@ using namespace app;
 
 class Subject {
  public:
-  /// `recipe` is valid and completed. Checkpoints of runs go under `folder`. Throws Error(usage) when the model is too
-  /// big to be computed many times on one machine.
+  /// `recipe` is valid and completed; it is computed in f64, with an optim.eps of at least 1e-5. Checkpoints of runs go
+  /// under `folder`. Throws Error(usage) when the model is too big to be computed many times on one machine.
   Subject(Recipe recipe, const layers::Registry& registry, int steps, std::string folder);
 
   /// The recipe run this way; runs that save do so in `folder`/NAME. Throws Error(usage) as `hexad train` does.

@@ -6,6 +6,7 @@
 
 #include "framework/config/words.h"
 #include "layers/recompute_config.h"
+#include "optim/optim_config.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/pp/pipeline_kind.h"
 
@@ -38,6 +39,9 @@ std::vector<Option> make_options() {
       {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
        [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
+      // Of one tensor or of all: reductions during backward, or after it.
+      {"bucket_bytes", "distributed.bucket_bytes", {"4194304", "1024"}, always},
+      {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
       {"start", "", {"fresh", "resumed"}, always}};
 }

@@ -34,8 +34,8 @@ struct Option {
   bool (*matters)(const MeshSizes&);  // elsewhere the value changes nothing
 };
 
-/// sp, zero, pipeline, cp_kind, expansion, recompute, worker_lanes and start (fresh, or resumed from the checkpoint
-/// that one rank saved after the first step). Values are those that the recipe's keys take.
+/// sp, zero, pipeline, cp_kind, expansion, recompute, bucket_bytes, offload, worker_lanes and start (fresh, or resumed
+/// from the checkpoint that one rank saved after the first step). Values are those that the recipe's keys take.
 std::span<const Option> options();
 
 /// One way to run the recipe.

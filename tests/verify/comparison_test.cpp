@@ -1,0 +1,181 @@
+// What counts as a difference, and how outcomes read.
+#include "tools/hexad/verify/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+#include "tools/hexad/verify/outcome_text.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr double allowed = 1e-10;
+
+class Comparing : public testing::Test {
+ protected:
+  Tensor tensor(const std::vector<double>& values, Shape shape) { return Tensor::from<double>(values, shape, context); }
+  Piece whole(const std::string& name, const std::vector<double>& values, Shape shape) {
+    Shape zero = shape;
+    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
+    return {name, shape, {zero, shape}, 0, tensor(values, shape), true};
+  }
+  WholeMap expected(const std::vector<double>& values, Shape shape) {
+    return wholes_of({{"w", tensor(values, shape)}});
+  }
+  Comparison merged(const Comparer& comparer) { return comparer.merged(self, context); }
+
+  device::DeviceContext context;
+  comm::SelfGroup self;
+};
+
+TEST_F(Comparing, ATensorThatAgreesIsNoMismatchAndShowsItsWorstElement) {
+  Comparer c(allowed);
+  c.tensors(2, "weight", expected({1, 2, 3, 4}, {2, 2}), {whole("w", {1, 2, 3 + 3e-12, 4}, {2, 2})});
+  const Comparison result = merged(c);
+  EXPECT_TRUE(result.mismatches.empty());
+  EXPECT_EQ(result.worst.what, "weight w");
+  EXPECT_EQ(result.worst.step, 2);
+  EXPECT_NEAR(result.worst.relative, 1e-12, 1e-14);
+}
+
+TEST_F(Comparing, AMismatchNamesTheElementAndBothValues) {
+  Comparer c(allowed);
+  c.tensors(1, "gradient", expected({1, 2, 3, 4}, {2, 2}), {whole("w", {1, 2, 3.5, 4}, {2, 2})});
+  const Comparison result = merged(c);
+  ASSERT_EQ(result.mismatches.size(), 1u);
+  EXPECT_EQ(result.mismatches[0].what, "gradient w");
+  EXPECT_EQ(result.mismatches[0].detail, "at [1, 0]: expected 3, got 3.5");
+}
+
+TEST_F(Comparing, SmallElementsAreMeasuredByTheTensorsMean) {
+  Comparer c(allowed);
+  c.tensors(1, "gradient", expected({100, 1e-12, 100, 100}, {4}), {whole("w", {100, -1e-12, 100, 100}, {4})});
+  EXPECT_TRUE(merged(c).mismatches.empty());
+}
+
+TEST_F(Comparing, ATensorOfRoundingIsMeasuredByTheOthers) {
+  Comparer c(allowed);
+  const WholeMap want = wholes_of({{"big", tensor({1, 1}, {2})}, {"noise", tensor({1e-17, -1e-17}, {2})}});
+  c.tensors(1, "gradient", want, {whole("big", {1, 1}, {2}), whole("noise", {-1e-17, 1e-17}, {2})});
+  EXPECT_TRUE(merged(c).mismatches.empty());
+}
+
+TEST_F(Comparing, NaNIsInfinitelyFar) {
+  Comparer c(allowed);
+  c.tensors(1, "gradient", expected({1, 1}, {2}), {whole("w", {1, std::nan("")}, {2})});
+  const Comparison result = merged(c);
+  ASSERT_EQ(result.mismatches.size(), 1u);
+  EXPECT_TRUE(std::isinf(result.mismatches[0].relative));
+}
+
+TEST_F(Comparing, PiecesAreComparedWhereTheyLie) {
+  Comparer c(allowed);
+  const WholeMap want = expected({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
+  // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10; of those elements 1 .. 2 are 6 9.
+  c.tensors(1, "weight", want,
+            {{"w", {3, 4}, {{1, 1}, {2, 2}}, 1, tensor({6, 9}, {2}), false},
+             {"w", {3, 4}, {{0, 0}, {3, 4}}, 0, tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}), true}});
+  EXPECT_TRUE(merged(c).mismatches.empty());
+}
+
+TEST_F(Comparing, WhatNobodyAnswersForIsAMismatch) {
+  Comparer c(allowed);
+  Piece first = whole("w", {1, 2}, {2});
+  first.owned = false;
+  c.tensors(1, "weight", expected({1, 2}, {2}), {first});
+  c.tensors(2, "weight", expected({1, 2}, {2}), {});
+  const Comparison result = merged(c);
+  ASSERT_EQ(result.mismatches.size(), 2u);
+  EXPECT_EQ(result.mismatches[1].detail, "the ranks answer for 0 of its 2 elements");
+}
+
+TEST_F(Comparing, CountsMustBeEqualAndNumbersClose) {
+  StepResult a;
+  a.loss = 3.5, a.grad_norm = 2;
+  a.routers.resize(1);
+  a.routers[0].counts = {3, 5};
+  a.routers[0].aux_loss = 1.25;
+  StepResult b = a;
+  b.loss += 1e-12;
+  b.routers[0].counts = {4, 4};
+  b.routers[0].aux_loss = 1.5;
+  b.grad_norm = 2.5;
+  Comparer c(allowed);
+  c.result(1, a, b);
+  const Comparison result = merged(c);
+  ASSERT_EQ(result.mismatches.size(), 3u);
+  EXPECT_EQ(result.mismatches[0].what, "router of MoE layer 0: tokens by expert");
+  EXPECT_EQ(result.mismatches[0].detail, "expected 3 5, got 4 4");
+  EXPECT_EQ(result.mismatches[1].what, "router of MoE layer 0: auxiliary loss");
+  EXPECT_EQ(result.mismatches[2].what, "norm of all gradients");
+}
+
+TEST_F(Comparing, CausesComeBeforeEffects) {
+  Comparer c(allowed);
+  c.tensors(2, "gradient", expected({1}, {1}), {whole("w", {2}, {1})});
+  c.tensors(1, "weight", expected({1}, {1}), {whole("w", {2}, {1})});
+  c.tensors(1, "gradient", expected({1}, {1}), {whole("w", {2}, {1})});
+  std::vector<std::string> order;
+  for (const Finding& f : merged(c).mismatches) order.push_back(cat(f.step, " ", f.what));
+  EXPECT_EQ(order, (std::vector<std::string>{"1 gradient w", "1 weight w", "2 gradient w"}));
+}
+
+TEST_F(Comparing, TheRanksFindingsAreMerged) {
+  on_ranks(2, [](const comm::ProcessGroup& world) {
+    device::DeviceContext mine;
+    const auto tensor = [&](double a, double b) { return Tensor::from<double>(std::vector{a, b}, {2}, mine); };
+    const WholeMap want = wholes_of({{"w", Tensor::from<double>(std::vector{1., 2., 3., 4.}, {4}, mine)}});
+    Comparer c(allowed);
+    const bool second = world.rank() == 1;
+    c.tensors(1, "weight", want, {{"w", {4}, {{second ? 2 : 0}, {2}}, 0, second ? tensor(3, 5) : tensor(1, 2), true}});
+    const Comparison result = c.merged(world, mine);
+    ASSERT_EQ(result.mismatches.size(), 1u);
+    EXPECT_EQ(result.mismatches[0].detail, "at [3]: expected 4, got 5");
+  });
+}
+
+Outcome outcome() {
+  Outcome o{.variant = parse_layouts("tp=2,ep=2,sp=true", 4)[0]};
+  o.seconds = 0.5;
+  return o;
+}
+
+TEST(OutcomeText, IsReadBack) {
+  Outcome o = outcome();
+  o.comparison.worst = {2, "weight w", 3e-12, "at [0]: expected 1, got 2"};
+  o.comparison.mismatches = {{1, "loss", std::numeric_limits<double>::infinity(), "expected 1, got nan"}};
+  o.error = "no \"such\" layer\xff";
+  const Outcome read = outcome_from(text_of(o), o.variant);
+  EXPECT_EQ(read.comparison.worst.what, "weight w");
+  EXPECT_EQ(read.comparison.worst.relative, 3e-12);
+  EXPECT_TRUE(std::isinf(read.comparison.mismatches.at(0).relative));
+  EXPECT_EQ(read.comparison.mismatches[0].detail, "expected 1, got nan");
+  EXPECT_EQ(read.seconds, 0.5);
+  EXPECT_TRUE(read.error.starts_with("no \"such\" layer"));
+}
+
+TEST(OutcomeText, ARowShowsTheLayoutTheWorstAndWhere) {
+  const auto squeezed = [](std::string row) {
+    std::string out;
+    for (char c : row)
+      if (c != ' ' || !out.ends_with(' ')) out += c;
+    return out;
+  };
+  Outcome o = outcome();
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 0.0e+00 bit for bit");
+  o.comparison.worst = {2, "weight w", 3e-12, ""};
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 3.0e-12 weight w, step 2");
+  o.comparison.mismatches = {{1, "gradient w", 0.5, "at [0]: expected 2, got 3"}, {1, "weight w", 0.1, ""}};
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 5.0e-01 WRONG: gradient w, step 1 (and 1 more)");
+  EXPECT_EQ(explanation(o),
+            "dp=2,tp=2,ep=2,sp=true: step 1: gradient w: off by 5.0e-01; at [0]: expected 2, got 3\n"
+            "dp=2,tp=2,ep=2,sp=true: step 1: weight w: off by 1.0e-01; \n");
+  o.error = "rank 1 was lost\nmore";
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true FAILED rank 1 was lost");
+}
+
+}  // namespace
+}  // namespace hexad::tests

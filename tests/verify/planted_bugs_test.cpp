@@ -1,0 +1,316 @@
+// Bugs that trainers have really had, planted one by one: verify finds each, says where, and
+// names the smallest layout that shows it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "framework/autograd/parameter.h"
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+#include "tests/verify/sabotage.h"
+#include "tools/hexad/run_directory.h"
+#include "tools/hexad/verify/minimal.h"
+#include "tools/hexad/verify/outcome_text.h"
+
+namespace hexad::tests {
+namespace {
+
+using comm::Event;
+using comm::Operation;
+using comm::ProcessGroup;
+using comm::Stream;
+using Kind = Operation::Kind;
+
+struct Bug {
+  std::string name;
+  std::vector<std::string> overrides;  // of the recipe that shows it
+  std::string layout;                  // of four ranks
+  std::string where;                   // part of what is reported first
+  std::string smallest;                // failing layout
+  std::shared_ptr<Sabotage> sabotage;
+};
+void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
+
+// One seam each, as lambdas.
+class Groups final : public Sabotage {
+ public:
+  explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}
+  std::unique_ptr<ProcessGroup> groups(const ProcessGroup& world, const MeshSizes& mesh) const override {
+    return wrong_group(world, wrong_(mesh));
+  }
+
+ private:
+  std::function<Wrong(const MeshSizes&)> wrong_;
+};
+
+class Data final : public Sabotage {
+ public:
+  using Make = std::function<std::unique_ptr<data::Source>(const data::Source&, const TrainingRun&)>;
+  explicit Data(Make make) : make_(std::move(make)) {}
+  std::unique_ptr<data::Source> data(const data::Source& source, const TrainingRun& run) const override {
+    return make_(source, run);
+  }
+
+ private:
+  Make make_;
+};
+
+class Hooks final : public Sabotage {
+ public:
+  using Hook = std::function<void(TrainingRun&)>;
+  struct Set {
+    Hook initialized{}, loaded{}, before_step{}, reduced{};
+    std::function<void(TrainingRun&, StepResult&)> after_step{};
+  };
+  explicit Hooks(Set set) : set_(std::move(set)) {}
+  void initialized(TrainingRun& run) const override { call(set_.initialized, run); }
+  void loaded(TrainingRun& run) const override { call(set_.loaded, run); }
+  void before_step(TrainingRun& run) const override { call(set_.before_step, run); }
+  void reduced(TrainingRun& run) const override { call(set_.reduced, run); }
+  void after_step(TrainingRun& run, StepResult& result) const override {
+    if (set_.after_step) set_.after_step(run, result);
+  }
+
+ private:
+  static void call(const Hook& hook, TrainingRun& run) {
+    if (hook) hook(run);
+  }
+  Set set_;
+};
+
+std::shared_ptr<Sabotage> groups(Wrong wrong) {
+  return std::make_shared<Groups>([wrong = std::move(wrong)](const MeshSizes&) { return wrong; });
+}
+std::shared_ptr<Sabotage> hooks(Hooks::Set set) { return std::make_shared<Hooks>(std::move(set)); }
+
+template <class F>
+void for_each_expert_tensor(TrainingRun& run, F f) {
+  for (const auto& p : run.instance.parameters)
+    if (p->placement().view == base::MeshView::expert) f(*p);
+}
+
+int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }
+
+// Every step sums three numbers over the world, in this order.
+enum class Number { valid_tokens, loss, norm };
+Wrong scaled_number(Number which, double factor) {
+  auto count = std::make_shared<int>(0);
+  return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
+    if (right.name() != "world" || op.kind != Kind::all_reduce || op.out.numel() != 1 || op.out.dtype() != Dtype::f64)
+      return {};
+    if ((*count)++ % 3 != static_cast<int>(which)) return {};
+    right.all_reduce(op.out, op.reduce, stream).wait();
+    scale(op.out, factor);
+    return stream.record();
+  };
+}
+
+// The first expert's initial weights again on every rank.
+void replicate_experts(TrainingRun& run) {
+  for_each_expert_tensor(run, [&](Parameter& p) {
+    Parameter::Spec spec = p.spec();
+    for (base::Shard& s : spec.placement.shards)
+      if (s.axis == Axis::ep) s.index = 0;
+    Parameter first(spec, run.instance.device());
+    first.initialize(run.recipe.train.seed);
+    std::memcpy(p.local().raw(), first.local().raw(), static_cast<size_t>(p.local().bytes()));
+    p.changed();
+  });
+}
+
+void forget_expert_moments(TrainingRun& run) {
+  if (size_of(run, Axis::ep) == 1) return;
+  for (const auto& s : run.optimizer.states())
+    if (s.parameter->placement().view == base::MeshView::expert && s.kind == "moment1") scale(s.tensor, 0);
+}
+
+void scale_down_biases(TrainingRun& run, double factor) {
+  for (const auto& p : run.instance.parameters)
+    if (p->name().ends_with("experts.down.bias")) scale(p->local(), factor), p->changed();
+}
+
+// The last rank of a group sends its piece from one element too far.
+std::optional<Event> gather_one_off(const ProcessGroup& right, const Operation& op, Stream& stream) {
+  if (op.kind != Kind::all_gather || !right.name().starts_with("dp x cp") || right.rank() + 1 < right.size()) return {};
+  Tensor shifted = Tensor::like(op.in);
+  const int64_t n = op.in.numel();
+  for (int64_t i = 0; i < n; ++i) shifted.data<double>()[i] = op.in.data<double>()[std::min(i + 1, n - 1)];
+  return right.all_gather(op.out, shifted, stream);
+}
+
+// Other ranks' router scores do not arrive.
+std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation& op, Stream& stream) {
+  if (op.kind != Kind::all_gather || right.name() != "tp x cp" || op.in.dtype() != Dtype::f64) return {};
+  right.all_gather(op.out, op.in, stream).wait();
+  const int64_t n = op.in.numel();
+  for (int64_t i = 0; i < op.out.numel(); ++i)
+    if (i / n != right.rank()) op.out.data<double>()[i] = 0;
+  return stream.record();
+}
+
+std::unique_ptr<data::Source> one_token_late(const data::Source& source, const TrainingRun& run) {
+  if (run.instance.mesh.coordinate(Axis::cp) == 0) return nullptr;
+  return wrong_source(source, [](int64_t, const data::Row& row) {
+    std::rotate(row.ids.begin(), row.ids.begin() + 1, row.ids.end());
+    std::rotate(row.targets.begin(), row.targets.begin() + 1, row.targets.end());
+  });
+}
+
+// The last stage pairs micro-batches 0 and 1, 2 and 3 the wrong way round.
+std::unique_ptr<data::Source> swapped_micro_batches(const data::Source& source, const TrainingRun& run) {
+  const int stages = size_of(run, Axis::pp);
+  if (stages == 1 || run.instance.mesh.coordinate(Axis::pp) + 1 < stages) return nullptr;
+  const int64_t micro = run.recipe.batch.micro;
+  return wrong_source(source, [&source, micro](int64_t index, const data::Row& row) {
+    source.fill((index / micro ^ 1) * micro + index % micro, row);
+  });
+}
+
+std::vector<Bug> bugs() {
+  const auto reduced = [](Hooks::Hook hook) { return hooks({.reduced = std::move(hook)}); };
+  return {
+      {"G1_ExpertGradientsTimesEp", {}, "dp=4,ep=2", ".experts.", "dp=2,ep=2", reduced([](TrainingRun& run) {
+         for_each_expert_tensor(run, [&](Parameter& p) { scale(p.gradient(), size_of(run, Axis::ep)); });
+       })},
+      {"G2_ExpertGradientsTimesTp",
+       {},
+       "dp=2,tp=2,ep=4,etp=1",
+       ".experts.",
+       "tp=2,etp=1",
+       reduced([](TrainingRun& run) {
+         for_each_expert_tensor(run, [&](Parameter& p) { scale(p.gradient(), size_of(run, Axis::tp)); });
+       })},
+      {"G1_ExpertGradientsNotSummedOverReplicas",
+       {},
+       "dp=4,ep=2",
+       ".experts.",
+       "dp=4,ep=2",
+       groups(leave_out(Kind::all_reduce, "edp"))},
+      {"G1_DenseGradientsNotSummedOverContexts",
+       {},
+       "dp=2,cp=2",
+       "gradient ",
+       "cp=2",
+       std::make_shared<Groups>([](const MeshSizes& mesh) {
+         return mesh[Axis::cp] > 1 ? leave_out(Kind::all_reduce, "dp x cp") : Wrong(leave_out(Kind::barrier, ""));
+       })},
+      {"G5_RouterGradientNotSummedOverTp",
+       {"model.moe.experts=8"},
+       "dp=2,tp=2,ep=2",
+       "router.weight",
+       "tp=2,etp=1",
+       groups(leave_out(Kind::all_reduce, "dp x cp x tp", 8 * 16))},
+      {"G7_NormGainsNotSummedUnderSp",
+       {"model.moe.experts=8"},
+       "dp=2,tp=2,sp=true,recompute=block",
+       "norm",
+       "tp=2,etp=1,sp=true",
+       groups(leave_out(Kind::all_reduce, "dp x cp x tp", 16))},
+      {"G7_ReplicatedKeyHeadsNotSummed",
+       {"model.kv_heads=1", "model.head_size=6"},
+       "dp=2,tp=2",
+       "attention.",
+       "tp=2,etp=1",
+       groups(leave_out(Kind::all_reduce, "dp x cp x tp", 6 * 16))},
+      {"G5_TiedEmbeddingNotSummedOverStages",
+       {"model.tied_embedding=true"},
+       "pp=2,dp=2",
+       "gradient embedding",
+       "pp=2",
+       groups(leave_out(Kind::all_reduce, "dp x cp x pp"))},
+      {"C1_NormCountsExpertsTwice",
+       {},
+       "dp=4,ep=4",
+       "norm of all gradients",
+       "dp=2,ep=2",
+       std::make_shared<Groups>(
+           [](const MeshSizes& mesh) { return scaled_number(Number::norm, mesh[Axis::ep] > 1 ? 2.0 : 1.0); })},
+      {"A1_AuxiliaryLossOfOneRanksTokens",
+       {},
+       "dp=2,cp=2",
+       "auxiliary loss",
+       "cp=2",
+       groups(leave_out(Kind::all_reduce, "tp x cp"))},
+      {"R1_CapacityOfOneRanksTokens",
+       {"model.moe.capacity_factor=1"},
+       "dp=2,cp=2,start=resumed",
+       "loss",
+       "cp=2",
+       groups(own_scores_only)},
+      {"R5_BiasOfASplitExpertAddedByEveryRank",
+       {"model.bias=true"},
+       "dp=4,etp=2",
+       "loss",
+       "dp=2,etp=2",
+       // Scaled biases add up to what every rank's bias would; they are themselves again before they are updated.
+       hooks({.before_step = [](TrainingRun& run) { scale_down_biases(run, size_of(run, Axis::etp)); },
+              .reduced = [](TrainingRun& run) { scale_down_biases(run, 1.0 / size_of(run, Axis::etp)); }})},
+      {"L1_LossDividedByOneContextRanksTokens",
+       {},
+       "dp=2,cp=2",
+       "loss",
+       "cp=2",
+       std::make_shared<Groups>(
+           [](const MeshSizes& mesh) { return scaled_number(Number::valid_tokens, 1.0 / mesh[Axis::cp]); })},
+      {"L2_LogOfTpAddedToTheLoss",
+       {},
+       "dp=2,tp=2",
+       "loss",
+       "tp=2,etp=1",
+       hooks({.after_step = [](TrainingRun& run, StepResult& r) { r.loss += std::log(size_of(run, Axis::tp)); }})},
+      {"L3_ZigzagOneTokenOff", {}, "dp=2,cp=2,cp_kind=ulysses", "loss", "cp=2", std::make_shared<Data>(one_token_late)},
+      {"I1_ExpertsAlikeOnEveryRank",
+       {},
+       "dp=4,ep=4",
+       "initial weight",
+       "dp=2,ep=2",
+       hooks({.initialized = replicate_experts})},
+      {"K1_ExpertMomentsLostByResharding",
+       {},
+       "dp=4,ep=2,recompute=block,start=resumed",
+       "moment1",
+       "dp=2,ep=2,start=resumed",
+       hooks({.loaded = forget_expert_moments})},
+      {"ZeroPieceOneElementOff", {}, "dp=4,zero=2,recompute=norms", "weight ", "dp=2,zero=2", groups(gather_one_off)},
+      {"PipelinePairsTheWrongMicroBatches",
+       {},
+       "pp=2,dp=2,pipeline=1f1b",
+       "loss",
+       "pp=2",
+       std::make_shared<Data>(swapped_micro_batches)},
+  };
+}
+
+class PlantedBugs : public testing::TestWithParam<Bug> {};
+
+TEST_P(PlantedBugs, AreFoundAndShownInTheSmallestLayout) {
+  const Bug& bug = GetParam();
+  const Scratch scratch;
+  std::vector<std::string> overrides{"distributed.bucket_bytes=1"};  // every parameter is reduced by itself
+  overrides.insert(overrides.end(), bug.overrides.begin(), bug.overrides.end());
+  Recipe recipe = small_recipe(overrides);
+  complete(recipe, 1);
+  const layers::Registry registry;
+  const Subject subject(recipe, registry, 2, scratch.path());
+  const Oracle oracle = compute_oracle(subject);
+  const ThreadRuns how{.jitter = {}, .seconds = 60};
+  const Variant layout = parse_layouts(bug.layout, 4)[0];
+
+  const Outcome right = run_in_threads(subject, oracle, layout, how);
+  EXPECT_TRUE(right.agrees()) << explanation(right);
+  const Outcome wrong = run_in_threads(subject, oracle, layout, how, *bug.sabotage);
+  ASSERT_FALSE(wrong.agrees());
+  ASSERT_EQ(wrong.error, "");
+  EXPECT_NE(wrong.comparison.mismatches[0].what.find(bug.where), std::string::npos) << explanation(wrong);
+
+  const Variant smallest = minimal_failure(layout, [&](const Variant& v) {
+    return subject.illegal(v).empty() && !run_in_threads(subject, oracle, v, how, *bug.sabotage).agrees();
+  });
+  EXPECT_EQ(smallest.text(), bug.smallest);
+}
+
+INSTANTIATE_TEST_SUITE_P(, PlantedBugs, testing::ValuesIn(bugs()), [](const auto& i) { return i.param.name; });
+
+}  // namespace
+}  // namespace hexad::tests

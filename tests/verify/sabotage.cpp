@@ -1,0 +1,104 @@
+#include "tests/verify/sabotage.h"
+
+namespace hexad::tests {
+namespace {
+
+using comm::Event;
+using comm::Operation;
+using comm::ProcessGroup;
+using comm::Stream;
+
+Event done_right(const ProcessGroup& group, const Operation& op, Stream& stream) {
+  using Kind = Operation::Kind;
+  switch (op.kind) {
+    case Kind::all_reduce:
+      return group.all_reduce(op.out, op.reduce, stream);
+    case Kind::reduce_scatter:
+      return group.reduce_scatter(op.out, op.in, stream);
+    case Kind::all_gather:
+      return group.all_gather(op.out, op.in, stream);
+    case Kind::all_to_all:
+      return group.all_to_all(op.out, op.in, op.splits, stream);
+    case Kind::broadcast:
+      return group.broadcast(op.out, op.peer, stream);
+    case Kind::send:
+      return group.send(op.in.defined() ? op.in : op.out, op.peer, stream);
+    case Kind::receive:
+      return group.receive(op.out, op.peer, stream);
+    case Kind::barrier:
+      return group.barrier(stream);
+  }
+  base::fail_invariant("[sabotage] unknown operation");
+}
+
+class WrongGroup final : public ProcessGroup {
+ public:
+  WrongGroup(const ProcessGroup& right, std::unique_ptr<ProcessGroup> owned, Wrong wrong)
+      : ProcessGroup(right.traffic(), right.name(), std::make_shared<comm::TrafficMeter>(), right.node_of_rank()),
+        right_(right),
+        owned_(std::move(owned)),
+        wrong_(std::move(wrong)) {}
+  int rank() const override { return right_.rank(); }
+  int size() const override { return right_.size(); }
+  std::unique_ptr<ProcessGroup> split(int color, int key, comm::TrafficClass traffic, std::string name) const override {
+    auto part = right_.split(color, key, traffic, std::move(name));
+    const ProcessGroup& right = *part;
+    return std::make_unique<WrongGroup>(right, std::move(part), wrong_);
+  }
+
+ protected:
+  Event start(Operation op, Stream& stream) const override {
+    if (const auto event = wrong_(right_, op, stream)) return *event;
+    return done_right(right_, op, stream);
+  }
+
+ private:
+  const ProcessGroup& right_;
+  std::unique_ptr<ProcessGroup> owned_;  // null: somebody else's
+  Wrong wrong_;
+};
+
+class WrongSource final : public data::Source {
+ public:
+  WrongSource(const data::Source& right, std::function<void(int64_t, const data::Row&)> change)
+      : right_(right), change_(std::move(change)) {}
+  int64_t context() const override { return right_.context(); }
+  int64_t size() const override { return right_.size(); }
+  int64_t epoch(int64_t index) const override { return right_.epoch(index); }
+  void fill(int64_t index, const data::Row& row) const override {
+    right_.fill(index, row);
+    change_(index, row);
+  }
+
+ private:
+  const data::Source& right_;
+  std::function<void(int64_t, const data::Row&)> change_;
+};
+
+// Elements of a bucket with one parameter in it (parallel/dp/bucket_plan.cpp).
+int64_t padded(int64_t elements, int ranks) { return (elements + 16 * ranks - 1) / (16 * ranks) * (16 * ranks); }
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> wrong_group(const ProcessGroup& right, Wrong wrong) {
+  return std::make_unique<WrongGroup>(right, nullptr, std::move(wrong));
+}
+
+Wrong leave_out(Operation::Kind kind, std::string group, std::optional<int64_t> elements) {
+  return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
+    if (op.kind != kind || right.name() != group || (elements && op.out.numel() != padded(*elements, right.size())))
+      return {};
+    return stream.record();
+  };
+}
+
+std::unique_ptr<data::Source> wrong_source(const data::Source& right,
+                                           std::function<void(int64_t, const data::Row&)> change) {
+  return std::make_unique<WrongSource>(right, std::move(change));
+}
+
+void scale(const Tensor& t, double factor) {
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] *= factor;
+}
+
+}  // namespace hexad::tests

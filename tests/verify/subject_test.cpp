@@ -1,0 +1,208 @@
+// What is verified: which layouts are legal, small models of large recipes, the data.
+#include "tools/hexad/verify/subject.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+#include "tools/hexad/run_directory.h"
+#include "tools/hexad/verify/run_variant.h"
+#include "tools/hexad/verify/selection.h"
+#include "tools/hexad/verify/shrink.h"
+
+namespace hexad::tests {
+namespace {
+
+const layers::Registry registry;
+
+Recipe completed(Recipe recipe) {
+  complete(recipe, 1);
+  return recipe;
+}
+
+Variant layout(const char* text, int world) { return parse_layouts(text, world)[0]; }
+
+class SubjectTest : public testing::Test {
+ protected:
+  Subject subject(const std::vector<std::string>& overrides = {}, int steps = 2) const {
+    return Subject(completed(small_recipe(overrides)), registry, steps, scratch.path());
+  }
+  const Scratch scratch;
+};
+
+TEST_F(SubjectTest, ALayoutIsLegalWhereTrainingAcceptsIt) {
+  const Subject s = subject();
+  EXPECT_EQ(s.illegal(layout("tp=2,cp=2", 4)), "");
+  EXPECT_EQ(s.illegal(layout("ep=8", 8)), "model.moe.experts must be divisible by parallel.ep");
+  EXPECT_EQ(s.illegal(layout("tp=8,etp=1", 8)), "model.heads must be divisible by parallel.tp");
+  EXPECT_EQ(s.illegal(layout("dp=8", 8)), "batch.global must be divisible by batch.micro x dp");
+}
+
+TEST_F(SubjectTest, RunsAreInF64AndOtherwiseTheRecipe) {
+  const Subject s = subject({"train.precision=f32"});
+  const Recipe r = s.recipe_for(layout("tp=2,ep=2,sp=true,zero=1,recompute=block", 4));
+  EXPECT_EQ(r.train.precision, Precision::f64);
+  EXPECT_EQ(r.parallel.tp, 2);
+  EXPECT_TRUE(r.parallel.sp);
+  EXPECT_EQ(r.parallel.zero, 1);
+  EXPECT_EQ(r.recompute, layers::Recompute::block);
+  EXPECT_EQ(r.model.hidden, s.recipe().model.hidden);
+  EXPECT_EQ(r.run.dir, scratch / "run");
+}
+
+TEST_F(SubjectTest, ASplitOfLayersStaysWithTheStagesItWasWrittenFor) {
+  const Subject s = subject({"parallel.pp=2", "model.layers=4", "schedule.pipeline.split=[1, 3]"});
+  EXPECT_EQ(s.recipe_for(layout("pp=2", 2)).schedule.pipeline.split, (std::vector<int64_t>{1, 3}));
+  EXPECT_TRUE(s.recipe_for(layout("pp=4", 4)).schedule.pipeline.split.empty());
+}
+
+TEST_F(SubjectTest, AModelTooBigIsRefusedWithAWayOut) {
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
+            "verify computes the recipe in f64 on this machine, again and again: at most 8388608 parameters and 32768 "
+            "tokens a step; this one has 32006352 and 64; add --shrink, or override model.* and batch.*");
+  message_of(ExitCode::usage, [&] { subject({"batch.global=100000"}); });
+}
+
+TEST_F(SubjectTest, DataThatCannotBeOpenedAreReplacedAndSaidSo) {
+  const Subject s = subject({"data.synthetic=false", "data.dataset=" + scratch / "nothing"});
+  EXPECT_TRUE(s.source_text().starts_with("synthetic documents (")) << s.source_text();
+  EXPECT_NE(s.source_text().find("nothing"), std::string::npos) << s.source_text();
+  EXPECT_EQ(subject().source_text(), "synthetic documents");
+}
+
+TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
+  const Subject s = subject();
+  Oracle oracle = compute_oracle(s);
+  oracle.checkpoint = scratch / "nowhere";
+  const Outcome o = run_in_child(s, oracle, layout("ep=2,start=resumed", 2), {.jitter = {}, .seconds = 60});
+  EXPECT_NE(o.error.find("nowhere"), std::string::npos) << o.error;
+  EXPECT_FALSE(o.agrees());
+}
+
+// One rank of etp adds the bias of the down product; the others must gather it all the same, or it waits for ever.
+TEST_F(SubjectTest, ABiasThatOneRankAddsIsGatheredByAll) {
+  const Subject s = subject({"model.bias=true"});
+  const Oracle oracle = compute_oracle(s);
+  const Outcome o =
+      run_in_threads(s, oracle, layout("dp=4,etp=2,zero=3,bucket_bytes=1024", 4), {.jitter = {}, .seconds = 60});
+  EXPECT_TRUE(o.agrees()) << o.error;
+}
+
+TEST_F(SubjectTest, RunsAgreeUnderDelays) {
+  const Subject s = subject({"schedule.worker_lanes=true"});
+  const Oracle oracle = compute_oracle(s);
+  for (uint64_t seed : {1, 2}) {
+    const Outcome o = run_in_threads(s, oracle, layout("tp=2,ep=2,etp=1,zero=1,worker_lanes=true", 4),
+                                     {.jitter = seed, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << o.error;
+  }
+}
+
+TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
+  const FixedSource source = documents(10, 16, 40, 1);
+  const FixedSource cut = cut_further(source, 10, 2);
+  const data::Batch before = source.batch(0, 10), after = cut.batch(0, 10);
+  EXPECT_EQ(before.ids, after.ids);
+  EXPECT_NE(before.first, after.first);
+  for (size_t i = 0; i < after.ids.size(); ++i) {
+    EXPECT_GE(after.first[i], before.first[i]);
+    EXPECT_LE(after.last[i], before.last[i]);
+    EXPECT_LT(after.first[i], after.last[i]);
+    EXPECT_TRUE(after.targets[i] == before.targets[i] || after.targets[i] == data::ignored);
+  }
+  for (size_t t = 0; t < 16; ++t) EXPECT_EQ(after.targets[16 + t], data::ignored);  // sequence 1
+}
+
+TEST(Select, TakesAllANumberOrAList) {
+  const auto legal = [](const Variant&) { return std::string(); };
+  const Selection all = select("all", 4, legal, 1);
+  EXPECT_GE(all.runs.size(), 46u);
+  EXPECT_TRUE(all.text.starts_with("46 meshes of 4 ranks: 46 legal\n")) << all.text;
+  const Selection some = select("20", 4, legal, 7);
+  EXPECT_EQ(some.runs.size(), 20u);
+  EXPECT_TRUE(some.text.ends_with("\n20 of them, drawn with seed 7")) << some.text;
+  EXPECT_EQ(select("tp=2;cp=2,ep=2", 4, legal, 1).runs.size(), 2u);
+  EXPECT_EQ(select("1000", 4, legal, 1).runs.size(), all.runs.size());
+}
+
+TEST(Select, SaysWhyLayoutsAreIllegal) {
+  const auto few_heads = [](const Variant& v) {
+    return std::string(v.mesh[Axis::tp] > 1 ? "model.heads must be divisible by parallel.tp" : "");
+  };
+  const Selection s = select("all", 2, few_heads, 1);
+  EXPECT_TRUE(
+      s.text.starts_with("10 meshes of 2 ranks: 7 legal\n"
+                         "     3 illegal: model.heads must be divisible by parallel.tp\n"))
+      << s.text;
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { select("dp=2;tp=2", 2, few_heads, 1); }),
+            "--layouts: 'tp=2' is illegal for this recipe: model.heads must be divisible by parallel.tp");
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { select("0", 2, few_heads, 1); }),
+            "--layouts: 0 layouts show nothing; expected at least 1, all, or a list");
+  const std::string none = message_of(ExitCode::usage, [&] {
+    select(
+        "all", 2, [](const Variant&) { return std::string("no"); }, 1);
+  });
+  EXPECT_TRUE(none.starts_with("no layout of 2 ranks is legal for this recipe\n10 meshes of 2 ranks: 0 legal\n"))
+      << none;
+}
+
+constexpr const char* large_yaml = R"(
+model:
+  layers: 61
+  hidden: 7168
+  heads: 128
+  kv_heads: 16
+  context: 4096
+  vocab: 129280
+  qk_norm: true
+  moe:
+    dense_layers: 3
+    experts: 256
+    top_k: 8
+    groups: 8
+    top_groups: 4
+    expert_hidden: 2048
+    shared_experts: 1
+    score: sigmoid
+    bias_rate: 0.001
+batch: {global: 4096, micro: 4}
+parallel: {pp: 16, ep: 64}
+data: {dataset: data/none}
+)";
+
+TEST(Shrink, KeepsWhatAModelIsMadeOf) {
+  const Recipe large = completed(recipe_of(large_yaml));
+  const Shrunk s = shrink(large, 8, registry);
+  const layers::ModelConfig& m = s.recipe.model;
+  EXPECT_EQ(m.layers, 8);
+  EXPECT_EQ(m.heads, 8);
+  EXPECT_EQ(m.heads / m.key_value_heads(), 8);
+  EXPECT_EQ(m.context, 16);
+  EXPECT_EQ(m.moe.top_k, 8);
+  EXPECT_EQ(m.moe.groups, 8);
+  EXPECT_EQ(m.moe.experts, 16);
+  EXPECT_EQ(m.moe.dense_layers, 3);
+  EXPECT_TRUE(m.qk_norm);
+  EXPECT_TRUE(s.recipe.data.synthetic);
+  EXPECT_NE(std::find(s.changes.begin(), s.changes.end(), "model.hidden: 7168 -> 32"), s.changes.end());
+  const Scratch scratch;
+  const Subject subject(s.recipe, registry, 1, scratch.path());
+  const Selection all = select(
+      "all", 8, [&](const Variant& v) { return subject.illegal(v); }, 1);
+  EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
+}
+
+TEST(Shrink, RaisesNothing) {
+  const Recipe small = completed(small_recipe());
+  const Recipe again = shrink(small, 8, registry).recipe;
+  EXPECT_EQ(again.model.hidden, small.model.hidden);
+  EXPECT_EQ(again.model.layers, small.model.layers);
+  EXPECT_EQ(again.model.context, small.model.context);
+  EXPECT_EQ(again.model.moe.experts, small.model.moe.experts);
+  EXPECT_EQ(again.batch.global, small.batch.global);
+}
+
+}  // namespace
+}  // namespace hexad::tests
