@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The emulated nodes of tools/testbed, and training across them. Skipped (77) where network namespaces cannot be made.
+. "$(dirname "$0")/cli.sh"
+
+nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh
+
+test_ranks_of_a_node_share_its_name_and_those_of_another_do_not() {
+  expect 0 "$nodes" --ranks 2 bash -c 'echo "$OMPI_COMM_WORLD_RANK $(hostname) $1"' name 'two  words'
+  expect_equal "$(awk '{print $2}' out | sort | uniq -c | awk '{print $1}' | xargs)" "2 2"
+  expect_count 4 out 'two  words'
+}
+
+test_a_link_has_the_rate_that_is_asked_for() {
+  expect 0 "$nodes" --ranks 1 --rate 37mbit tc qdisc show dev eth0
+  expect_count 2 out 'rate 37Mbit'
+}
+
+test_training_across_nodes_is_the_same_run() {
+  expect 0 "$HEXAD" train tiny.yaml run.dir=one
+  expect 0 "$nodes" --ranks 2 --rate 1gbit "$HEXAD" train "$PWD/tiny.yaml" run.dir="$PWD/two" parallel.cp=2 parallel.ep=4
+  expect_same_losses one two
+}
+
+test_the_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
+
+test_a_signal_ends_everything_and_nothing_is_left() {
+  "$nodes" --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" &
+  local emulation=$!
+  wait_until has_lines ranks 2
+  ip netns list | grep -q "^hx$emulation" || failed "no namespace of $emulation"
+  kill -TERM $emulation
+  wait $emulation
+  expect_equal $? 143
+  ip netns list | grep "^hx$emulation" && failed "namespaces are left"
+  for rank in $(cat ranks); do
+    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "rank $rank runs"
+  done
+}
+
+test_what_it_does_not_understand_it_explains() {
+  expect 2 "$nodes" --rank 2 true
+  expect_text err 'two_nodes.sh [--nodes 2] [--ranks 2]'
+  expect 2 "$nodes" --ranks many true
+}
+
+"$nodes" --ranks 1 true >/dev/null
+[ $? -ne 77 ] || exit 77
+run_tests "$@"
