@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/agreement.h"
@@ -81,6 +82,7 @@ ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   if (comm::announced_world_size() > 1)
     fail(ExitCode::usage,
          "hexad verify was started by mpirun or srun; add --mpi, or start it alone: ranks are threads then");
+  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with threads of its own forks badly
   const ScratchFolder scratch;
   const Loaded loaded = load(o, registry);
   const Subject subject(loaded.recipe, registry, o.steps, scratch.path());
