@@ -20,5 +20,11 @@ END {
     printf "%-8d %8.3f %8.3f %8.4f\n", r, old[r], new[r], ratio[r]
   }
   printf "%-8s %8.3f %8.3f %8.4f\n", "median", median(old, rounds), median(new, rounds), median(ratio, rounds)
+  for (r = 1; r <= rounds; r++) {
+    old[r] = seconds[r, "old cpu", 1]
+    new[r] = seconds[r, "new cpu", 1]
+    ratio[r] = new[r] / old[r]
+  }
+  printf "%-8s %8.3f %8.3f %8.4f\n", "cpu", median(old, rounds), median(new, rounds), median(ratio, rounds)
   printf "%-8s %8.3f %8.3f %8.4f\n", "least", least["old"], least["new"], least["new"] / least["old"]
 }

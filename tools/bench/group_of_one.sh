@@ -5,7 +5,8 @@
 #   tools/bench/group_of_one.sh OLD NEW [--rounds 5] [--steps 4] [--core 0]
 #
 # OLD, NEW: programs. The first step of a run is not counted. Seconds of a step: the median of a run's; ratios are NEW
-# over OLD of the same round; "least" compares the shortest step of all rounds, which other programs disturb least.
+# over OLD of the same round; "least" compares the shortest step of all rounds, which other programs disturb least;
+# "cpu" are the processor's seconds of whole runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -27,25 +28,27 @@ need "$old" 'the program to compare with'
 need "$new" 'the program to measure'
 
 measure() {  # measure ROUND NAME PROGRAM
-  local run=$scratch/$1-$2
-  taskset -c "$core" "$3" train recipes/bench-cpu.yaml train.precision=f32 train.threads=1 train.steps="$steps" \
-    train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run" >"$run.log" 2>&1 || {
-    cat "$run.log" >&2
-    exit 1
-  }
+  local run=$scratch/$1-$2 TIMEFORMAT='%U %S'
+  time taskset -c "$core" "$3" train recipes/bench-cpu.yaml train.precision=f32 train.threads=1 train.steps="$steps" \
+    train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run" >"$run.log" 2>&1 || return 1
   number step_seconds "$run/metrics.jsonl" | tail -n +2 | sed "s/^/$1\t$2\t/" >>"$scratch/rows"
   tail -n 1 "$run/metrics.jsonl" | number loss /dev/stdin >"$scratch/loss-$2"
 }
 
 machine
 echo "rounds:    $rounds of $steps steps, the first not counted; core $core"
-echo "old:       $("$old" --version 2>/dev/null | head -n 1)"
-echo "new:       $("$new" --version 2>/dev/null | head -n 1)"
+echo "programs:  $old (old), $new (new)"
 for ((round = 1; round <= rounds; round++)); do
   if ((round % 2)); then order='old new'; else order='new old'; fi
-  for name in $order; do measure $round $name "${!name}"; done
+  for name in $order; do
+    if ! measure $round $name "${!name}" 2>"$scratch/cpu"; then
+      cat "$scratch/$round-$name.log" >&2
+      exit 1
+    fi
+    awk -v OFS='\t' -v round=$round -v name=$name '{print round, name " cpu", $1 + $2}' "$scratch/cpu" >>"$scratch/rows"
+  done
 done
 echo "last loss: old $(cat "$scratch/loss-old"), new $(cat "$scratch/loss-new")"
 awk -F '\t' -f tools/bench/median.awk -f tools/bench/group_of_one.awk "$scratch/rows"
-printf '\nround, program, seconds of a step\n'
+printf '\nround, program, seconds of a step, or of the processor in all steps\n'
 cat "$scratch/rows"

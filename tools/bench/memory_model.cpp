@@ -3,8 +3,8 @@
 //   memory_model RECIPE WORLD [key.path=value...]
 //
 // One line a quantity: name, tab, bytes of the rank that needs most. MoNTA's are of its Tables 3 (weights, gradients
-// and optimizer states in one) and 4, without tensor parallelism and without its attention matrix, which blockwise
-// attention does not keep; with the recipe's numbers of parameters, and every expert equally loaded.
+// and optimizer states in one) and 4 (recomputation of whole blocks or none, without the attention matrix, which
+// blockwise attention does not keep), with the recipe's numbers of parameters and every expert equally loaded.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -16,10 +16,12 @@
 namespace hexad::app {
 namespace {
 
-double monta_activation_bytes(const Recipe& r, int64_t micro_batch_rows) {
-  const auto rows = static_cast<double>(micro_batch_rows), k = static_cast<double>(r.model.moe.top_k);
-  const double bytes = r.recompute == layers::Recompute::block ? 2 : 13 + 21 * k;
-  return rows * static_cast<double>(r.model.hidden * r.model.layers / r.parallel.pp) * bytes;
+double monta_activation_bytes(const Recipe& r, int64_t rows) {
+  const auto k = static_cast<double>(r.model.moe.top_k), t = static_cast<double>(r.parallel.tp);
+  const double shared_by = r.parallel.sp ? t : 1;  // of what tensor parallelism alone leaves whole
+  const double bytes =
+      r.recompute == layers::Recompute::block ? 2 / shared_by : (5 + 5 * k) / shared_by + (8 + 16 * k) / t;
+  return static_cast<double>(rows * r.model.hidden * r.model.layers / r.parallel.pp) * bytes;
 }
 
 void print(const Recipe& r, int64_t world) {

@@ -60,11 +60,17 @@ for dtype in f32 bf16; do
   done
 done
 
-printf '\n%-10s | %12s %12s %8s | %12s %12s\n' recompute 'measured, MB' 'formula, MB' ratio 'Table 4, MB' 'temporary, MB'
-for recompute in none norms attention block; do
-  measure "recompute-$recompute" recompute=$recompute
-  at=$scratch/recompute-$recompute
-  awk -v name=$recompute -v m="$(last activation "$at/metrics.jsonl")" -v f="$(expected activations "$at/expected")" \
+printf '\n%-22s | %12s %12s %8s | %12s %12s\n' activations 'measured, MB' 'formula, MB' ratio 'Table 4, MB' 'temporary, MB'
+# activations NAME OVERRIDE...
+activations() {
+  measure "activations-$1" "${@:2}"
+  local at=$scratch/activations-$1
+  awk -v name="$1" -v m="$(last activation "$at/metrics.jsonl")" -v f="$(expected activations "$at/expected")" \
     -v t="$(expected monta_table_4 "$at/expected")" -v temporary="$(last temporary "$at/metrics.jsonl")" '
-    BEGIN { printf "%-10s | %12.3f %12.3f %8.4f | %12.3f %12.3f\n", name, m / 1e6, f / 1e6, m / f, t / 1e6, temporary / 1e6 }'
+    BEGIN { printf "%-22s | %12.3f %12.3f %8.4f | %12.3f %12.3f\n", name, m / 1e6, f / 1e6, m / f, t / 1e6, temporary / 1e6 }'
+}
+for recompute in none norms attention block; do activations "recompute-$recompute" recompute=$recompute; done
+for recompute in none block; do
+  activations "tp-2-$recompute" recompute=$recompute parallel.tp=2
+  activations "tp-2-sp-$recompute" recompute=$recompute parallel.tp=2 parallel.sp=true
 done
