@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Draws docs/images/mesh-*.svg with the program, $HEXAD or build/release/bin/hexad. --check: draws nothing, but fails
+# when the pictures there are not what it draws.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+hexad=$(realpath "${HEXAD:-build/release/bin/hexad}")
+check=false
+[ "${1:-}" != --check ] || check=true
+drawn=$(mktemp -d "${TMPDIR:-/tmp}/hexad-pictures.XXXXXX")
+trap 'rm -rf "$drawn"' EXIT
+
+picture() { # NAME RANKS OVERRIDES...
+  "$hexad" validate recipes/verify-moe.yaml --world "$2" --mesh --svg "$drawn/mesh-$1.svg" "${@:3}" >"$drawn/out"
+}
+picture horizontal 8 parallel.cp=2 parallel.ep=4 parallel.cp_expansion=horizontal
+picture vertical 8 parallel.cp=2 parallel.ep=4 parallel.cp_expansion=vertical
+picture folded 8 parallel.tp=2 parallel.ep=4 parallel.etp=1
+picture everything 16 parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.cp=2 parallel.ep=4
+rm "$drawn/out"
+
+if $check; then
+  diff -rq "$drawn" docs/images || { echo "to renew them: tools/docs/mesh_pictures.sh" >&2; exit 1; }
+else
+  cp "$drawn"/mesh-*.svg docs/images/
+fi
