@@ -105,4 +105,23 @@ test_validate_prints_parameters_flops_and_memory() {
   expect_text out "valid for 2 ranks" "parameters" "active a token" "FLOPs per token" "memory of a rank (estimate)"
 }
 
+test_validate_prints_the_stages_and_what_a_rank_sends() {
+  expect 0 "$HEXAD" validate tiny.yaml
+  expect_no_text out "sent by a rank" "pipeline stages"
+  expect 0 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2
+  expect_text out "pipeline stages (1f1b)" "stage 0           embedding, layer 0" "stage 1           layer 1, head"
+  expect_text out "sent by a rank in a step" "  pp  "
+  expect_no_text out "  ep  "
+}
+
+test_validate_draws_the_mesh() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 4 parallel.ep=2 --mesh --svg mesh.svg
+  expect_text out "mesh of 4 ranks: pp 1 x dp 4 x cp 1 x tp 1 | pp 1 x edp 2 x ep 2 x etp 1"
+  expect_text mesh.svg "<svg xmlns=" "pp 1 x dp 4 x cp 1 x tp 1 | pp 1 x edp 2 x ep 2 x etp 1" "rank 3: edp 1, ep 1, etp 0"
+  expect 2 "$HEXAD" validate tiny.yaml --svg mesh.svg
+  expect_text err "--mesh"
+  expect 4 "$HEXAD" validate tiny.yaml --mesh --svg nowhere/mesh.svg
+  expect_text err "nowhere/mesh.svg: cannot be created: No such file or directory"
+}
+
 run_tests "$@"

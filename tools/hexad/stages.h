@@ -1,6 +1,8 @@
 // How a recipe's model is cut into pipeline stages.
 #pragma once
 
+#include <string>
+
 #include "parallel/pp/stage_split.h"
 #include "tools/hexad/recipe.h"
 
@@ -14,5 +16,8 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
 /// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included.
 /// Throws Error(usage) when the model has too few layers or the split does not fit.
 pp::StageSplit stage_split(const Recipe& recipe);
+/// Which layers lie on each stage, for people: a line each, "stage 0   embedding, layers 0-1 | layers 6-7, head" where
+/// it holds two virtual stages.
+std::string stage_table(const Recipe& recipe);
 
 }  // namespace hexad::app

@@ -1,12 +1,16 @@
 #include <fmt/core.h>
 
+#include "framework/base/atomic_file.h"
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/memory_estimate.h"
+#include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/run_directory.h"
+#include "tools/hexad/stages.h"
+#include "tools/hexad/traffic_estimate.h"
 
 namespace hexad::app {
 namespace {
@@ -16,17 +20,15 @@ struct Options {
   std::vector<std::string> overrides;
   int64_t world = 0;
   bool mesh = false;
+  std::string svg;
 };
 
-void validate(const Options& options, const layers::Registry& registry) {
-  using namespace telemetry;
-  const config::Document document = config::load(options.recipe, options.overrides);
-  const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.fewest_ranks();
-  Recipe recipe = load_recipe(document, registry, ranks);
-  if (recipe.model.vocab == 0) complete(recipe, 1);
+using telemetry::grouped;
+using telemetry::human_bytes;
+using telemetry::human_quantity;
+
+void print_size(const Recipe& recipe) {
   const auto size = layers::model_size(recipe.model);
-  const auto memory = estimate_memory(recipe, ranks);
-  fmt::print("{}: valid for {} rank{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s");
   const bool counted = layers::Registry().feed_forward(recipe.model.mlp) != nullptr;  // as every built-in layer is
   fmt::print("parameters          {:>18}{}\n", grouped(size.parameters),
              counted ? "" : "   without those of the layer " + recipe.model.mlp);
@@ -34,8 +36,12 @@ void validate(const Options& options, const layers::Registry& registry) {
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
   fmt::print("FLOPs per token     {:>18}   forward and backward, {} tokens of context\n",
              human_quantity(size.flops_per_token, "FLOP"), recipe.model.context);
-  fmt::print("tokens a step       {:>18}\n\n", grouped(recipe.batch.global * recipe.model.context));
-  fmt::print("memory of a rank (estimate)\n");
+  fmt::print("tokens a step       {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
+}
+
+void print_memory(const Recipe& recipe, int64_t ranks) {
+  const auto memory = estimate_memory(recipe, ranks);
+  fmt::print("\nmemory of a rank (estimate)\n");
   fmt::print("  weights           {:>18}\n", human_bytes(memory.weights));
   fmt::print("  gradients         {:>18}\n", human_bytes(memory.gradients));
   fmt::print("  optimizer         {:>18}\n", human_bytes(memory.optimizer));
@@ -43,7 +49,31 @@ void validate(const Options& options, const layers::Registry& registry) {
   fmt::print("  activations       {:>18}   of one micro-batch, evenly loaded experts\n",
              human_bytes(memory.activations));
   fmt::print("  total             {:>18}\n", human_bytes(memory.total()));
-  if (options.mesh) fmt::print("\n{}", mesh_table(mesh::Layout(recipe.parallel.sizes(), static_cast<int>(ranks))));
+}
+
+void print_traffic(const Recipe& recipe, const mesh::Layout& layout) {
+  const TrafficEstimate traffic = estimate_traffic(recipe, layout);
+  if (traffic.total() == 0) return;
+  fmt::print("\nsent by a rank in a step (estimate)\n");
+  for (int c = 0; c < comm::traffic_class_count; ++c)
+    if (const auto kind = static_cast<comm::TrafficClass>(c); traffic[kind] > 0)
+      fmt::print("  {:<18}{:>18}\n", name_of(kind), human_bytes(traffic[kind]));
+}
+
+void validate(const Options& options, const layers::Registry& registry) {
+  const config::Document document = config::load(options.recipe, options.overrides);
+  const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.fewest_ranks();
+  Recipe recipe = load_recipe(document, registry, ranks);
+  if (recipe.model.vocab == 0) complete(recipe, 1);
+  const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
+  fmt::print("{}: valid for {} rank{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s");
+  print_size(recipe);
+  print_memory(recipe, ranks);
+  print_traffic(recipe, layout);
+  if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe));
+  if (!options.mesh) return;
+  fmt::print("\n{}", mesh_table(layout));
+  if (!options.svg.empty()) base::write_file(options.svg, mesh_svg(layout));
 }
 
 }  // namespace
@@ -56,7 +86,8 @@ void add_validate(CommandLine& line) {
   command
       ->add_option("--world", options->world, "number of ranks to check against; 0: the fewest that the layout needs")
       ->check(whole_number(0, 1 << 24));
-  command->add_flag("--mesh", options->mesh, "print which ranks are in which group");
+  auto* mesh = command->add_flag("--mesh", options->mesh, "print which ranks are in which group");
+  command->add_option("--svg", options->svg, "draw the mesh into this file, too")->needs(mesh);
   command->callback([&line, options] { validate(*options, line.registry); });
 }
 
