@@ -2,17 +2,14 @@
 
 #include <cmath>
 
-#include "parallel/dp/owned.h"
-
 namespace hexad::optim {
 
 double global_gradient_norm(ParameterSet& parameters, const mesh::Mesh& mesh, Stream& stream) {
   const auto& k = kernels::kernels(parameters.device()).optimizer;
   double sum = 0;
   for (const auto& p : parameters) {
-    if (!dp::in_first_group(*p, mesh)) continue;
-    const int ranks = mesh.reducers(p->placement()).size();
-    require(p->dealt() || ranks == 1, "[norm] ", p->name(), " is held by ", ranks, " ranks that were dealt no shares");
+    require(p->dealt() || mesh.world().size() == 1, "[norm] no shares of ", p->name(), " were dealt to the ranks");
+    if (!p->counts()) continue;
     const FlatRange share = p->share(), owned = p->owned();
     const Tensor gradient = p->owned_gradient(stream);
     sum += k.squared_norm(stream, gradient.slice(0, share.begin - owned.begin, share.end - owned.begin));

@@ -103,11 +103,11 @@ void Parameter::bind_gradient(const Tensor& memory) {
   written_ = false;
 }
 
-void Parameter::deal(FlatRange share, bool owns_share_only) {
+void Parameter::deal(const Deal& deal) {
+  const FlatRange& share = deal.share;
   require(0 <= share.begin && share.begin <= share.end && share.end <= shape_.numel(), "[parameter] ", name(), " ",
           shape_, ": share [", share.begin, ", ", share.end, ")");
-  share_ = share;
-  owns_share_only_ = owns_share_only;
+  deal_ = deal;
 }
 
 Tensor Parameter::owned_weights() const {

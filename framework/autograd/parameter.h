@@ -77,17 +77,24 @@ class Parameter {
 
   /// This rank's share of the local weights among the ranks that sum their gradient: it alone counts the share's
   /// gradient, and with ZeRO it alone owns it. All of them until it is dealt.
-  FlatRange share() const { return share_.value_or(whole()); }
-  bool dealt() const { return share_.has_value(); }
+  FlatRange share() const { return deal_ ? deal_->share : whole(); }
+  bool dealt() const { return deal_.has_value(); }
+  /// Whether the gradient of the share counts here in the global norm.
+  bool counts() const { return !deal_ || deal_->counts; }
   /// What this rank updates and saves: the local weights or, with ZeRO, its share of them.
-  FlatRange owned() const { return owns_share_only_ ? share() : whole(); }
-  bool owns_share_only() const { return owns_share_only_; }
+  FlatRange owned() const { return owns_share_only() ? share() : whole(); }
+  bool owns_share_only() const { return deal_ && deal_->owns_share_only; }
   /// Owned weights and their gradient, flat; at any time, the gradient once it is complete.
   Tensor owned_weights() const;
   Tensor owned_gradient(Stream& stream);
 
   // For data parallelism (parallel/dp), which may hold this memory in flat buckets.
-  void deal(FlatRange share, bool owns_share_only);
+  struct Deal {
+    FlatRange share;
+    bool owns_share_only = false;
+    bool counts = true;  // other groups of ranks may hold the same piece, with the same gradient: one of them counts
+  };
+  void deal(const Deal& deal);
   /// The local weights lie in `memory`.
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
@@ -110,8 +117,7 @@ class Parameter {
   Tensor gradient_, owned_weights_, owned_gradient_;
   std::function<void(Stream&)> bring_weights_;
   std::function<void()> bring_gradient_;
-  std::optional<FlatRange> share_;
-  bool owns_share_only_ = false;
+  std::optional<Deal> deal_;
   PackCache packs_;
   bool written_ = false;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "parallel/dp/owned.h"
+
 namespace hexad::dp {
 namespace {
 
@@ -23,9 +25,11 @@ bool spans_stages(const Parameter& p, const mesh::Mesh& mesh) {
   return mesh.size(Axis::pp) > 1 && std::find(partial.begin(), partial.end(), Axis::pp) != partial.end();
 }
 
-Zero zero_of(const Parameter& p, const mesh::Mesh& mesh, Zero asked) {
-  if (mesh.reducers(p.placement()).size() == 1) return Zero::nothing;
-  return spans_stages(p, mesh) ? std::min(asked, Zero::gradients) : asked;
+Bucket empty_bucket_for(const Parameter& p, const mesh::Mesh& mesh, Zero asked, size_t unit) {
+  const comm::ProcessGroup& group = mesh.reducers(p.placement());
+  const bool two_stages = spans_stages(p, mesh);
+  const Zero zero = group.size() == 1 ? Zero::nothing : two_stages ? std::min(asked, Zero::gradients) : asked;
+  return {&group, p.dtype(), zero, two_stages, unit, {}};
 }
 
 }  // namespace
@@ -63,9 +67,9 @@ BucketPlan::BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const O
   std::vector<Parameter*> in_order;
   for (const auto& p : parameters) in_order.push_back(p.get());
   for (Parameter* p : in_order | std::views::reverse) {
-    const Bucket wanted{&mesh.reducers(p->placement()), p->dtype(), zero_of(*p, mesh, options.zero), unit, {}};
+    const Bucket wanted = empty_bucket_for(*p, mesh, options.zero, unit);
     auto at = std::find_if(open.begin(), open.end(), [&](const Bucket& b) {
-      return b.group == wanted.group && b.dtype == wanted.dtype && b.zero == wanted.zero;
+      return b.group == wanted.group && b.dtype == wanted.dtype && b.two_stages == wanted.two_stages;
     });
     if (at == open.end()) at = open.insert(at, wanted);
     const int64_t begin = rounded_up(at->elements, alignment);
@@ -74,14 +78,16 @@ BucketPlan::BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const O
     if ((open_bytes += average_bytes(*p)) >= options.unit_bytes) close();
   }
   close();
-  deal();
+  deal(mesh);
 }
 
-void BucketPlan::deal() {
+void BucketPlan::deal(const mesh::Mesh& mesh) {
   for (size_t b = 0; b < buckets_.size(); ++b)
     for (size_t i = 0; i < buckets_[b].entries.size(); ++i) {
       const Bucket::Entry& e = buckets_[b].entries[i];
-      e.parameter->deal(buckets_[b].share(e), buckets_[b].zero != Zero::nothing);
+      e.parameter->deal({.share = buckets_[b].share(e),
+                         .owns_share_only = buckets_[b].zero != Zero::nothing,
+                         .counts = in_first_group(*e.parameter, mesh)});
       places_[e.parameter] = {b, i};
     }
 }

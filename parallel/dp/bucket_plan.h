@@ -23,8 +23,9 @@ struct Bucket {
     int64_t begin;  // its first element
   };
   const comm::ProcessGroup* group;
-  Dtype dtype;  // of the weights
-  Zero zero;    // `nothing` in a group of one
+  Dtype dtype;      // of the weights
+  Zero zero;        // `nothing` in a group of one
+  bool two_stages;  // the group has ranks of two pipeline stages, which are never at the same point of their work
   size_t unit;
   std::vector<Entry> entries;
   int64_t elements = 0;  // with gaps between parameters and at the end
@@ -49,8 +50,8 @@ class BucketPlan {
     Zero zero = Zero::nothing;
     int64_t unit_bytes = 1 << 22;  // a unit is closed once its gradients take this much
   };
-  /// Deals every parameter's shares. Where a group has ranks of two stages (a tied embedding), weights stay whole: the
-  /// stages do not use them at the same time, as gathering would need.
+  /// Deals every parameter's shares. Where a group has ranks of two stages (a tied embedding), weights stay whole: to
+  /// gather them, the stages would have to use them at the same time.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;
   BucketPlan& operator=(const BucketPlan&) = delete;
@@ -65,7 +66,7 @@ class BucketPlan {
   Place place(const Parameter& parameter) const;
 
  private:
-  void deal();
+  void deal(const mesh::Mesh& mesh);
 
   Device device_;
   std::vector<Bucket> buckets_;

@@ -98,6 +98,10 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
+  // The ranks of a stage do the same work, so that none needs this one to go on before it can join. Ranks of another
+  // stage may.
+  if (!keeps_all(s) && !bucket.two_stages)
+    if (State* last = std::exchange(on_its_way_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
     if (s.given[i].folded && !p.has_gradient()) continue;
@@ -120,8 +124,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds what has arrived, in order. Only finish() may wait: in the middle of a pipeline the other ranks may need this
-// one to go on before they can join.
+// Adds what has arrived, in order.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());
@@ -139,6 +142,7 @@ void GradientBuckets::finish(Stream& stream) {
     s.first = true;
   }
   rounds_ = 1, round_ = 0, next_ = 0;
+  on_its_way_ = nullptr;
 }
 
 }  // namespace hexad::dp

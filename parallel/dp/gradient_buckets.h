@@ -20,8 +20,9 @@ enum class Sums : uint8_t { accumulator, rounded };
 /// - Zero::nothing: all-reduced once a step, after the last contributions.
 /// - Zero::states: reduced onto their owners once a step.
 /// - Zero::gradients, Zero::weights: a bucket's memory exists from the first contribution of a round (a micro-batch) to
-///   its reduction; owners keep the sum. So sums over micro-batches are taken after those over ranks, which rounds
-///   differently from the other kinds unless there is one micro-batch.
+///   its reduction, and a reduction waits for the one before: one bucket is filled while another is sent. Owners keep
+///   the sum. So sums over micro-batches are taken after those over ranks, which rounds differently from the other
+///   kinds unless there is one micro-batch.
 class GradientBuckets {
  public:
   /// The plan outlives the buckets.
@@ -70,7 +71,8 @@ class GradientBuckets {
   const BucketPlan& plan_;
   std::vector<State> states_;
   int64_t rounds_ = 1, round_ = 0;
-  size_t next_ = 0;  // the bucket to be reduced next in this round
+  size_t next_ = 0;              // the bucket to be reduced next in this round
+  State* on_its_way_ = nullptr;  // the bucket whose memory the last reduction sends
 };
 
 }  // namespace hexad::dp

@@ -214,14 +214,14 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   const auto p = made(lab, "w");
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
   EXPECT_FALSE(p->dealt());
-  p->deal({100, 120}, false);
+  p->deal({.share = {100, 120}});
   EXPECT_EQ(p->share(), (FlatRange{100, 120}));
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
-  p->deal({100, 120}, true);
+  p->deal({.share = {100, 120}, .owns_share_only = true});
   EXPECT_EQ(p->owned(), (FlatRange{100, 120}));
   EXPECT_EQ(p->owned_weights().data<float>(), p->local().data<float>() + 100);
   EXPECT_EQ(p->owned_gradient(lab.stream()).data<float>(), p->gradient().data<float>() + 100);
-  EXPECT_EQ(message_of([&] { p->deal({100, 193}, true); }), "[parameter] w [4, 6, 8]: share [100, 193)");
+  EXPECT_EQ(message_of([&] { p->deal({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
 }
 
 TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
