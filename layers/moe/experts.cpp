@@ -27,11 +27,10 @@ Experts::Product Experts::make(const Config& c, const Builder& b, Shape shape, i
     placement.shards.push_back(width);
   else
     placement.partial = {Axis::etp};
-  p.adds_bias = of_width || b.mesh().coordinate(Axis::etp) == 0;
-  p.bias = &b.parameter(
-      "bias", {shape[0], shape[1]},
-      {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement, .contributes = p.adds_bias});
-  if (p.adds_bias) parameters_.push_back(p.bias);
+  if (!of_width && b.mesh().coordinate(Axis::etp) > 0) p.role = BiasRole::held;
+  p.bias = &b.parameter("bias", {shape[0], shape[1]},
+                        {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement});
+  parameters_.push_back(p.bias);
   return p;
 }
 

@@ -32,11 +32,9 @@ class Experts {
  private:
   struct Product {
     Parameter *weight = nullptr, *bias = nullptr;
-    bool adds_bias = true;  // else another rank of etp does
+    BiasRole role = BiasRole::added;
     Value operator()(Tape& t, const Value& x, const std::vector<int64_t>& offsets) const {
-      const Value out = grouped_linear(t, x, *weight, adds_bias ? bias : nullptr, offsets);
-      if (!adds_bias) bias->use(t.stream);  // under ZeRO-3 all who hold it gather it together
-      return out;
+      return grouped_linear(t, x, *weight, bias, offsets, role);
     }
   };
   /// `width_dim`: dimension of the weight that is the expert's width.

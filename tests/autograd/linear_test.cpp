@@ -138,6 +138,20 @@ TEST(GroupedLinearErrors, NameTheOffsetsThatDoNotFit) {
   }
 }
 
+TEST(GroupedLinear, ABiasThatAnotherRankAddsIsNotAddedAndHasAZeroGradient) {
+  Lab lab;
+  const std::vector<int64_t> offsets{0, 2, 5};
+  Parameter &w = lab.parameter({2, 4, 3}), &bias = lab.parameter({2, 4});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value x = tape.leaf(lab.randn({5, 3}));
+  const Value y = grouped_linear(tape, x, w, &bias, offsets, BiasRole::held);
+  expect_bitwise(grouped_linear(tape, x, w, nullptr, offsets).data, y.data);
+  backward(tape, y, lab.randn(y.shape()));
+  EXPECT_TRUE(bias.has_gradient());
+  expect_zeros(bias.gradient());
+}
+
 TEST(GroupedLinear, EqualsOneLinearForEachExpert) {
   Lab lab;
   const std::vector<int64_t> offsets{0, 3, 3, 7};

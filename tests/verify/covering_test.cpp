@@ -149,12 +149,12 @@ TEST(Variants, ListsMayLeaveOutWhatFollows) {
 }
 
 TEST(Variants, AreRecipeOverrides) {
-  EXPECT_EQ(parse_layouts("tp=2,ep=4,etp=1,sp=true", 8)[0].overrides(),
-            (std::vector<std::string>{
-                "parallel.pp=1", "parallel.cp=1", "parallel.tp=2", "parallel.ep=4", "parallel.etp=1",
-                "parallel.sp=true", "parallel.zero=0", "schedule.pipeline.kind=gpipe", "parallel.cp_kind=ring",
-                "parallel.cp_expansion=auto", "recompute=none", "distributed.bucket_bytes=4194304",
-                "offload.optimizer=none", "schedule.worker_lanes=false"}));
+  EXPECT_EQ(
+      parse_layouts("tp=2,ep=4,etp=1,sp=true", 8)[0].overrides(),
+      (std::vector<std::string>{"parallel.pp=1", "parallel.cp=1", "parallel.tp=2", "parallel.ep=4", "parallel.etp=1",
+                                "parallel.sp=true", "parallel.zero=0", "schedule.pipeline.kind=gpipe",
+                                "parallel.cp_kind=ring", "parallel.cp_expansion=auto", "recompute=none",
+                                "offload.optimizer=none", "schedule.worker_lanes=false"}));
 }
 
 TEST(Variants, AnIllegalListSaysWhatIsLegal) {

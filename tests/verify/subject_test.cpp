@@ -81,8 +81,8 @@ TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// One rank of etp adds the bias of the down product; the others must gather it all the same, or it waits for ever.
-TEST_F(SubjectTest, ABiasThatOneRankAddsIsGatheredByAll) {
+// One rank of etp adds the bias of the down product; the others gather and reduce it at the same time as that one.
+TEST_F(SubjectTest, ABiasThatOneRankAddsIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);
   const Outcome o =

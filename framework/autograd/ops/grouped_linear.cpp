@@ -2,7 +2,8 @@
 
 namespace hexad::autograd {
 
-Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets) {
+Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets,
+                     BiasRole role) {
   const Shape& ws = w.shape();
   require(ws.rank() == 3 && x.data.rank() == 2 && x.data.dim(1) == ws[2], "[grouped_linear] x is ", x.shape(), " but ",
           w.name(), " is ", ws);
@@ -14,7 +15,8 @@ Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, 
   k.grouped_matmul.forward(tape.stream, out, x.data, w.use(tape.stream), offsets);
   std::vector<Parameter*> parameters{&w};
   if (bias) {
-    k.bias.grouped_forward(tape.stream, out, bias->use(tape.stream).data, offsets);
+    const Weight values = bias->use(tape.stream);
+    if (role == BiasRole::added) k.bias.grouped_forward(tape.stream, out, values.data, offsets);
     parameters.push_back(bias);
   }
   return tape.record("grouped_linear", out, {x}, save(x.data),
@@ -24,11 +26,13 @@ Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, 
                        k.grouped_matmul.input_gradient(b.stream, dx, dout, w.use(b.stream), offsets);
                        b.accumulate(0, dx);
                      },
-                     {parameters, [&k, &w, bias, offsets](Backward& b, const Tensor& dout, const Saved& s) {
+                     {parameters, [&k, &w, bias, role, offsets](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
                         const Tensor& dw = w.gradient();
                         k.grouped_matmul.weight_gradient(b.stream, dw, dout, in, offsets, w.next_write());
-                        if (bias) k.bias.grouped_backward(b.stream, bias->gradient_to_add(b.stream), dout, offsets);
+                        if (!bias) return;
+                        const Tensor& db = bias->gradient_to_add(b.stream);
+                        if (role == BiasRole::added) k.bias.grouped_backward(b.stream, db, dout, offsets);
                       }});
 }
 

@@ -12,8 +12,11 @@ namespace hexad::autograd {
 /// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task.
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr);
 /// Row r of y = x[r] w[e]^T + bias[e] for the expert e whose rows [offsets[e], offsets[e + 1]) hold r. w is [E, N, D],
-/// bias [E, N] or null; `offsets` is on the host.
-Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets);
+/// bias [E, N] or null; `offsets` is on the host. A bias that is `held` is added by another rank: here it gets a zero
+/// gradient, at the same time as there, because ranks that share a parameter gather and reduce it in one order.
+enum class BiasRole : uint8_t { added, held };
+Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets,
+                     BiasRole role = BiasRole::added);
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
@@ -84,8 +87,8 @@ Value combine(Tape& tape, const Value& y, const Value& weights, const Tensor& ro
 /// those of `segment`), and the ranks' results add up to the loss.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {});
-/// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc. `valid_tokens`
-/// is their number over all ranks that share the mean (default: those of `segment`).
+/// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc.
+/// `valid_tokens` is their number over all ranks that share the mean (default: those of `segment`).
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {});
 
 }  // namespace hexad::autograd

@@ -123,6 +123,7 @@ Outcome run_in_child(const Subject& subject, const Oracle& oracle, const Variant
   const Isolated result =
       run_isolated([&] { return text_of(run_in_threads(subject, oracle, variant, how)); }, how.seconds);
   if (result.failure.empty()) return outcome_from(result.text, variant);
+  std::filesystem::remove_all(subject.folder() + "/run");  // it may have ended in the middle of a checkpoint
   return {.variant = variant, .comparison = {}, .error = result.failure, .seconds = seconds_since(start)};
 }
 

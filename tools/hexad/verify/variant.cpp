@@ -24,6 +24,8 @@ std::vector<std::string> names_of(E) {
   return names;
 }
 
+constexpr std::string_view own = "own";  // what the recipe says
+
 std::vector<Option> make_options() {
   const auto always = [](const MeshSizes&) { return true; };
   const std::vector<std::string> no_yes{"false", "true"};
@@ -40,7 +42,7 @@ std::vector<Option> make_options() {
        [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.
-      {"bucket_bytes", "distributed.bucket_bytes", {"4194304", "1024"}, always},
+      {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
       {"start", "", {"fresh", "resumed"}, always}};
@@ -183,8 +185,9 @@ std::vector<std::string> Variant::overrides() const {
   for (Axis axis : {Axis::pp, Axis::cp, Axis::tp, Axis::ep, Axis::etp})
     out.push_back(cat("parallel.", mesh::name_of(axis), "=", mesh[axis]));
   for (size_t i = 0; i < choice.size(); ++i)
-    if (const Option& option = options()[i]; !option.key.empty())
-      out.push_back(option.key + "=" + option.values[static_cast<size_t>(choice[i])]);
+    if (const std::string& key = options()[i].key, &value = options()[i].values[static_cast<size_t>(choice[i])];
+        !key.empty() && value != own)
+      out.push_back(key + "=" + value);
   return out;
 }
 

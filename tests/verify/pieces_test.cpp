@@ -1,0 +1,105 @@
+// Whole tensors from what ranks hold: any rectangle, any run of its elements, on any rank.
+#include "tools/hexad/verify/pieces.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+// Elements [begin, begin + count) of a region of the [5, 7] tensor whose elements are their own indices.
+Piece piece_of_35(const std::string& name, Placement::Region region, int64_t begin, int64_t count, bool owned,
+                  Device device) {
+  std::vector<double> values;
+  for (int64_t i = begin; i < begin + count; ++i)
+    values.push_back(
+        static_cast<double>((region.begin[0] + i / region.size[1]) * 7 + region.begin[1] + i % region.size[1]));
+  return {name, {5, 7}, std::move(region), begin, Tensor::from<double>(values, {count}, device), owned};
+}
+
+std::vector<double> indices(int64_t n) {
+  std::vector<double> out(static_cast<size_t>(n));
+  std::iota(out.begin(), out.end(), 0.0);
+  return out;
+}
+
+void expect_gathered(int ranks, const std::function<std::vector<Piece>(int rank, Device)>& held) {
+  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+    device::DeviceContext context;
+    const TensorMap whole = gather(held(world.rank(), context), world, context);
+    ASSERT_EQ(whole.size(), 1u);
+    EXPECT_EQ(whole.at("w").shape(), (Shape{5, 7}));
+    EXPECT_EQ(whole.at("w").to_vector<double>(), indices(35));
+  });
+}
+
+TEST(Gather, UnevenShardsOfTwoDimensions) {
+  expect_gathered(6, [](int rank, Device device) {
+    const base::Shard rows{Axis::ep, 0, 2, rank / 3}, columns{Axis::etp, 1, 3, rank % 3};
+    const Placement placement{.view = base::MeshView::expert, .shards = {rows, columns}};
+    const auto region = placement.region({5, 7});
+    return std::vector{piece_of_35("w", region, 0, region.size.numel(), true, device)};
+  });
+}
+
+TEST(Gather, RunsOfElementsOfAColumnShard) {
+  expect_gathered(4, [](int rank, Device device) {
+    const int64_t side = rank % 2;  // columns 0..2 and 3..6, each dealt to two ranks
+    const Placement::Region region{{0, side == 0 ? 0 : 3}, {5, side == 0 ? 3 : 4}};
+    const int64_t all = region.size.numel(), cut = 8;
+    return std::vector{rank < 2 ? piece_of_35("w", region, 0, cut, true, device)
+                                : piece_of_35("w", region, cut, all - cut, true, device)};
+  });
+}
+
+TEST(Gather, ReplicasAndRanksWithoutTheTensor) {
+  expect_gathered(3, [](int rank, Device device) {
+    std::vector<Piece> held;
+    if (rank > 0) held.push_back(piece_of_35("w", {{0, 0}, {5, 7}}, 0, 35, rank == 1, device));
+    return held;
+  });
+}
+
+TEST(Gather, EmptyPiecesAreFine) {
+  expect_gathered(2, [](int rank, Device device) {
+    return std::vector{piece_of_35("w", {{0, 0}, {5, 7}}, rank == 0 ? 0 : 35, rank == 0 ? 35 : 0, true, device)};
+  });
+}
+
+TEST(Gather, ATensorThatIsNotOwnedOnceIsNamed) {
+  for (const int64_t count : {34, 35}) {  // too little, and too much with the second rank's element
+    SCOPED_TRACE(count);
+    try {
+      on_ranks(2, [&](const comm::ProcessGroup& world) {
+        device::DeviceContext context;
+        const int64_t mine = world.rank() == 0 ? count : count - 34;
+        gather({piece_of_35("layers.0.w", {{0, 0}, {5, 7}}, 0, mine, true, context)}, world, context);
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const std::logic_error& e) {
+      EXPECT_STREQ(e.what(), count == 34 ? "[gather] the ranks own 34 elements of layers.0.w, which has 35"
+                                         : "[gather] the ranks own 36 elements of layers.0.w, which has 35");
+    }
+  }
+}
+
+TEST(Gather, OfARunEqualsItsWholeTensors) {
+  const Recipe recipe = small_recipe();
+  const Trajectory alone = trajectory_alone(recipe, documents_of(recipe), 1);
+  for (const auto& overrides :
+       std::vector<std::vector<std::string>>{{"parallel.tp=2", "parallel.ep=2", "parallel.etp=1"},
+                                             {"parallel.pp=2", "parallel.zero=3"},
+                                             {"parallel.zero=1", "parallel.cp=2"}}) {
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      TrainingRun run(small_recipe(overrides), world);
+      const Trajectory together = trajectory(run, documents_of(recipe), 1);
+      expect_close(alone, together, base::step_tolerance(Dtype::f64, 64, 2));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests
