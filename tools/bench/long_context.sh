@@ -41,8 +41,8 @@ awk -F '\t' '
   BEGIN { printf "%-22s %8s %6s %9s %11s %7s %10s %14s %11s %8s\n", "", "tokens", "ranks", "seconds", "activations", \
     "x ranks", "temporary", "communication", "parameters", "loss" }
   {
-    if (!($1 in first)) first[$1] = $5 * $3 / $2
+    if (NR == 1) first = $5 * $3 / $2
     printf "%-22s %8d %6d %9.1f %8.2f MB %7.3f %7.2f MB %11.2f MB %8.2f MB %8.4f\n", $1, $2, $3, $4, $5 / 1e6, \
-      $5 * $3 / $2 / first[$1], $6 / 1e6, $7 / 1e6, $8 / 1e6, $9
+      $5 * $3 / $2 / first, $6 / 1e6, $7 / 1e6, $8 / 1e6, $9
   }' "$scratch/rows"
-echo 'x ranks: activations of a rank x ranks / tokens, over those of the first line'
+echo 'x ranks: activations of a rank x ranks / tokens, over the same of the first line'

@@ -1,0 +1,45 @@
+// What formulas say that activations take on the rank that needs most, in bytes: Hexad's own (what `hexad validate`
+// prints, rounded) and MoNTA's Table 4.
+//
+//   activation_memory RECIPE WORLD [key.path=value...]
+//
+// Table 4 is taken without the attention matrix, which blockwise attention does not keep, with whole blocks or nothing
+// recomputed, and every expert equally loaded.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "tools/hexad/memory_estimate.h"
+
+namespace hexad::app {
+namespace {
+
+double table_4(const Recipe& r, int64_t rows) {
+  const auto k = static_cast<double>(r.model.moe.top_k), t = static_cast<double>(r.parallel.tp);
+  const double shared_by = r.parallel.sp ? t : 1;  // of what tensor parallelism alone leaves whole
+  const double bytes =
+      r.recompute == layers::Recompute::block ? 2 / shared_by : (5 + 5 * k) / shared_by + (8 + 16 * k) / t;
+  return static_cast<double>(rows * r.model.hidden * r.model.layers / r.parallel.pp) * bytes;
+}
+
+}  // namespace
+}  // namespace hexad::app
+
+int main(int argc, char** argv) {
+  using namespace hexad;
+  char* end = nullptr;
+  const int64_t world = argc > 2 ? std::strtoll(argv[2], &end, 10) : 0;
+  if (world <= 0 || *end) {
+    fmt::print(stderr, "usage: activation_memory RECIPE WORLD [key.path=value...]\n");
+    return 2;
+  }
+  try {
+    const std::vector<std::string> overrides(argv + 3, argv + argc);
+    const app::Recipe r = app::load_recipe(config::load(argv[1], overrides), layers::Registry(), world);
+    fmt::print("formula\t{:.0f}\n", app::estimate_memory(r, world).activations);
+    fmt::print("table_4\t{:.0f}\n", app::table_4(r, r.batch.micro * r.model.context / r.parallel.cp));
+  } catch (const base::Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return static_cast<int>(e.code());
+  }
+}
