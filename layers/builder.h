@@ -77,7 +77,6 @@ class Builder {
     bool decay = true;
     std::optional<Placement> placement{};  // default: replicated()
     bool accumulator = false;              // kept in f32 (f64 in an f64 run) whatever the model's dtype
-    bool contributes = true;               // see Parameter::Spec
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,
@@ -85,8 +84,7 @@ class Builder {
                              .placement = options.placement.value_or(replicated()),
                              .dtype = options.accumulator ? accumulator_dtype(dtype_) : dtype_,
                              .init = options.init,
-                             .decay = options.decay,
-                             .contributes = options.contributes});
+                             .decay = options.decay});
   }
   /// Zeroed, in the accumulator dtype.
   Tensor state(const std::string& name, const Shape& shape) const {

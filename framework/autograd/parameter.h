@@ -31,8 +31,7 @@ class Parameter {
     Placement placement;
     Dtype dtype = Dtype::f32;
     Init init;
-    bool decay = true;        // weight decay applies (not to norms and biases)
-    bool contributes = true;  // this rank computes a part of the gradient; else others do, and nobody waits for it here
+    bool decay = true;  // weight decay applies (not to norms and biases)
   };
 
   Parameter(Spec spec, Device device);

@@ -48,39 +48,39 @@ int64_t row_bytes(const Tensor& t) {
 }
 
 void Operation::check(const std::string& group, int rank, int size) const {
-  const std::string where = tag(group, *this);
+  const std::string label = tag(group, *this);
   switch (kind) {
     case Kind::all_reduce:
-      check_tensor(where, "x", out);
+      check_tensor(label, "x", out);
       break;
     case Kind::reduce_scatter:
-      check_many(where, "in", in, "out", out, size);
+      check_many(label, "in", in, "out", out, size);
       break;
     case Kind::all_gather:
-      check_many(where, "out", out, "in", in, size);
+      check_many(label, "out", out, "in", in, size);
       break;
     case Kind::all_to_all: {
-      check_tensor(where, "out", out);
-      check_tensor(where, "in", in);
-      check_rows(where, "in", in, splits.send, size);
-      check_rows(where, "out", out, splits.receive, size);
-      require(in.dtype() == out.dtype() && in.rank() == out.rank(), where, "out ", out.dtype(), " ", out.shape(),
+      check_tensor(label, "out", out);
+      check_tensor(label, "in", in);
+      check_rows(label, "in", in, splits.send, size);
+      check_rows(label, "out", out, splits.receive, size);
+      require(in.dtype() == out.dtype() && in.rank() == out.rank(), label, "out ", out.dtype(), " ", out.shape(),
               " but in ", in.dtype(), " ", in.shape());
       for (int d = 1; d < in.rank(); ++d)
-        require(in.dim(d) == out.dim(d), where, "rows of out ", out.shape(), " and in ", in.shape(), " differ");
+        require(in.dim(d) == out.dim(d), label, "rows of out ", out.shape(), " and in ", in.shape(), " differ");
       const size_t me = static_cast<size_t>(rank);
-      require(splits.send[me] == splits.receive[me], where, "rank ", rank, " sends itself ", splits.send[me],
+      require(splits.send[me] == splits.receive[me], label, "rank ", rank, " sends itself ", splits.send[me],
               " rows and receives ", splits.receive[me]);
       break;
     }
     case Kind::broadcast:
-      check_tensor(where, "x", out);
-      require(0 <= peer && peer < size, where, "root ", peer, " in a group of ", size);
+      check_tensor(label, "x", out);
+      require(0 <= peer && peer < size, label, "root ", peer, " in a group of ", size);
       break;
     case Kind::send:
     case Kind::receive:
-      check_tensor(where, "x", kind == Kind::send ? in : out);
-      require(0 <= peer && peer < size && peer != rank, where, "rank ", rank, " names rank ", peer, " in a group of ",
+      check_tensor(label, "x", kind == Kind::send ? in : out);
+      require(0 <= peer && peer < size && peer != rank, label, "rank ", rank, " names rank ", peer, " in a group of ",
               size);
       break;
     case Kind::barrier:

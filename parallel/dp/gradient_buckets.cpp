@@ -79,10 +79,8 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
 
 bool GradientBuckets::complete(const State& s) const {
   const bool last_round = round_ + 1 == rounds_;
-  for (size_t i = 0; i < s.given.size(); ++i) {
-    if (!s.bucket->entries[i].parameter->spec().contributes) continue;
-    if (last_round ? !s.given[i].last : s.given[i].rounds <= round_) return false;
-  }
+  for (const Given& given : s.given)
+    if (last_round ? !given.last : given.rounds <= round_) return false;
   return true;
 }
 

@@ -19,8 +19,8 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   const KernelTable& k = kernels::kernels(x.device());
   std::vector<Tensor> outs;
   for (const Projection& p : projections)
-    outs.push_back(Tensor::empty({x.dim(0) * (tp.sequence ? tp.group->size() : 1), p.weight->shape()[0]}, x.dtype(),
-                                 x.device()));
+    outs.push_back(
+        Tensor::empty({x.dim(0) * (tp.sequence ? tp.group->size() : 1), p.weight->shape()[0]}, x.dtype(), x.device()));
   const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
     for (size_t i = 0; i < outs.size(); ++i) {
       const Tensor out = outs[i].slice(0, begin, end);

@@ -16,13 +16,15 @@ const comm::SelfGroup self;
 const std::vector<std::string> with_states{"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"};
 
 struct Layout {
-  int ranks, ep;
+  int ranks = 1;
+  ParallelConfig parallel{};
 };
+const Layout two{2, {.ep = 2}}, four{4, {.ep = 4}};
 
-Recipe recipe_in(const Scratch& scratch, int ep) {
+Recipe recipe_in(const Scratch& scratch, const ParallelConfig& parallel = {}) {
   Recipe r = small_recipe(with_states);
   r.run.dir = scratch.path();
-  r.parallel.ep = ep;
+  r.parallel = parallel;
   return r;
 }
 
@@ -30,7 +32,7 @@ Recipe recipe_in(const Scratch& scratch, int ep) {
 TensorMap save_under(const Layout& layout, const Scratch& scratch) {
   TensorMap states;
   on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {
-    TrainingRun run(recipe_in(scratch, layout.ep), world);
+    TrainingRun run(recipe_in(scratch, layout.parallel), world);
     for (int s = 0; s < 3; ++s) run.step(documents_of(run.recipe));
     run.save();
     TensorMap all = run.states();
@@ -40,14 +42,22 @@ TensorMap save_under(const Layout& layout, const Scratch& scratch) {
 }
 
 TEST(CheckpointLayouts, K1_AnyLayoutLoadsWhatAnyOtherSaved) {
-  const Layout layouts[] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}};
+  const Layout layouts[] = {
+      {},
+      two,
+      {4, {.tp = 2, .sp = true, .cp = 2, .ep = 4, .etp = 1}},
+      {4, {.pp = 2, .tp = 2, .zero = 1}},
+      {4, {.ep = 4, .zero = 3}},
+      {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // key/value heads on two ranks each
+      {2, {.cp = 2, .etp = 2, .zero = 1}},
+  };
   for (const Layout& from : layouts) {
     const Scratch scratch;
     const TensorMap saved = save_under(from, scratch);
     for (const Layout& to : layouts) {
-      SCOPED_TRACE(cat(from.ranks, " ranks ep ", from.ep, " -> ", to.ranks, " ranks ep ", to.ep));
+      SCOPED_TRACE(cat(describe(from.parallel, from.ranks), " -> ", describe(to.parallel, to.ranks)));
       on_ranks(to.ranks, [&](const comm::ProcessGroup& world) {
-        TrainingRun run(recipe_in(scratch, to.ep), world);
+        TrainingRun run(recipe_in(scratch, to.parallel), world);
         run.load(scratch / "checkpoints/step-00000003");
         EXPECT_EQ(run.progress.step, 3);
         EXPECT_EQ(run.progress.tokens, 3 * 64);
@@ -64,7 +74,7 @@ TEST(CheckpointLayouts, K1_AnyLayoutLoadsWhatAnyOtherSaved) {
 
 TEST(CheckpointLayouts, K2_EveryExpertOfEveryRankIsInTheFile) {
   const Scratch scratch;
-  const TensorMap saved = save_under({4, 4}, scratch);
+  const TensorMap saved = save_under(four, scratch);
   auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
   device::DeviceContext context;
   for (const char* weight : {"gate", "up", "down"})
@@ -81,7 +91,7 @@ TEST(CheckpointLayouts, K2_EveryExpertOfEveryRankIsInTheFile) {
 
 TEST(CheckpointLayouts, ReplicatedTensorsAreWrittenOnce) {
   const Scratch scratch;
-  save_under({4, 2}, scratch);
+  save_under({4, {.ep = 2}}, scratch);
   const auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
   for (const auto& t : checkpoint.manifest().tensors)
     EXPECT_EQ(t.pieces.size(), t.name.find(".experts.") == std::string::npos ? 1u : 2u) << t.name;
@@ -89,9 +99,9 @@ TEST(CheckpointLayouts, ReplicatedTensorsAreWrittenOnce) {
 
 TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
   const Scratch scratch;
-  save_under({1, 1}, scratch);
+  save_under({}, scratch);
   const std::string folder = scratch / "checkpoints/step-00000003";
-  Recipe recipe = recipe_in(scratch, 1);
+  Recipe recipe = recipe_in(scratch);
   recipe.model.hidden = 32, recipe.model.vocab = 37;
   TrainingRun run(recipe, self);
   EXPECT_EQ(message_of(ExitCode::usage, [&] { run.load(folder); }),
@@ -102,8 +112,8 @@ TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
 
 TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
   const Scratch scratch;
-  save_under({1, 1}, scratch);
-  Recipe recipe = recipe_in(scratch, 1);
+  save_under({}, scratch);
+  Recipe recipe = recipe_in(scratch);
   recipe.train.seed = 4;
   TrainingRun run(recipe, self);
   EXPECT_NE(
@@ -114,7 +124,7 @@ TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
 TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
   const Scratch scratch;
   on_ranks(2, [&](const comm::ProcessGroup& world) {
-    TrainingRun run(recipe_in(scratch, 2), world);
+    TrainingRun run(recipe_in(scratch, two.parallel), world);
     run.step(documents_of(run.recipe));
     if (world.rank() == 1)
       run.instance.parameters.find("layers.1.moe.experts.up.weight").local().data<double>()[5] = std::nan("");
@@ -128,7 +138,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
 // Such a file may come from elsewhere.
 TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
-  save_under({1, 1}, scratch);
+  save_under({}, scratch);
   auto good = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
   device::DeviceContext context;
   std::vector<io::ShardItem> items;
@@ -142,7 +152,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
   writer.create();
   const std::vector<std::string> parts{writer.write_shard(0, 1, items)};
   writer.commit(good.manifest().run, parts);
-  TrainingRun run(recipe_in(scratch, 1), self);
+  TrainingRun run(recipe_in(scratch), self);
   EXPECT_EQ(message_of(ExitCode::numeric, [&] { run.load(store.path(3)); }),
             store.path(3) + ": 'layers.1.moe.router.weight' [4, 16] holds nan at element 5");
 }
@@ -150,9 +160,9 @@ TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
 // A new run may begin with the weights of another precision and optimizer.
 TEST(CheckpointLayouts, WeightsAloneLoadIntoAnotherPrecision) {
   const Scratch scratch;
-  const TensorMap saved = save_under({2, 2}, scratch);
+  const TensorMap saved = save_under(two, scratch);
   auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
-  Recipe recipe = recipe_in(scratch, 1);
+  Recipe recipe = recipe_in(scratch);
   recipe.train.precision = Precision::bf16, recipe.optim.kind = optim::OptimizerKind::sgd;
   TrainingRun run(recipe, self);
   Checkpointer::load_weights(checkpoint, run.instance, run.optimizer);

@@ -69,7 +69,7 @@ test_sizes_that_do_not_divide_are_refused_with_the_nearest() {
   expect 2 train batch.global=7
   expect_text err "batch.global (7) must be divisible by batch.micro (2); nearest: 6, 8"
   expect 2 "$HEXAD" validate tiny.yaml --world 3
-  expect_text err "batch.global (8) must be divisible by batch.micro x ranks (2 x 3 = 6); nearest: 6, 12"
+  expect_text err "batch.global (8) must be divisible by batch.micro x dp (2 x 3 = 6); nearest: 6, 12"
   expect 2 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 2
   expect_text err "parallel.ep (4) x etp (1) must divide the 2 ranks of a stage"
   expect 2 train model.hidden=15

@@ -27,7 +27,7 @@ test_a_wrong_recipe_is_reported_once() {
 
 test_ranks_that_do_not_fit_are_reported_with_the_arithmetic() {
   expect 2 ranks 3 train tiny.yaml
-  expect_text err "batch.global (8) must be divisible by batch.micro x ranks (2 x 3 = 6); nearest: 6, 12"
+  expect_text err "batch.global (8) must be divisible by batch.micro x dp (2 x 3 = 6); nearest: 6, 12"
 }
 
 run_tests "$@"

@@ -153,34 +153,6 @@ TEST(GradientBuckets, C2_R3_AParameterNobodyUsedGetsZeroNotGarbage) {
     });
 }
 
-// A bias that one etp rank adds: the others do not hold up the sums.
-TEST(GradientBuckets, ARankThatContributesNothingToAParameterIsNotWaitedFor) {
-  for (const Zero zero : {Zero::gradients, Zero::weights})
-    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
-      Model m(world, 1, 1 << 20, zero);
-      ParameterSet parameters(m.context);
-      Parameter& p = parameters.add({.name = "bias",
-                                     .global_shape = {6},
-                                     .placement = {},
-                                     .dtype = Dtype::f64,
-                                     .init = {},
-                                     .contributes = world.rank() == 0});
-      Parameter& q =
-          parameters.add({.name = "weight", .global_shape = {6}, .placement = {}, .dtype = Dtype::f64, .init = {}});
-      const dp::BucketPlan plan(parameters, m.mesh, {.zero = zero});
-      dp::GradientBuckets buckets(plan);
-      for (Parameter* x : {&p, &q}) {
-        if (!x->spec().contributes) continue;
-        kernels::kernels(m.context).pointwise.fill(m.stream(), x->gradient_to_add(m.stream()), 1);
-        buckets.ready(*x, m.stream());
-      }
-      EXPECT_FALSE(p.has_gradient()) << "on its way to its owners";
-      buckets.finish(m.stream());
-      for (double g : values_of(p.owned_gradient(m.stream()))) EXPECT_EQ(g, 1);
-      for (double g : values_of(q.owned_gradient(m.stream()))) EXPECT_EQ(g, 2);
-    });
-}
-
 TEST(GradientBuckets, OnlyASharesGradientStaysInMemoryUnderZero2) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     Model whole(world, 1, 1 << 20, Zero::nothing), share(world, 1, 1 << 20, Zero::gradients);

@@ -25,7 +25,9 @@ std::vector<int32_t> choose(const moe::MoeConfig& c, int64_t first_token, int64_
   device::DeviceContext context;
   MicroBatch batch;
   batch.sequences = 1, batch.length = tokens, batch.first_token = first_token;
-  return moe::RoutingOverride(c, layer).choose({.batch = batch, .seed = 7, .step = step}, 0, batch.rows(), context).to_vector<int32_t>();
+  return moe::RoutingOverride(c, layer)
+      .choose({.batch = batch, .seed = 7, .step = step}, 0, batch.rows(), context)
+      .to_vector<int32_t>();
 }
 
 std::string trace_path() { return (std::filesystem::temp_directory_path() / cat("hexad-trace-", getpid())).string(); }

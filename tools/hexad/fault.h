@@ -7,8 +7,8 @@
 namespace hexad::app {
 
 /// Kinds: `kill` (SIGKILL to oneself), `abort`, `segv`, `hang` (for ever), `nan` (one weight becomes NaN), `flip` (one
-/// bit of a weight changes), `ulp` (the last bit of every weight of the first parameter changes). Called before each step; `point` must be "step" or empty. Does nothing without
-/// HEXAD_FAULT; throws Error(usage) when it cannot be read.
+/// bit of a weight changes), `ulp` (the last bit of every weight of the first parameter changes). Called before each
+/// step; `point` must be "step" or empty. Does nothing without HEXAD_FAULT; throws Error(usage) when it cannot be read.
 void inject_fault(int rank, int64_t step, ModelInstance& instance);
 
 /// For saves: `kill`, `abort`, `segv` and `hang@rank,step,POINT` do so at the file boundary POINT, whatever the step;

@@ -18,9 +18,9 @@ class ModelPipeline {
 
   struct Training {
     int64_t step;
-    double loss_gradient;                       // of the summed cross-entropy
-    double penalty_gradient;                    // of every MoE layer's auxiliary losses of a micro-batch
-    std::vector<RouterStatistics>* statistics;  // by MoE layer of the whole model
+    double loss_gradient;                                    // of the summed cross-entropy
+    double penalty_gradient;                                 // of every MoE layer's auxiliary losses of a micro-batch
+    std::vector<RouterStatistics>* statistics;               // by MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
   };
   /// Forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this

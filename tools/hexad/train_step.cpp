@@ -92,12 +92,11 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const auto contributed = [&](Parameter& p, bool last) {
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
-  const double loss_sum =
-      pipeline_.train(batches, {.step = step,
-                                .loss_gradient = gradient_scale,
-                                .penalty_gradient = 1 / micro_batches,
-                                .statistics = &statistics_,
-                                .contributed = contributed});
+  const double loss_sum = pipeline_.train(batches, {.step = step,
+                                                    .loss_gradient = gradient_scale,
+                                                    .penalty_gradient = 1 / micro_batches,
+                                                    .statistics = &statistics_,
+                                                    .contributed = contributed});
   buckets_.finish(stream);
   if (on_gradients_) on_gradients_();
 

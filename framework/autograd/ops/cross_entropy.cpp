@@ -7,8 +7,8 @@ namespace hexad::autograd {
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses) {
   const int64_t rows = x.data.dim(0), vocab = w.shape()[0];
-  require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == rows, "[cross_entropy] x is ", x.shape(), ", ",
-          w.name(), " ", w.shape(), ", targets ", targets.shape());
+  require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == rows, "[cross_entropy] x is ", x.shape(), ", ", w.name(),
+          " ", w.shape(), ", targets ", targets.shape());
   require(options.chunk_rows > 0, "[cross_entropy] chunk_rows is ", options.chunk_rows);
   const KernelTable& k = kernels::kernels(x.device());
   const Dtype acc = accumulator_dtype(x.data.dtype());

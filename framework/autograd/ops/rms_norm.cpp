@@ -3,8 +3,7 @@
 namespace hexad::autograd {
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
-  require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ",
-          gain.shape());
+  require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape());
   const auto& k = kernels::kernels(x.device()).rms_norm;
   Tensor out = Tensor::like(x.data);
   const int64_t rows = x.data.numel() / x.data.dim(-1);

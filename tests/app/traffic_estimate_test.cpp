@@ -1,0 +1,120 @@
+// The formulas of docs/parallelism.md, next to what the meters of real runs count.
+#include "tools/hexad/traffic_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using comm::TrafficClass;
+
+struct Case {
+  std::string name;
+  int ranks;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+// Experts are loaded evenly, as the formulas assume; sizes are such that pieces are even and padding is small.
+Recipe measured(const Case& c) {
+  std::vector<std::string> all{"model.hidden=64",
+                               "model.layers=4",
+                               "model.context=32",
+                               "model.vocab=128",
+                               "model.moe.routing=balanced",
+                               "model.moe.expert_hidden=96",
+                               "batch.micro=1",
+                               "train.precision=f32"};
+  all.insert(all.end(), c.overrides.begin(), c.overrides.end());
+  return small_recipe(all);
+}
+
+// What every rank sent in a step, by class.
+std::vector<TrafficEstimate> measure(const Recipe& recipe, int ranks) {
+  std::vector<TrafficEstimate> sent(static_cast<size_t>(ranks));
+  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    const FixedSource source = documents_of(run.recipe);
+    run.step(source);
+    // What a rank has sent is complete when its receiver is here.
+    const auto meet = [&] { world.barrier(run.instance.context.compute()).wait(); };
+    TrafficEstimate& mine = sent[static_cast<size_t>(world.rank())];
+    const auto take = [&] {
+      for (int c = 0; c < comm::traffic_class_count; ++c)
+        mine.bytes[static_cast<size_t>(c)] = static_cast<double>(world.take(static_cast<TrafficClass>(c)).bytes);
+    };
+    meet();
+    take();
+    run.step(source);
+    meet();
+    take();
+  });
+  return sent;
+}
+
+constexpr TrafficClass estimated[] = {TrafficClass::tp, TrafficClass::ep, TrafficClass::pp, TrafficClass::cp,
+                                      TrafficClass::dp};
+
+class Traffic : public testing::TestWithParam<Case> {};
+
+TEST_P(Traffic, OfEveryRankAndClassIsWithinOnePercentOfTheFormula) {
+  const Recipe recipe = measured(GetParam());
+  const mesh::Layout layout(recipe.parallel.sizes(), GetParam().ranks);
+  const auto sent = measure(recipe, GetParam().ranks);
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const TrafficEstimate predicted = estimate_traffic(recipe, layout, rank);
+    for (TrafficClass c : estimated) {
+      const double counted = sent[static_cast<size_t>(rank)][c];
+      EXPECT_NEAR(counted, predicted[c], 0.01 * predicted[c]) << name_of(c) << " of rank " << rank;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Traffic,
+    testing::Values(
+        Case{"One", 1, {}}, Case{"Tensors", 2, {"parallel.tp=2"}},
+        Case{"TensorsAndSequences", 2, {"parallel.tp=2", "parallel.sp=true"}},
+        Case{"Residuals", 2, {"parallel.tp=2", "model.moe.dense_residual=true", "model.moe.shared_experts=1"}},
+        Case{"DenseBf16", 2, {"parallel.tp=2", "model.moe.experts=0", "train.precision=bf16"}},
+        Case{"Experts", 4, {"parallel.ep=4"}},
+        Case{"ExpertsOverTensors", 4, {"parallel.tp=4", "parallel.etp=1", "parallel.ep=4"}},
+        Case{"ExpertTensors", 4, {"parallel.ep=2", "parallel.etp=2"}},
+        Case{"Ring", 4, {"parallel.cp=2", "parallel.ep=2"}},
+        Case{"Gathered", 2, {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
+        Case{"Ulysses", 4, {"parallel.cp=4", "parallel.cp_kind=ulysses"}},
+        Case{"Pipeline", 2, {"parallel.pp=2", "schedule.pipeline.kind=1f1b", "model.tied_embedding=true"}},
+        Case{"Vee", 2, {"parallel.pp=2", "schedule.pipeline.kind=zb_v"}}, Case{"States", 2, {"parallel.zero=1"}},
+        Case{"Gradients", 2, {"parallel.zero=2"}},
+        Case{"RecomputedAttention", 4, {"parallel.tp=2", "parallel.cp=2", "recompute=attention"}},
+        Case{"RecomputedBlocks",
+             4,
+             {"parallel.tp=2", "parallel.ep=2", "recompute=block", "model.moe.capacity_factor=2"}},
+        Case{"Everything",
+             8,
+             {"parallel.pp=2", "parallel.tp=2", "parallel.sp=true", "parallel.cp=2", "parallel.ep=2",
+              "parallel.zero=1"}}),
+    [](const auto& i) { return i.param.name; });
+
+// A unit that is used on both sides of a turn between forward and backward is not gathered twice.
+TEST(TrafficOfZero3, IsAtMostTheFormula) {
+  const Case c{"Weights", 2, {"parallel.zero=3", "model.layers=6", "distributed.bucket_bytes=65536"}};
+  const Recipe recipe = measured(c);
+  const double counted = measure(recipe, c.ranks)[0][TrafficClass::dp];
+  const double predicted =
+      estimate_traffic(recipe, mesh::Layout(recipe.parallel.sizes(), c.ranks), 0)[TrafficClass::dp];
+  EXPECT_LE(counted, 1.01 * predicted);
+  EXPECT_GE(counted, 0.6 * predicted);
+}
+
+TEST(TrafficOfALayout, IsThatOfTheRankThatSendsTheMost) {
+  const Recipe recipe = measured({"", 2, {"parallel.pp=2", "parallel.tp=2", "schedule.pipeline.split=[1,3]"}});
+  const mesh::Layout layout(recipe.parallel.sizes(), 4);
+  EXPECT_EQ(estimate_traffic(recipe, layout).total(), estimate_traffic(recipe, layout, 2).total());
+  EXPECT_GT(estimate_traffic(recipe, layout, 2).total(), estimate_traffic(recipe, layout, 0).total());
+}
+
+}  // namespace
+}  // namespace hexad::tests
