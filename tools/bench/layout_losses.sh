@@ -4,17 +4,18 @@
 # the last place makes of the run on one rank: of every weight of the embedding, or of one weight of the head, whichever
 # is more. Exit code 1 when a limit is exceeded.
 #
-#   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--output FOLDER]
+#   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--overrides 'key=value ...'] [--output FOLDER]
 #
 # Needs data/quickstart (tools/quickstart.sh prepares it). Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-steps=50 precisions='f64 f32' output=
+steps=50 precisions='f64 f32' overrides='' output=
 while [ $# -gt 0 ]; do
   case $1 in
   --steps) steps=${2:?} ;;
   --precisions) precisions=${2:?} ;;
+  --overrides) overrides=${2?} ;;
   --output) output=${2:?} ;;
   *)
     sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
@@ -38,6 +39,8 @@ layouts=(
 )
 common=(recipes/quickstart.yaml train.steps="$steps" train.threads=1 train.eval_every=0 checkpoint.every=0
   checkpoint.at_end=false run.prompts=[])
+# shellcheck disable=SC2206  # words on purpose
+common+=($overrides)
 mpi=(mpirun -np 8 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1
   --mca btl_vader_single_copy_mechanism none)
 if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
@@ -50,7 +53,7 @@ difference() {  # difference FOLDER FOLDER: the largest over all steps
 
 echo "date:   $(date -u +%Y-%m-%dT%H:%M:%SZ)"
 echo "commit: $(git rev-parse --short HEAD)"
-echo "steps:  $steps"
+echo "steps:  $steps${overrides:+, with $overrides}"
 failed=0
 for precision in $precisions; do
   one=$output/$precision-one
