@@ -1,4 +1,5 @@
 # The table of tools/bench/cpu_train.sh from its results.tsv: round, dtype, threads, who, tokens/s, GFLOP/s, peak bytes.
+# Needs tools/bench/median.awk.
 
 {
   tokens[$2, $3, $4, $1] = $5
@@ -7,21 +8,10 @@
   measured[$2, $3] = 1
 }
 
-# The median of the `count` values in list; empty without any. Sorts by insertion: there are a handful.
-function median_of(list, count,    i, j, x) {
-  if (!count) return ""
-  for (i = 2; i <= count; i++) {
-    x = list[i]
-    for (j = i - 1; j >= 1 && list[j] > x; j--) list[j + 1] = list[j]
-    list[j + 1] = x
-  }
-  return (list[int((count + 1) / 2)] + list[int(count / 2) + 1]) / 2
-}
-
-function median(values, dtype, n, who,    r, list, count) {
+function median_of_rounds(values, dtype, n, who,    r, list, count) {
   for (r = 1; r <= rounds; r++)
     if ((dtype, n, who, r) in values) list[++count] = values[dtype, n, who, r]
-  return median_of(list, count)
+  return median(list, count)
 }
 
 # Median over rounds of above / below, each side a measurement of the same round.
@@ -29,7 +19,7 @@ function ratio(values, dtype, n, who, n2, who2,    r, list, count) {
   for (r = 1; r <= rounds; r++)
     if ((dtype, n, who, r) in values && values[dtype, n2, who2, r] > 0)
       list[++count] = values[dtype, n, who, r] / values[dtype, n2, who2, r]
-  return median_of(list, count)
+  return median(list, count)
 }
 
 function show(format, value) { return value == "" ? "-" : sprintf(format, value) }
@@ -46,14 +36,14 @@ END {
       dtype = dtype_list[d]
       n = thread_list[t]
       if (!((dtype, n) in measured)) continue
-      torch_bytes = median(bytes, dtype, n, "torch")
+      torch_bytes = median_of_rounds(bytes, dtype, n, "torch")
       printf line, dtype, n, \
-        show("%.0f", median(tokens, dtype, n, "hexad")), show("%.0f", median(tokens, dtype, n, "torch")), \
+        show("%.0f", median_of_rounds(tokens, dtype, n, "hexad")), show("%.0f", median_of_rounds(tokens, dtype, n, "torch")), \
         show("%.2f", ratio(tokens, dtype, n, "hexad", n, "torch")), \
-        show("%.1f", median(gflops, dtype, n, "hexad")), show("%.1f", median(gflops, dtype, n, "torch")), \
-        show("%.1f", median(gflops, dtype, n, "gemm")), \
+        show("%.1f", median_of_rounds(gflops, dtype, n, "hexad")), show("%.1f", median_of_rounds(gflops, dtype, n, "torch")), \
+        show("%.1f", median_of_rounds(gflops, dtype, n, "gemm")), \
         show("%.0f%%", 100 * ratio(gflops, dtype, n, "hexad", n, "gemm")), \
-        show("%.0f", median(bytes, dtype, n, "hexad") / 1048576), \
+        show("%.0f", median_of_rounds(bytes, dtype, n, "hexad") / 1048576), \
         show("%.0f", torch_bytes == "" ? "" : torch_bytes / 1048576), \
         show("%.2f", ratio(bytes, dtype, n, "hexad", n, "torch")), \
         n == 1 ? "-" : show("%.2f", ratio(tokens, dtype, n, "hexad", 1, "hexad"))

@@ -121,6 +121,7 @@ for ((round = 1; round <= rounds; round++)); do
   done
 done
 
-awk -F '\t' -v rounds="$rounds" -v dtypes="$dtypes" -v threads="$threads" -f tools/bench/cpu_train.awk "$results" |
+awk -F '\t' -v rounds="$rounds" -v dtypes="$dtypes" -v threads="$threads" -f tools/bench/median.awk \
+  -f tools/bench/cpu_train.awk "$results" |
   tee "$output/table.txt"
 echo "raw output: $output"
