@@ -1,5 +1,7 @@
 #include "framework/schedule/executor.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <latch>
@@ -28,20 +30,40 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
-// Written by whichever thread completes a task; shared with it, because it may come after an error ended execute().
+// Written by the threads of lanes and by whoever completes asynchronous parts; shared with them, because they may come
+// to it after an error ended execute().
 struct Stopwatch {
-  explicit Stopwatch(size_t tasks) : times(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
-  std::vector<TaskTime> times;
-  std::latch running;
+  explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
+  std::vector<TaskTime> on_lane;
+  std::vector<double> arrived;  // ends of asynchronous parts
+  std::latch running;           // asynchronous parts
 };
 
-void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, const Issued& issued) {
-  issued.passed.then([watch, task, asynchronous = issued.asynchronous] {
-    asynchronous.then([watch, task] {
-      watch->times[task].end = now();
-      watch->running.count_down();
-    });
+void measure_arrival(const std::shared_ptr<Stopwatch>& watch, size_t task, const Event& asynchronous) {
+  // What is done by now, in most cases because there is no such part, ended with the part on the lane.
+  if (asynchronous.done()) return watch->running.count_down();
+  asynchronous.then([watch, task] {
+    watch->arrived[task] = now();
+    watch->running.count_down();
   });
+}
+
+std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch) {
+  std::vector<TaskTime> times = watch.on_lane;
+  for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::max(times[i].end, watch.arrived[i]);
+  // Who completes a task notes its end perhaps long after those who wait have gone on, when threads share a core.
+  for (size_t i = 0; i < tasks.size(); ++i)
+    for (TaskId id : tasks[i].after) {
+      double& end = times[static_cast<size_t>(id)].end;
+      end = std::min(end, times[i].begin);
+    }
+  std::array<double, device::lane_count> lane_end{};
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    double& end = lane_end[static_cast<size_t>(tasks[i].spec.lane)];
+    times[i].begin = std::min(std::max(times[i].begin, end), times[i].end);
+    end = std::max(end, times[i].end);
+  }
+  return times;
 }
 
 }  // namespace
@@ -60,10 +82,11 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
         stream.wait(before.passed);
         stream.wait(before.asynchronous);
       }
-      if (watch) stream.run([watch, i] { watch->times[i].begin = now(); });
+      if (watch) stream.run([watch, i] { watch->on_lane[i].begin = now(); });
       Event asynchronous = task.work(stream);
+      if (watch) stream.run([watch, i] { watch->on_lane[i].end = now(); });
       issued.push_back({stream.record(), std::move(asynchronous)});
-      if (watch) measure_end(watch, i, issued.back());
+      if (watch) measure_arrival(watch, i, issued.back().asynchronous);
     }
     for (const Issued& task : issued) task.passed.wait(), task.asynchronous.wait();
   } catch (...) {
@@ -72,7 +95,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
   }
   if (!watch) return;
   watch->running.wait();
-  *times = std::move(watch->times);
+  *times = times_of(tasks, *watch);
 }
 
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {

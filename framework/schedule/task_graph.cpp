@@ -1,8 +1,19 @@
 #include "framework/schedule/task_graph.h"
 
+#include <iterator>
+
 #include "framework/base/error.h"
 
 namespace hexad::schedule {
+
+std::string_view name_of(Kind kind) {
+  constexpr std::string_view names[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce",
+                                        "send",       "compute",    "copy"};
+  static_assert(std::size(names) == kind_count);
+  return names[static_cast<size_t>(kind)];
+}
+
+bool is_communication(Kind kind) { return kind != Kind::compute && kind != Kind::copy; }
 
 TaskId TaskGraph::add(TaskSpec spec, std::vector<TaskId> after, TaskWork work) {
   const TaskId id = static_cast<TaskId>(tasks_.size());

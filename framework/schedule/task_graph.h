@@ -2,9 +2,11 @@
 // by the simulator, drawn by the tracer, tested by the shuffled executor.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/device/context.h"
@@ -17,17 +19,29 @@ using device::Stream;
 
 using TaskId = int32_t;
 
-/// What a task moves or computes: what the simulator prices and the trace shows.
+/// What a task does; with its group it tells which measured link prices its bytes.
+enum class Kind : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send, compute, copy };
+inline constexpr int kind_count = 7;
+std::string_view name_of(Kind kind);
+/// All kinds but compute and copy.
+bool is_communication(Kind kind);
+
+/// What a task moves and computes: what the simulator prices and the trace shows.
 struct Cost {
   double flops = 0;
-  int64_t wire_bytes = 0;  // sent by this rank
-  int64_t copy_bytes = 0;
+  int64_t wire_bytes = 0;      // sent by this rank to others
+  int64_t received_bytes = 0;  // from others, where routing makes it differ; the larger one is priced (full duplex)
+  int64_t copy_bytes = 0;      // within the device, or between it and the host
+  std::string group{};         // kind of process group the bytes travel in: "ep", "etp", "tp", "experts"; or none
+  int group_size = 1;
+  bool crosses_nodes = false;  // the group's ranks are on several nodes
 };
 
 struct TaskSpec {
   Lane lane = Lane::compute;
-  std::string name;
+  std::string name;  // numbers at its end count chunks: D0, D1 are parts of the step's collective D
   Cost cost{};
+  Kind kind = Kind::compute;
 };
 
 /// Work of a task, started on its lane's stream. The returned event (default: none) says when the part that does not

@@ -1,0 +1,160 @@
+#include "framework/schedule/rates.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/base/error.h"
+
+namespace hexad::schedule {
+namespace {
+
+std::string describe(Kind kind, const std::string& group, int group_size, bool crosses_nodes) {
+  return base::cat(name_of(kind), " of ", group.empty() ? "no group" : group, ", ", group_size, " ranks, ",
+                   crosses_nodes ? "between nodes" : "within a node");
+}
+
+std::string describe(const Rates::Link& l) { return describe(l.kind, l.group, l.group_size, l.crosses_nodes); }
+
+double bytes_on_wire(const Cost& cost) { return static_cast<double>(std::max(cost.wire_bytes, cost.received_bytes)); }
+
+void check_curve(const Curve& curve, const std::string& name) {
+  double last = 0;
+  for (const auto& [size, seconds] : curve.points) {
+    if (!(size > last) || !std::isfinite(size))
+      base::fail(base::ExitCode::usage, "rates: the sizes of ", name, " must be above 0 and ascend, but ", size,
+                 " follows ", last);
+    if (!(seconds >= 0) || !std::isfinite(seconds))
+      base::fail(base::ExitCode::usage, "rates: ", name, " takes ", seconds, " s for size ", size);
+    last = size;
+  }
+}
+
+double local_seconds(const TaskSpec& task, const Curve& curve, double size, std::string_view does) {
+  if (size > 0 && curve.points.empty())
+    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does, ", but no speed of that was measured");
+  return curve.seconds(size);
+}
+
+const Curve& wire_curve(const Rates& rates, const TaskSpec& task) {
+  const Cost& c = task.cost;
+  if (!is_communication(task.kind))
+    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' has bytes on the wire but its kind is ",
+               name_of(task.kind));
+  if (const auto* link = rates.find(task.kind, c.group, c.group_size, c.crosses_nodes)) return link->curve;
+  if (rates.other_links) return c.crosses_nodes ? rates.other_links->between_nodes : rates.other_links->within_node;
+  std::string measured;
+  for (const auto& link : rates.links) measured += base::cat(measured.empty() ? "" : "; ", describe(link));
+  base::fail(base::ExitCode::usage, "rates: task '", task.name, "' needs ",
+             describe(task.kind, c.group, c.group_size, c.crosses_nodes), ", which was not measured; measured: ",
+             measured.empty() ? "no link" : measured);
+}
+
+}  // namespace
+
+Curve Curve::linear(double latency, double per_second) {
+  constexpr double far = 1e18;  // so that the latency does not blur the slope between the points
+  return {{{1, latency + 1 / per_second}, {far, latency + far / per_second}}};
+}
+
+double Curve::seconds(double size) const {
+  if (size <= 0) return 0;
+  base::require(!points.empty(), "[schedule] a curve without points has no seconds for size ", size);
+  if (size <= points.front().size) return points.front().seconds;
+  const Point& last = points.back();
+  if (size >= last.size) {
+    const Point before = points.size() > 1 ? points[points.size() - 2] : Point{0, 0};
+    return last.seconds + (size - last.size) * std::max(0.0, (last.seconds - before.seconds) / (last.size - before.size));
+  }
+  const auto right = std::upper_bound(points.begin(), points.end(), size,
+                                      [](double s, const Point& point) { return s < point.size; });
+  const Point& left = *(right - 1);
+  return std::lerp(left.seconds, right->seconds, (size - left.size) / (right->size - left.size));
+}
+
+LaneSet LaneSet::without(Lane lane) const {
+  LaneSet rest = *this;
+  rest.bits_ &= ~bit(lane);
+  return rest;
+}
+
+std::string LaneSet::to_string() const {
+  std::string text;
+  for (int l = 0; l < device::lane_count; ++l)
+    if (contains(static_cast<Lane>(l))) text += base::cat(text.empty() ? "" : ", ", name_of(static_cast<Lane>(l)));
+  return text;
+}
+
+double Rates::alpha(Lane lane, LaneSet beside) const {
+  beside = beside.without(lane);
+  double delay = 0;
+  for (const Slowdown& s : slowdowns) {
+    if (s.lane != lane) continue;
+    if (s.beside == beside) return s.alpha;
+    for (int l = 0; l < device::lane_count; ++l) {
+      const Lane other = static_cast<Lane>(l);
+      if (beside.contains(other) && s.beside == LaneSet{other}) delay += 1 / s.alpha - 1;
+    }
+  }
+  return 1 / (1 + delay);
+}
+
+const Rates::Link* Rates::find(Kind kind, const std::string& group, int group_size, bool crosses_nodes) const {
+  const auto it = std::find_if(links.begin(), links.end(), [&](const Link& l) {
+    return l.kind == kind && l.group == group && l.group_size == group_size && l.crosses_nodes == crosses_nodes;
+  });
+  return it == links.end() ? nullptr : &*it;
+}
+
+double Rates::seconds(const TaskSpec& task) const {
+  const Cost& cost = task.cost;
+  double sum = local_seconds(task, compute, cost.flops, "computes") +
+               local_seconds(task, copy, static_cast<double>(cost.copy_bytes), "copies");
+  if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
+  return sum;
+}
+
+void Rates::check() const {
+  check_curve(compute, "compute");
+  check_curve(copy, "copy");
+  const auto check_link = [](const Curve& curve, const std::string& name) {
+    check_curve(curve, name);
+    if (curve.points.empty()) base::fail(base::ExitCode::usage, "rates: ", name, " has no measured point");
+  };
+  for (const Link& link : links) check_link(link.curve, describe(link));
+  if (other_links) {
+    check_link(other_links->within_node, "other links within a node");
+    check_link(other_links->between_nodes, "other links between nodes");
+  }
+  for (const Slowdown& s : slowdowns)
+    if (!(s.alpha > 0 && s.alpha <= 1))
+      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " beside ", s.beside.to_string(), " runs at ",
+                 s.alpha, " of its speed; expected above 0 and at most 1");
+}
+
+Rates Rates::defaults() {
+  // What the benchmark pages of this project show for two cores of a shared server: f32 products at 100 to 145 GFLOP/s
+  // a core, copies at 10 to 30 GB/s, all-to-all of two ranks through shared memory at 0.2 to 1.5, 1.5 to 5.4 and 0.7 to
+  // 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB. Gigabit Ethernet carries 119 MB/s of data.
+  constexpr double kib = 1024, mib = 1024 * kib;
+  Rates r;
+  r.compute = Curve::linear(20e-6, 100e9);
+  r.copy = Curve::linear(5e-6, 10e9);
+  r.other_links = {.within_node = {{{64 * kib, 1e-4}, {mib, 4e-4}, {16 * mib, 11e-3}}},
+                   .between_nodes = Curve::linear(2e-4, 119e6)};
+  return r;
+}
+
+std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates) {
+  std::vector<std::string> missing;
+  for (const Task& task : graph.tasks()) {
+    const TaskSpec& t = task.spec;
+    const Cost& c = t.cost;
+    if (!is_communication(t.kind) || bytes_on_wire(c) == 0) continue;
+    if (rates.find(t.kind, c.group, c.group_size, c.crosses_nodes)) continue;
+    const std::string link = describe(t.kind, c.group, c.group_size, c.crosses_nodes);
+    if (std::find(missing.begin(), missing.end(), link) == missing.end()) missing.push_back(link);
+  }
+  return missing;
+}
+
+}  // namespace hexad::schedule

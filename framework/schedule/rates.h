@@ -1,0 +1,99 @@
+// How fast a machine is, as measured: plain data that prices tasks. `hexad profile` measures it.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/schedule/task_graph.h"
+
+namespace hexad::schedule {
+
+/// Seconds over size (bytes or FLOPs): linear between the measured points, beyond the last along the last segment
+/// (never falling; through the origin when there is one point), below the first as long as the first: what is small
+/// costs its latency. No work takes no time.
+struct Curve {
+  struct Point {
+    double size, seconds;
+  };
+  std::vector<Point> points{};  // ascending sizes
+
+  /// `latency` seconds and then `per_second` bytes or FLOPs a second.
+  static Curve linear(double latency, double per_second);
+  double seconds(double size) const;
+};
+
+/// Lanes that run at one time.
+class LaneSet {
+ public:
+  LaneSet() = default;
+  LaneSet(std::initializer_list<Lane> lanes) {
+    for (Lane lane : lanes) add(lane);
+  }
+  void add(Lane lane) { bits_ |= bit(lane); }
+  bool contains(Lane lane) const { return bits_ & bit(lane); }
+  LaneSet without(Lane lane) const;
+  bool empty() const { return bits_ == 0; }
+  /// 0 to 15: a key.
+  size_t index() const { return bits_; }
+  std::string to_string() const;  // "inter, copy"
+  bool operator==(const LaneSet&) const = default;
+
+ private:
+  static unsigned bit(Lane lane) { return 1U << static_cast<unsigned>(lane); }
+  unsigned bits_ = 0;
+};
+
+struct Rates {
+  Curve compute{};  // over FLOPs
+  Curve copy{};     // over bytes
+
+  /// A collective, or a send, of one group of ranks, alone on the machine.
+  struct Link {
+    Kind kind;
+    std::string group;  // "ep", "tp", ...: Cost::group
+    int group_size;
+    bool crosses_nodes;
+    Curve curve;  // over the bytes that the busiest rank sends or receives
+  };
+  std::vector<Link> links{};
+
+  /// Prices the links that are not listed, whatever their kind, group and size. Whoever sets it tells the user.
+  struct OtherLinks {
+    Curve within_node, between_nodes;
+  };
+  std::optional<OtherLinks> other_links{};
+
+  /// MPMoE's alpha(y, x), Fig. 3: the speed of lane y while the lanes x run too, as a share of its speed alone.
+  struct Slowdown {
+    Lane lane;        // y
+    LaneSet beside;   // x: one lane, or several at once
+    double alpha;     // above 0, at most 1
+  };
+  std::vector<Slowdown> slowdowns{};
+
+  /// The measured value of this very set if there is one. Else the delays of its single lanes, 1/alpha - 1, add up (1 for
+  /// a lane that was not measured): exact when all share one resource in equal parts, and between the minimum of the
+  /// single values, as though each used another resource, and their product, as though they never waited together.
+  double alpha(Lane lane, LaneSet beside) const;
+
+  /// The listed link, else nothing.
+  const Link* find(Kind kind, const std::string& group, int group_size, bool crosses_nodes) const;
+  /// Seconds of a task that has the machine for itself: those of its FLOPs, of its copied bytes and of its wire bytes
+  /// together. Throws base::Error(usage) naming what was not measured, and what was.
+  double seconds(const TaskSpec& task) const;
+
+  /// Throws base::Error(usage) when a curve has sizes that do not ascend or times that are no times, or an alpha is not
+  /// in (0, 1].
+  void check() const;
+
+  /// A plain machine, for when nothing was measured: one core of a server processor, ranks on one node over shared
+  /// memory, nodes over gigabit Ethernet. Good for comparing schedules, not for predicting seconds.
+  static Rates defaults();
+};
+
+/// "all_to_all of ep, 8 ranks, between nodes": each link, once, that tasks of `graph` use and `rates` does not list.
+std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
+
+}  // namespace hexad::schedule

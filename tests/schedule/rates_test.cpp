@@ -1,0 +1,154 @@
+#include "framework/schedule/rates.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/schedule/sample_graphs.h"
+
+namespace hexad::schedule {
+namespace {
+
+const Curve measured{{{10, 4}, {20, 6}, {40, 18}}};
+
+TEST(Curve, IsLinearBetweenMeasuredPoints) {
+  EXPECT_EQ(measured.seconds(10), 4);
+  EXPECT_EQ(measured.seconds(15), 5);
+  EXPECT_EQ(measured.seconds(20), 6);
+  EXPECT_EQ(measured.seconds(30), 12);
+  EXPECT_EQ(measured.seconds(40), 18);
+}
+
+TEST(Curve, CostsItsLatencyBelowTheFirstPointAndNothingForNoWork) {
+  EXPECT_EQ(measured.seconds(1), 4);
+  EXPECT_EQ(measured.seconds(0), 0);
+}
+
+TEST(Curve, GoesOnAlongItsLastSegment) {
+  EXPECT_EQ(measured.seconds(50), 24);
+  EXPECT_EQ((Curve{{{10, 4}}}.seconds(30)), 12) << "one point: through the origin";
+  EXPECT_EQ((Curve{{{10, 4}, {20, 3}}}.seconds(1000)), 3) << "noise at the end does not make more work cheaper";
+}
+
+TEST(Curve, OfALatencyAndARateIsExactOverManySizes) {
+  const Curve curve = Curve::linear(20e-6, 1e11);
+  for (double size : {2.0, 1e3, 1e6, 1e9, 1e12, 1e15})
+    EXPECT_NEAR(curve.seconds(size), 20e-6 + size / 1e11, rounding(20e-6 + size / 1e11)) << size;
+}
+
+TEST(Alpha, IsOneAloneAndWhereNothingWasMeasured) {
+  const Rates rates{.slowdowns = {{Lane::compute, {Lane::inter}, 0.5}}};
+  EXPECT_EQ(rates.alpha(Lane::compute, {}), 1);
+  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::copy}), 1);
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 1) << "it has two directions";
+  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter}), 0.5);
+  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane is not beside itself";
+}
+
+TEST(Alpha, PrefersTheMeasuredSet) {
+  const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
+                                  {Lane::inter, {Lane::copy}, 0.5},
+                                  {Lane::inter, {Lane::compute, Lane::copy}, 0.375}}};
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::copy, Lane::compute}), 0.375);
+}
+
+TEST(Alpha, AddsUpDelaysOfLanesThatWereMeasuredOneByOne) {
+  const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
+                                  {Lane::inter, {Lane::copy}, 0.5},
+                                  {Lane::inter, {Lane::intra}, 0.8}}};
+  // Three equal users of one resource have a third each.
+  EXPECT_NEAR(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}), 1.0 / 3, rounding(1));
+  const double all = rates.alpha(Lane::inter, {Lane::compute, Lane::copy, Lane::intra});
+  EXPECT_NEAR(all, 1 / (1 + 1 + 1 + 0.25), rounding(1));
+  EXPECT_LT(all, 0.5) << "the minimum";
+  EXPECT_GT(all, 0.5 * 0.5 * 0.8) << "the product";
+}
+
+TaskSpec exchange(int64_t bytes) {
+  return {Lane::inter, "D0", {.wire_bytes = bytes, .group = "ep", .group_size = 4}, Kind::all_to_all};
+}
+
+TEST(Seconds, AddUpWhatATaskDoes) {
+  Rates rates = unit_rates();
+  rates.links = {{Kind::all_to_all, "ep", 4, false, Curve::linear(0, 0.5)}};
+  EXPECT_NEAR(rates.seconds({Lane::compute, "E", {.flops = 3, .copy_bytes = 4}}), 7, rounding(7));
+  EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "its own link";
+  TaskSpec between_nodes = exchange(8);
+  between_nodes.cost.crosses_nodes = true;
+  EXPECT_NEAR(rates.seconds(between_nodes), 8, rounding(8)) << "another link";
+  TaskSpec hot = exchange(8);
+  hot.cost.received_bytes = 10;
+  EXPECT_NEAR(rates.seconds(hot), 20, rounding(20)) << "the busier direction";
+  EXPECT_EQ(Rates{}.seconds(exchange(0)), 0) << "no bytes need no link";
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
+  Rates rates;
+  EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
+            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no link");
+  rates.links = {{Kind::all_to_all, "ep", 4, true, Curve::linear(0, 1)},
+                 {Kind::all_gather, "etp", 2, false, Curve::linear(0, 1)}};
+  EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
+            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: "
+            "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node");
+  EXPECT_EQ(error_of([&] { rates.seconds({Lane::compute, "E0", {.flops = 1}}); }),
+            "rates: task 'E0' computes, but no speed of that was measured");
+  EXPECT_EQ(error_of([&] { rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, Kind::copy}); }),
+            "rates: task 'M0' copies, but no speed of that was measured");
+  EXPECT_EQ(error_of([&] { rates.seconds({Lane::inter, "S", {.wire_bytes = 1}}); }),
+            "rates: task 'S' has bytes on the wire but its kind is compute");
+}
+
+TEST(RatesCheck, RefusesWhatNoMeasurementGives) {
+  const auto with_compute = [](std::vector<Curve::Point> points) { return Rates{.compute = {std::move(points)}}; };
+  EXPECT_EQ(error_of([&] { with_compute({{2, 1}, {2, 3}}).check(); }),
+            "rates: the sizes of compute must be above 0 and ascend, but 2 follows 2");
+  EXPECT_EQ(error_of([&] { with_compute({{0, 1}}).check(); }),
+            "rates: the sizes of compute must be above 0 and ascend, but 0 follows 0");
+  EXPECT_EQ(error_of([&] { with_compute({{2, -1}}).check(); }), "rates: compute takes -1 s for size 2");
+  EXPECT_EQ(error_of([&] { Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check(); }),
+            "rates: lane copy beside inter, compute runs at 0 of its speed; expected above 0 and at most 1");
+  EXPECT_EQ(error_of([&] { Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check(); }),
+            "rates: lane copy beside inter runs at 1.5 of its speed; expected above 0 and at most 1");
+  EXPECT_EQ(error_of([&] { Rates{.links = {{Kind::send, "pp", 2, true, {}}}}.check(); }),
+            "rates: send of pp, 2 ranks, between nodes has no measured point");
+}
+
+TEST(DefaultRates, PriceEveryTask) {
+  const Rates rates = Rates::defaults();
+  rates.check();
+  for (int64_t bytes : {1L, 1L << 14, 1L << 20, 1L << 30}) {
+    TaskSpec task = exchange(bytes);
+    const double within = rates.seconds(task);
+    task.cost.crosses_nodes = true;
+    EXPECT_GT(within, 0);
+    EXPECT_GT(rates.seconds(task), within) << "networks are slower than memory";
+  }
+  EXPECT_GT(rates.seconds({Lane::compute, "E", {.flops = 1e9}}), 0);
+  EXPECT_GT(rates.seconds({Lane::copy, "M", {.copy_bytes = 1}, Kind::copy}), 0);
+}
+
+TEST(UnmeasuredLinks, AreNamedOnce) {
+  TaskGraph g;
+  sends(g, Lane::inter, "D0", 1);
+  sends(g, Lane::inter, "D1", 1);
+  sends(g, Lane::intra, "G0", 1, {}, Kind::all_gather);
+  sends(g, Lane::intra, "A0", 0, {}, Kind::all_reduce);
+  Rates rates = unit_rates();
+  rates.links = {{Kind::all_gather, "tp", 2, false, Curve::linear(0, 1)}};
+  EXPECT_EQ(unmeasured_links(g, rates), std::vector<std::string>{"all_to_all of ep, 2 ranks, within a node"});
+  EXPECT_EQ(unmeasured_links(g, {}).size(), 2u);
+}
+
+}  // namespace
+}  // namespace hexad::schedule
