@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "framework/device/stream.h"
+#include "framework/kernels/wire.h"
 #include "framework/tensor/tensor.h"
 
 namespace hexad::kernels {
@@ -176,6 +177,29 @@ struct PermuteKernels {
   /// Rows of dy that no slot names are zero.
   void (*combine_backward)(Stream&, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
                            const Tensor& rows, const Tensor& weights);
+  /// out[index[r], :] = x[r, :] for distinct rows index[R] (i64); rows of out that no index names are untouched. The
+  /// inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two below.
+  void (*scatter)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
+  /// out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). The part of
+  /// `combine_backward` that gives dy, for any part of the rows.
+  void (*gather_weighted)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index, const Tensor& scale);
+  /// out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends on the width alone.
+  void (*row_dots)(Stream&, const Tensor& out, const Tensor& a, const Tensor& b);
+};
+
+/// Rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
+struct WireKernels {
+  /// bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64; undefined:
+  /// row by row, R = R') names, and from extras[R, X] (acc; undefined: X = 0), which go with position r.
+  /// fp8: codes of x / scale in float with scale = max(max |row| / 448, 2^-126), 0 for a row of zeros; f64 goes through
+  /// float. A row with an element that is not finite (in float) becomes NaN throughout, scale too: a poisoned row must
+  /// not look healthy.
+  void (*pack)(Stream&, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+               WireFormat format);
+  /// out[index[r], :] = scale * value for distinct rows index[R] (undefined: out[r, :], out has R rows); other rows of
+  /// out are untouched. extras_out[R, X] = the extras of position r; undefined: they are not read, however many follow.
+  void (*unpack)(Stream&, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+                 WireFormat format);
 };
 
 struct EmbeddingKernels {
@@ -238,6 +262,7 @@ struct KernelTable {
   GeluKernels gelu;
   RouterKernels router;
   PermuteKernels permute;
+  WireKernels wire;
   EmbeddingKernels embedding;
   CrossEntropyKernels cross_entropy;
   PointwiseKernels pointwise;

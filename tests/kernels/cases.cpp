@@ -4,10 +4,16 @@ namespace hexad::tests {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto family : {product_cases, norm_cases, activation_cases, attention_cases, routing_cases, loss_cases,
-                      pointwise_cases, optimizer_cases})
+  for (auto family : {product_cases, norm_cases, activation_cases, attention_cases, routing_cases, wire_cases,
+                      loss_cases, pointwise_cases, optimizer_cases})
     for (Case& c : family()) all.push_back(std::move(c));
   return all;
+}
+
+std::vector<int64_t> every_second_row_backwards(int64_t rows) {
+  std::vector<int64_t> index;
+  for (int64_t r = 0; r < rows; ++r) index.push_back(2 * (rows - r) - 1);
+  return index;
 }
 
 const std::vector<Size>& sizes() {

@@ -34,10 +34,14 @@ std::vector<Case> norm_cases();
 std::vector<Case> activation_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> routing_cases();
+std::vector<Case> wire_cases();
 std::vector<Case> loss_cases();
 std::vector<Case> pointwise_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> all_cases();
+
+/// Distinct rows of a tensor of 2 `rows` + 1: 2 rows - 1, 2 rows - 3, ..., 1.
+std::vector<int64_t> every_second_row_backwards(int64_t rows);
 
 /// Odd sizes, one token, no token, one feature, prime numbers. (threads_test.cpp has enough rows for several threads.)
 const std::vector<Size>& sizes();

@@ -5,7 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "framework/base/fp8.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/cpu/simd/wire_loops.h"
 
 namespace hexad::tests {
 namespace {
@@ -75,6 +77,44 @@ TEST(Loops, AnElementDoesNotKnowItsPlace) {
     EXPECT_EQ(single, whole);
     table->for_f32.gelu_exact_backward(single.data(), up.data(), x.data(), static_cast<int64_t>(x.size()));
     EXPECT_EQ(single, whole);
+  }
+}
+
+std::vector<const ByDtype<WireLoops>*> wire_tables() {
+  std::vector<const ByDtype<WireLoops>*> all{&v3::wire_loops};
+  if (machine_isa() == Isa::v4) all.push_back(&v4::wire_loops);
+  return all;
+}
+
+// At every code, on the boundary above it and next to both sides of that.
+TEST(Loops, EncodeRoundsAsE4m3Does) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x{1e-38f, 463.9f};
+  for (uint8_t code = 0; code < 0x7e; ++code) {
+    const auto here = static_cast<float>(base::e4m3::from_bits(code));
+    const auto next = static_cast<float>(base::e4m3::from_bits(static_cast<uint8_t>(code + 1)));
+    const float middle = (here + next) / 2;
+    x.insert(x.end(), {here, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, inf)});
+  }
+  for (size_t i = 0, n = x.size(); i < n; ++i) x.push_back(-x[i]);
+  std::vector<uint8_t> codes(x.size());
+  for (const auto* table : wire_tables()) {
+    table->for_f32.encode(codes.data(), x.data(), 1, static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(codes[i], base::e4m3(x[i]).bits) << x[i];
+  }
+}
+
+TEST(Loops, DecodeKnowsEveryCode) {
+  std::vector<uint8_t> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
+  std::vector<float> y(codes.size());
+  for (const auto* table : wire_tables()) {
+    table->for_f32.decode(y.data(), codes.data(), 1, static_cast<int64_t>(y.size()));
+    for (size_t i = 0; i < y.size(); ++i) {
+      const auto want = static_cast<float>(base::e4m3::from_bits(codes[i]));
+      EXPECT_EQ(std::isnan(y[i]), std::isnan(want)) << i;
+      if (!std::isnan(want)) EXPECT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(want)) << i;
+    }
   }
 }
 

@@ -62,6 +62,29 @@ std::vector<Case> routing_cases() {
                                     r.normal({t, d}), r.normal({plan.count, d}), plan.rows,
                                     r.normal({t, Plan::slots}, r.acc()));
        }},
+      {"scatter", entry(&KernelTable::permute, &PermuteKernels::scatter),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const Tensor index = r.values<int64_t>(every_second_row_backwards(t), {t});
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows})
+           k.permute.scatter(r.stream, r.update({2 * t + 1, d}, r.dtype), r.normal({t, d}, layout), index);
+         k.permute.scatter(r.stream, r.output({2 * t + 1, d}, 1, Layout::strided_rows), r.normal({t, d}), index);
+       }},
+      {"gather_weighted", entry(&KernelTable::permute, &PermuteKernels::gather_weighted),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const Tensor index = r.integers({3 * t}, Dtype::i64, t), scale = r.normal({3 * t}, r.acc());
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows}) {
+           k.permute.gather_weighted(r.stream, r.output({3 * t, d}), r.normal({t, d}, layout), index, scale);
+           k.permute.gather_weighted(r.stream, r.output({3 * t, d}, 1, layout), r.normal({t, d}), index, {});
+         }
+       }},
+      {"row_dots", entry(&KernelTable::permute, &PermuteKernels::row_dots),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows})
+           k.permute.row_dots(r.stream, r.output({t}, r.acc(), d), r.normal({t, d}), r.normal({t, d}, layout));
+       }},
       {"embedding_forward", entry(&KernelTable::embedding, &EmbeddingKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;

@@ -20,6 +20,7 @@ const KernelTable cpu_table{
     .gelu = cpu::gelu,
     .router = cpu::router,
     .permute = cpu::permute,
+    .wire = cpu::wire,
     .embedding = cpu::embedding,
     .cross_entropy = cpu::cross_entropy,
     .pointwise = cpu::pointwise,

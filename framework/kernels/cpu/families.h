@@ -14,6 +14,7 @@ extern const SwigluKernels swiglu;
 extern const GeluKernels gelu;
 extern const RouterKernels router;
 extern const PermuteKernels permute;
+extern const WireKernels wire;
 extern const EmbeddingKernels embedding;
 extern const CrossEntropyKernels cross_entropy;
 extern const PointwiseKernels pointwise;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "framework/kernels/cpu/parallel.h"
@@ -34,6 +35,16 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   for (int64_t i = 0; i < t.numel(); ++i)
     require(lowest <= p[i] && p[i] < limit, "[", op, "] ", name, "[", i, "] is ", p[i], "; expected ", lowest, " .. ",
             limit - 1);
+  return p;
+}
+
+/// Rows that threads write at once: the same in [0, limit), no index twice.
+inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t limit) {
+  const int64_t* p = checked_indices<int64_t>(op, name, t, 0, limit);
+  std::vector<uint8_t> taken(static_cast<size_t>(limit));
+  for (int64_t i = 0; i < t.numel(); ++i)
+    require(!std::exchange(taken[static_cast<size_t>(p[i])], uint8_t{1}), "[", op, "] ", name, "[", i, "] is ", p[i],
+            " for the second time; expected distinct rows");
   return p;
 }
 

@@ -77,8 +77,58 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
   });
 }
 
+void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("scatter", x.dtype(), [&]<class T>() {
+      const Rows<T> X(x), Out(out);
+      require_shape("scatter", "x", x, {index.numel(), Out.width()});
+      const int64_t* row = distinct_indices("scatter", "index", index, Out.count());
+      parallel_for(X.count(), row_grain(X.width()), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) std::copy_n(X[r], X.width(), Out[row[r]]);
+      });
+    });
+  });
+}
+
+void gather_weighted(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index, const Tensor& scale) {
+  if (!scale.defined()) return gather(stream, out, x, index);
+  stream.run([=] {
+    with_dtype<float, bf16, double>("gather_weighted", x.dtype(), [&]<class T>() {
+      const Rows<T> X(x), Out(out);
+      require_shape("gather_weighted", "out", out, {index.numel(), X.width()});
+      require_flat("gather_weighted", "scale", scale, index.numel());
+      const int64_t* row = checked_indices<int64_t>("gather_weighted", "index", index, 0, X.count());
+      const auto* factor = scale.data<accumulator_t<T>>();
+      const auto scaled = choose<T>(v3::pointwise_loops, v4::pointwise_loops).scaled;
+      parallel_for(Out.count(), row_grain(Out.width()), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) scaled(Out[r], factor[r], X[row[r]], X.width());
+      });
+    });
+  });
+}
+
+void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("row_dots", a.dtype(), [&]<class T>() {
+      const Rows<T> A(a), B(b);
+      require_shape("row_dots", "b", b, a.shape());
+      require_flat("row_dots", "out", out, A.count());
+      auto* y = out.data<accumulator_t<T>>();
+      const auto dot = choose<T>(v3::pointwise_loops, v4::pointwise_loops).dot;
+      parallel_for(A.count(), row_grain(A.width()), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) y[r] = dot(A[r], B[r], A.width());
+      });
+    });
+  });
+}
+
 }  // namespace
 
-const PermuteKernels permute{.gather = gather, .combine = combine, .combine_backward = combine_backward};
+const PermuteKernels permute{.gather = gather,
+                             .combine = combine,
+                             .combine_backward = combine_backward,
+                             .scatter = scatter,
+                             .gather_weighted = gather_weighted,
+                             .row_dots = row_dots};
 
 }  // namespace hexad::kernels::cpu

@@ -48,8 +48,43 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
   });
 }
 
+void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
+  stream.run([=] {
+    const Array X = load(x), Row = load(index);
+    Array Y = load(out);
+    for (int64_t r = 0; r < X.rows; ++r)
+      for (int64_t d = 0; d < X.columns; ++d) Y(index_at(Row, r), d) = X(r, d);
+    store(out, Y);
+  });
+}
+
+void gather_weighted(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index, const Tensor& scale) {
+  stream.run([=] {
+    const Array X = load(x), Row = load(index), Scale = scale.defined() ? load(scale) : Array{};
+    Array Y = zeros(out);
+    for (int64_t r = 0; r < Y.rows; ++r)
+      for (int64_t d = 0; d < Y.columns; ++d) Y(r, d) = (scale.defined() ? Scale[r] : 1) * X(index_at(Row, r), d);
+    store(out, Y);
+  });
+}
+
+void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+  stream.run([=] {
+    const Array A = load(a), B = load(b);
+    Array Y = zeros(out);
+    for (int64_t r = 0; r < A.rows; ++r)
+      for (int64_t d = 0; d < A.columns; ++d) Y[r] += A(r, d) * B(r, d);
+    store(out, Y);
+  });
+}
+
 }  // namespace
 
-const PermuteKernels permute{.gather = gather, .combine = combine, .combine_backward = combine_backward};
+const PermuteKernels permute{.gather = gather,
+                             .combine = combine,
+                             .combine_backward = combine_backward,
+                             .scatter = scatter,
+                             .gather_weighted = gather_weighted,
+                             .row_dots = row_dots};
 
 }  // namespace hexad::kernels::reference

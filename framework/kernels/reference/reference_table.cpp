@@ -14,6 +14,7 @@ const KernelTable reference_table{
     .gelu = reference::gelu,
     .router = reference::router,
     .permute = reference::permute,
+    .wire = reference::wire,
     .embedding = reference::embedding,
     .cross_entropy = reference::cross_entropy,
     .pointwise = reference::pointwise,

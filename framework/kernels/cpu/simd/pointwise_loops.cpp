@@ -69,6 +69,20 @@ void weighted_sum(T* out, const T* const* rows, const A* weights, int64_t count,
 }
 
 template <class T, class A = acc_t<T>>
+void scaled(T* out, A alpha, const T* x, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) store(out, i, alpha * load(x, i));
+}
+
+template <class T, class A = acc_t<T>>
+A dot(const T* a, const T* b, int64_t n) {
+  A sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += load(a, i) * load(b, i);
+  return sum;
+}
+
+template <class T, class A = acc_t<T>>
 A scale_and_dot(T* dy, A weight, const T* dout, const T* y, int64_t n) {
   A dot = 0;
 #pragma omp simd reduction(+ : dot)
@@ -105,6 +119,8 @@ constexpr PointwiseLoops<T> loops{
     .clamp = clamp<T>,
     .clamp_backward = clamp_backward<T>,
     .weighted_sum = weighted_sum<T>,
+    .scaled = scaled<T>,
+    .dot = dot<T>,
     .scale_and_dot = scale_and_dot<T>,
     .squared_sum = squared_sum<T>,
 };

@@ -42,6 +42,9 @@ struct PointwiseLoops {
 
   /// out = sum over k < count of weights[k] rows[k], in order; weights null: all one.
   void (*weighted_sum)(T* out, const T* const* rows, const A* weights, int64_t count, int64_t n);
+  /// out = alpha x.
+  void (*scaled)(T* out, A alpha, const T* x, int64_t n);
+  A (*dot)(const T* a, const T* b, int64_t n);
   /// dy = weight dout; returns <dout, y>.
   A (*scale_and_dot)(T* dy, A weight, const T* dout, const T* y, int64_t n);
   double (*squared_sum)(const T* x, int64_t n);

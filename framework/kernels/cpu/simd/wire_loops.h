@@ -1,0 +1,25 @@
+// Loops of the wire format: rows to e4m3 codes and back. Format: framework/base/fp8.h.
+#pragma once
+
+#include "framework/kernels/cpu/simd/isa.h"
+
+namespace hexad::kernels::cpu {
+
+template <class T>
+struct WireLoops {
+  /// Bits of the largest |x| as a float: 0x7f800000 or more if an element is not finite.
+  uint32_t (*largest_bits)(const T* x, int64_t n);
+  /// codes = e4m3 of x / divisor, in float; |x / divisor| < 464, where rounding to 448 ends.
+  void (*encode)(uint8_t* codes, const T* x, float divisor, int64_t n);
+  /// out = scale * value of the code.
+  void (*decode)(T* out, const uint8_t* codes, float scale, int64_t n);
+};
+
+namespace v3 {
+extern const ByDtype<WireLoops> wire_loops;
+}
+namespace v4 {
+extern const ByDtype<WireLoops> wire_loops;
+}
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,121 @@
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "framework/base/fp8.h"
+#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/cpu/simd/wire_loops.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+template <class To, class From>
+void copy_bytes(To* to, const From* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+template <class T>
+const WireLoops<T>& loops() {
+  return choose<T>(v3::wire_loops, v4::wire_loops);
+}
+
+/// The scale of a row whose largest magnitude has these bits. It is never a subnormal float, which could be off by so
+/// much that the quotient overflows the format.
+float scale_of(uint32_t largest_bits) {
+  const float largest = std::bit_cast<float>(largest_bits);
+  if (!std::isfinite(largest)) return std::numeric_limits<float>::quiet_NaN();
+  return largest > 0 ? std::max(largest / e4m3::largest, std::numeric_limits<float>::min()) : 0;
+}
+
+/// Codes and scale of one row.
+template <class T>
+void encode_row(uint8_t* row, const T* x, int64_t width, const WireLayout& layout) {
+  const float scale = scale_of(loops<T>().largest_bits(x, width));
+  if (std::isnan(scale))
+    std::memset(row, e4m3::nan, static_cast<size_t>(width));
+  else
+    loops<T>().encode(row, x, scale > 0 ? scale : 1, width);
+  copy_bytes(row + layout.scale, &scale, sizeof(scale));
+}
+
+template <class T>
+void decode_row(T* out, const uint8_t* row, int64_t width, const WireLayout& layout) {
+  float scale;
+  copy_bytes(&scale, row + layout.scale, sizeof(scale));
+  loops<T>().decode(out, row, scale, width);
+}
+
+/// Elements of an operand that may be undefined; then null.
+template <class A>
+A* extras_of(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
+  if (!t.defined()) return nullptr;
+  require(t.rank() == 2 && t.dim(0) == rows && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(),
+          " and strides ", t.strides(), "; expected ", rows, " contiguous rows");
+  return t.data<A>();
+}
+
+void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+          WireFormat format) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("pack", x.dtype(), [&]<class T>() {
+      const Rows<T> X(x);
+      const int64_t rows = index.defined() ? index.numel() : X.count(), width = X.width();
+      const auto* extra = extras_of<accumulator_t<T>>("pack", "extras", extras, rows);
+      const int64_t count = extra ? extras.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
+      const WireLayout layout = wire_layout(format, x.dtype(), width, count);
+      require_shape("pack", "bytes", bytes, {rows, layout.bytes});
+      require_flat("pack", "bytes", bytes, rows * layout.bytes);
+      const int64_t* from = index.defined() ? checked_indices<int64_t>("pack", "index", index, 0, X.count()) : nullptr;
+      parallel_for(rows, row_grain(width), [&, to = bytes.data<uint8_t>()](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          uint8_t* row = to + r * layout.bytes;
+          const T* in = X[from ? from[r] : r];
+          std::memset(row + layout.values, 0, static_cast<size_t>(layout.bytes - layout.values));
+          if (format == WireFormat::fp8)
+            encode_row(row, in, width, layout);
+          else
+            copy_bytes(row, in, layout.values);
+          copy_bytes(row + layout.extras, extra + r * count, extra_bytes);
+        }
+      });
+    });
+  });
+}
+
+void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+            WireFormat format) {
+  stream.run([=] {
+    with_dtype<float, bf16, double>("unpack", out.dtype(), [&]<class T>() {
+      const Rows<T> Out(out);
+      const int64_t rows = index.defined() ? index.numel() : Out.count(), width = Out.width();
+      auto* extra = extras_of<accumulator_t<T>>("unpack", "extras_out", extras_out, rows);
+      const int64_t count = extra ? extras_out.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
+      const WireLayout layout = wire_layout(format, out.dtype(), width, count);
+      require(bytes.rank() == 2 && bytes.dim(0) == rows && bytes.contiguous() &&
+                  (bytes.dim(1) == layout.bytes || (!extra && bytes.dim(1) > layout.bytes)),
+              "[unpack] bytes has shape ", bytes.shape(), " and strides ", bytes.strides(), "; expected ", rows,
+              " contiguous rows of ", layout.bytes, " bytes", extra ? "" : " or more");
+      const int64_t stride = bytes.dim(1);
+      const int64_t* to = index.defined() ? distinct_indices("unpack", "index", index, Out.count()) : nullptr;
+      parallel_for(rows, row_grain(width), [&, from = bytes.data<uint8_t>()](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const uint8_t* row = from + r * stride;
+          T* y = Out[to ? to[r] : r];
+          if (format == WireFormat::fp8)
+            decode_row(y, row, width, layout);
+          else
+            copy_bytes(y, row, layout.values);
+          copy_bytes(extra + r * count, row + layout.extras, extra_bytes);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+const WireKernels wire{.pack = pack, .unpack = unpack};
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "framework/base/fp8.h"
+#include "framework/kernels/reference/array.h"
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels::reference {
+namespace {
+
+/// Element (r, d) in memory, for copies that must not change a bit.
+std::byte* element(const Tensor& t, int64_t r, int64_t d) {
+  return static_cast<std::byte*>(t.raw()) + (r * t.strides()[0] + d * t.strides()[1]) * size_of(t.dtype());
+}
+
+void copy_element(std::byte* to, const std::byte* from, Dtype dtype) { std::copy_n(from, size_of(dtype), to); }
+
+void store_element(std::byte* to, double value, Dtype dtype) {
+  with_dtype<float, bf16, double>("reference", dtype, [&]<class T>() {
+    const auto rounded = static_cast<T>(static_cast<accumulator_t<T>>(value));
+    std::memcpy(to, &rounded, sizeof(T));
+  });
+}
+
+/// What f32 keeps of a value, infinite beyond its range.
+double single(double v) { return static_cast<float>(v); }
+
+/// The scale that brings the largest element of a row to 448.
+double scale_of(const Array& x, int64_t r) {
+  double largest = 0;
+  for (int64_t d = 0; d < x.columns; ++d) {
+    if (!std::isfinite(single(x(r, d)))) return std::numeric_limits<double>::quiet_NaN();
+    largest = std::max(largest, std::abs(single(x(r, d))));
+  }
+  return largest > 0 ? single(std::max(largest / 448, 0x1p-126)) : 0;
+}
+
+e4m3 code_of(double x, double scale) {
+  if (std::isnan(scale)) return e4m3::from_bits(e4m3::nan);
+  return e4m3(static_cast<float>(scale > 0 ? single(x) / scale : x));
+}
+
+void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+          WireFormat format) {
+  stream.run([=] {
+    const Array X = load(x), Index = index.defined() ? load(index) : Array{};
+    const int64_t count = extras.defined() ? extras.dim(1) : 0;
+    const WireLayout layout = wire_layout(format, x.dtype(), X.columns, count);
+    for (int64_t r = 0; r < bytes.dim(0); ++r) {
+      const int64_t from = index.defined() ? index_at(Index, r) : r;
+      std::byte* row = element(bytes, r, 0);
+      std::fill_n(row, layout.bytes, std::byte{0});
+      if (format == WireFormat::fp8) {
+        const double scale = scale_of(X, from);
+        for (int64_t d = 0; d < X.columns; ++d) row[d] = std::byte{code_of(X(from, d), scale).bits};
+        store_element(row + layout.scale, scale, Dtype::f32);
+      } else {
+        for (int64_t d = 0; d < X.columns; ++d)
+          copy_element(row + d * size_of(x.dtype()), element(x, from, d), x.dtype());
+      }
+      for (int64_t i = 0; i < count; ++i)
+        copy_element(row + layout.extras + i * size_of(extras.dtype()), element(extras, r, i), extras.dtype());
+    }
+  });
+}
+
+void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+            WireFormat format) {
+  stream.run([=] {
+    const Array Index = index.defined() ? load(index) : Array{};
+    const int64_t width = out.dim(1), count = extras_out.defined() ? extras_out.dim(1) : 0;
+    const WireLayout layout = wire_layout(format, out.dtype(), width, count);
+    for (int64_t r = 0; r < bytes.dim(0); ++r) {
+      const int64_t to = index.defined() ? index_at(Index, r) : r;
+      const std::byte* row = element(bytes, r, 0);
+      float scale = 0;
+      if (format == WireFormat::fp8) std::memcpy(&scale, row + layout.scale, sizeof(scale));
+      for (int64_t d = 0; d < width; ++d) {
+        const auto code = e4m3::from_bits(std::to_integer<uint8_t>(row[d]));
+        if (format == WireFormat::fp8)
+          store_element(element(out, to, d), double{scale} * static_cast<float>(code), out.dtype());
+        else
+          copy_element(element(out, to, d), row + d * size_of(out.dtype()), out.dtype());
+      }
+      for (int64_t i = 0; i < count; ++i)
+        copy_element(element(extras_out, r, i), row + layout.extras + i * size_of(extras_out.dtype()),
+                     extras_out.dtype());
+    }
+  });
+}
+
+}  // namespace
+
+const WireKernels wire{.pack = pack, .unpack = unpack};
+
+}  // namespace hexad::kernels::reference

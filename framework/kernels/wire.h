@@ -1,0 +1,46 @@
+// How a row of a tensor lies in the bytes that ranks exchange.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "framework/base/dtype.h"
+
+namespace hexad::kernels {
+
+/// `model` keeps the dtype of the rows, bit for bit; `fp8` rounds them to e4m3 with one f32 scale a row
+/// (framework/base/fp8.h has the format and its error).
+enum class WireFormat : uint8_t { model, fp8 };
+constexpr auto enum_names(WireFormat) {
+  return std::to_array<std::pair<WireFormat, std::string_view>>(
+      {{WireFormat::model, "model"}, {WireFormat::fp8, "fp8"}});
+}
+
+/// One row of `width` elements of `dtype` and `extras` numbers beside them (a router weight, a gradient of one), which
+/// are never rounded: f32, or f64 where the elements are f64. In this order, in the machine's byte order, each part
+/// aligned to the size of its elements, the gaps zero:
+///
+///     values | scale (fp8 only) | extras | up to a multiple of 8 bytes
+struct WireLayout {
+  int64_t values;  // bytes of the values, which come first
+  int64_t scale;   // offset of the f32 scale; where the values end if there is none
+  int64_t extras;  // offset of the first extra
+  int64_t bytes;   // of the row
+};
+inline WireLayout wire_layout(WireFormat format, base::Dtype dtype, int64_t width, int64_t extras) {
+  const auto up = [](int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; };
+  const bool fp8 = format == WireFormat::fp8;
+  const int64_t extra = base::size_of(base::accumulator_dtype(dtype));
+  WireLayout layout{.values = width * (fp8 ? 1 : base::size_of(dtype)), .scale = 0, .extras = 0, .bytes = 0};
+  layout.scale = fp8 ? up(layout.values, 4) : layout.values;
+  layout.extras = up(layout.scale + (fp8 ? 4 : 0), extra);
+  layout.bytes = up(layout.extras + extras * extra, 8);
+  return layout;
+}
+inline int64_t wire_row_bytes(WireFormat format, base::Dtype dtype, int64_t width, int64_t extras) {
+  return wire_layout(format, dtype, width, extras).bytes;
+}
+
+}  // namespace hexad::kernels

@@ -1,0 +1,53 @@
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+namespace {
+
+using K = const KernelTable&;
+
+Tensor extras_of(Trial& r, int64_t rows, int64_t extras) {
+  return extras ? r.normal({rows, extras}, r.acc()) : Tensor();
+}
+
+// Bytes are compared one by one: codes, scale, extras and the zeros between them.
+void pack(K k, Trial& r, WireFormat format) {
+  const auto [t, d] = r.size;
+  for (int64_t extras : {0, 1, 2, 3})
+    for (Layout layout : {Layout::contiguous, Layout::strided_rows}) {
+      const int64_t row = wire_row_bytes(format, r.dtype, d, extras);
+      k.wire.pack(r.stream, r.output({t, row}, Dtype::u8), r.normal({t, d}, layout), {}, extras_of(r, t, extras),
+                  format);
+      k.wire.pack(r.stream, r.output({3 * t, row}, Dtype::u8), r.normal({t, d}, layout),
+                  r.integers({3 * t}, Dtype::i64, t), extras_of(r, 3 * t, extras), format);
+    }
+}
+
+void unpack(K k, Trial& r, WireFormat format) {
+  const auto [t, d] = r.size;
+  const Tensor index = r.values<int64_t>(every_second_row_backwards(t), {t});
+  for (int64_t extras : {0, 1, 2, 3}) {
+    const Tensor bytes = r.scratch({t, wire_row_bytes(format, r.dtype, d, extras)}, Dtype::u8);
+    reference_table.wire.pack(r.stream, bytes, r.normal({t, d}), {}, extras_of(r, t, extras), format);
+    for (bool wanted : {false, true})
+      for (Layout layout : {Layout::contiguous, Layout::strided_rows}) {
+        const auto target = [&] { return extras && wanted ? r.output({t, extras}, r.acc()) : Tensor(); };
+        k.wire.unpack(r.stream, r.output({t, d}, 1, layout), target(), bytes, {}, format);
+        k.wire.unpack(r.stream, r.output({2 * t + 1, d}, 1, layout), target(), bytes, index, format);
+      }
+  }
+}
+
+}  // namespace
+
+std::vector<Case> wire_cases() {
+  std::vector<Case> cases;
+  for (const auto& [format, name] : enum_names(WireFormat{})) {
+    cases.push_back({cat("wire_pack_", name), entry(&KernelTable::wire, &WireKernels::pack),
+                     [format = format](K k, Trial& r) { pack(k, r, format); }});
+    cases.push_back({cat("wire_unpack_", name), entry(&KernelTable::wire, &WireKernels::unpack),
+                     [format = format](K k, Trial& r) { unpack(k, r, format); }});
+  }
+  return cases;
+}
+
+}  // namespace hexad::tests
