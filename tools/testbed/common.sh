@@ -1,0 +1,124 @@
+# What two_nodes.sh and rank_nodes.sh share; sourced by them. A host is a network namespace whose one interface is joined
+# to a port of a bridge, which lies in a namespace of its own: nothing outside these namespaces changes. Their names begin
+# with hx and the process, so that testbeds can stand beside each other.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+name=hx$$  # of hosts: at most 15 letters with what follows
+frame=32000
+
+# usage [ERROR]: the comment at the top of the script that sources this.
+usage() {
+  [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+skip() {
+  echo "$(basename "$0"): skipped: $1" >&2
+  exit 77
+}
+check_count() { # OPTION VALUE
+  [[ $2 =~ ^[1-9][0-9]?$ ]] || usage "$1 is '$2', expected a number from 1 to 99"
+}
+rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
+check_rate() { # OPTION VALUE
+  [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit a second, such as 200mbit"
+}
+# What a link of a rate may send at once after a rest: the traffic of a millisecond, at least a frame.
+burst_of() {
+  [[ $1 =~ $rate_form ]]
+  awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
+    'BEGIN { bytes = n * (unit == "k" ? 1 : unit == "m" ? 1e3 : 1e6) / 8; print int(bytes > least ? bytes : least) }'
+}
+
+spaces() { ip netns list | awk -v own="$name" '$1 == own "sw" || index($1, own "n") == 1 {print $1}'; }
+processes() {
+  local space
+  for space in $(spaces); do ip netns pids "$space"; done
+}
+take_down() {
+  local round pids
+  # A process may start another one while it is being ended.
+  for ((round = 0; round < 100; round++)); do
+    pids=$(processes 2>/dev/null)
+    [ -n "$pids" ] || break
+    kill -9 $pids 2>/dev/null || true
+    sleep 0.02
+  done
+  # Links and the bridge go with their namespaces.
+  local space
+  for space in $(spaces); do ip netns del "$space"; done
+  rm -rf "$state"
+}
+
+# A process of its own takes everything down when this script is gone in whatever way, kill -9 included: then the pipe
+# between them has no writer any more.
+watch_over() {
+  exec {alive}> >(
+    trap '' INT TERM HUP
+    set +e
+    cat >/dev/null
+    take_down >/dev/null 2>&1
+  )
+  watcher=$!
+}
+finish() {
+  local code=$?
+  trap - EXIT
+  exec {alive}>&-
+  wait "$watcher" || true
+  exit $code
+}
+
+# Checks what is needed and makes the bridge; from then on everything is taken down at the end.
+build_testbed() {
+  [ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
+  local program
+  for program in ip tc; do command -v $program >/dev/null || skip "$program is missing (apt install iproute2)"; done
+  command -v mpirun >/dev/null || skip "mpirun is missing (apt install openmpi-bin)"
+  state=$(mktemp -d)
+  watch_over
+  trap finish EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  ip netns add ${name}sw 2>"$state/error" || skip "no right to make network namespaces: $(cat "$state/error")"
+  ip -n ${name}sw link add bridge type bridge
+  ip -n ${name}sw link set bridge up
+}
+
+add_host() { # NUMBER ADDRESS/BITS
+  local host=${name}n$1
+  ip netns add "$host"
+  # Large frames: with 1500 bytes the shaper's timers take half of a core from the products that run beside it.
+  ip -n ${name}sw link add "port$1" mtu $frame type veth peer name eth0 mtu $frame netns "$host"
+  ip -n ${name}sw link set "port$1" master bridge up
+  ip -n "$host" addr add "$2" dev eth0
+  ip -n "$host" link set lo up
+  ip -n "$host" link set eth0 up
+  ip netns exec "$host" sysctl -qw net.ipv4.tcp_slow_start_after_idle=0
+}
+# tc at one end of a host's link, `shape_host 3 qdisc add root ...`: what host 3 sends, or (port) what it is sent.
+shape_host() { tc -n "${name}n$1" "$2" "$3" dev eth0 "${@:4}"; }
+shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
+
+# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...
+# bind-to none: the daemon of every host would bind its first rank to core 0; enter_node.sh gives a host its cores.
+# Eager limits: the answer of a rendezvous queues behind bulk data in its own socket, and exchanges in both directions
+# become half duplex; eager sends keep both busy.
+run_ranks() {
+  local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i
+  shift 4
+  for ((i = 0; i < hosts; i++)); do list+=${list:+,}${name}n$i:$ranks; done
+  local mca=(
+    plm_rsh_agent "$here/enter_node.sh" plm_rsh_no_tree_spawn 1
+    btl tcp,self,vader btl_vader_single_copy_mechanism none
+    btl_tcp_if_include "$subnet" oob_tcp_if_include "$subnet"
+    btl_tcp_eager_limit 8388608 btl_tcp_rndv_eager_limit 8388608 btl_tcp_max_send_size 8388608
+    mpi_yield_when_idle 1
+  )
+  export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$hosts HEXAD_TESTBED_NODES=$nodes
+  # In the background, so that a signal ends the hosts at once and not after the command.
+  "$here/enter_node.sh" ${name}n0 mpirun --allow-run-as-root --oversubscribe --bind-to none \
+    $(printf -- '--mca %s %s ' "${mca[@]}") --host "$list" -np $((hosts * ranks)) "$(printf '%q ' "$@")" \
+    <&0 {alive}>&- &
+  wait $!
+}
