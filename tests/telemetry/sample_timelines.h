@@ -1,0 +1,19 @@
+// Dispatch, experts and combine, as measured and as predicted.
+#pragma once
+
+#include "framework/schedule/timeline.h"
+
+namespace hexad::telemetry {
+
+struct SampleTimelines {
+  static schedule::Timeline timeline(double dispatched, double computed, double returned) {
+    using namespace schedule;
+    const Cost wire{.wire_bytes = 1 << 20, .group = "ep", .group_size = 4};
+    return {{{{Lane::inter, "D0", wire, Kind::all_to_all}, 0, dispatched},
+             {{Lane::compute, "E0", {.flops = 1e9}, Kind::compute}, dispatched, computed},
+             {{Lane::inter, "C0", wire, Kind::all_to_all}, computed - 1, returned}}};
+  }
+  schedule::Timeline measured = timeline(2, 5, 8), predicted = timeline(2, 4, 7);
+};
+
+}  // namespace hexad::telemetry
