@@ -154,6 +154,46 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   }
 }
 
+/// One [x, y]; limits hold for y.
+void read_point(Context& context, const Place& place, const Field& field, Curve::Point& point) {
+  if (place.node->kind != Node::Kind::list || place.node->children.size() != 2)
+    return report(context, place, "must be a point, [x, y]");
+  const auto coordinate = [&](size_t i) -> Place {
+    return {&place.node->children[i], child_path(place.path, std::to_string(i)), place.at()};
+  };
+  read_single(context, coordinate(0), Field{field.key, field.doc, {}}, &point.x, type_of<double>);
+  read_single(context, coordinate(1), field, &point.y, type_of<double>);
+}
+
+void read_points(Context& context, const Place& place, const Field& field, Curve& curve) {
+  const std::vector<Node>& nodes = place.node->children;
+  if (nodes.size() < 2)
+    return report(context, place, "must be a number, the same everywhere, or at least two points, [[x, y], [x, y]]");
+  curve.points.assign(nodes.size(), {});
+  std::string before;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Place inner{&nodes[i], child_path(place.path, std::to_string(i)), place.at()};
+    read_point(context, inner, field, curve.points[i]);
+    if (i > 0 && context.problems.good({before, inner.path}) && !(curve.points[i].x > curve.points[i - 1].x))
+      report(context, inner, "must have a larger x than the point before it");
+    before = inner.path;
+  }
+}
+
+void read_curve(Context& context, const Place& place, const Field& field, Curve& curve) {
+  if (!place.node) {
+    for (const Constraint& limit : field.constraints)
+      for (const Curve::Point& point : curve.points) check(context, place, limit, point.y, "");
+  } else if (place.node->kind == Node::Kind::list) {
+    read_points(context, place, field, curve);
+  } else {
+    double constant = curve.points.front().y;
+    read_single(context, place, field, &constant, type_of<double>);
+    curve = constant;
+  }
+  context.problems.know(place.path, {place.at(), flow_text(&curve, type_of<Curve>, ""), place.node != nullptr});
+}
+
 void read_value(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   switch (type.kind) {
     case Kind::section:
@@ -162,6 +202,8 @@ void read_value(Context& context, const Place& place, const Field& field, void* 
       return read_list(context, place, field, value, type);
     case Kind::optional:
       return read_optional(context, place, field, value, type);
+    case Kind::curve:
+      return read_curve(context, place, field, *static_cast<Curve*>(value));
     default:
       return read_single(context, place, field, value, type);
   }

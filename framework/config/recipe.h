@@ -27,9 +27,9 @@
 //                                           nearest_multiples(recipe.model.moe.experts, ep)));
 //   problems.throw_if_any();
 //
-// Members are bool, integers, double, std::string, enums, nested structs, and std::optional or std::vector of them.
-// A key that is not written keeps the member's initial value. That value meets the constraints too, so a member whose
-// initial value breaks them is a key that every recipe must write.
+// Members are bool, integers, double, std::string, enums, Curve, nested structs, and std::optional or std::vector of
+// them. A key that is not written keeps the member's initial value. That value meets the constraints too, so a member
+// whose initial value breaks them is a key that every recipe must write.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,8 @@ std::string type_name(const Type& type, std::string_view unset_word) {
       return "text";
     case Kind::enumeration:
       return "word";
+    case Kind::curve:
+      return "number or list of [x, y]";
     case Kind::optional:
       return fmt::format("{} or `{}`", type_name(*type.element, unset_word), unset_word);
     case Kind::list:

@@ -232,6 +232,8 @@ long double magnitude(const void* value, const Type& type) {
       return *static_cast<const double*>(value);
     case Kind::text:
       return static_cast<long double>(static_cast<const std::string*>(value)->size());
+    case Kind::curve:
+      return static_cast<const Curve*>(value)->points.front().y;
     default:
       return 0;
   }

@@ -16,7 +16,7 @@ std::string read_scalar(const Node& node, void* value, const Type& type);
 /// be.
 std::string scalar_text(const void* value, const Type& type);
 
-/// The value of an integer or real, the size of a text; 0 for other kinds.
+/// The value of an integer or real, the size of a text, the first value of a curve; 0 for other kinds.
 long double magnitude(const void* value, const Type& type);
 
 /// What was written, for messages: the text, or "nothing", "a list", "a section".

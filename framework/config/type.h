@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "framework/config/curve.h"
 
 namespace hexad::config {
 
 class Visitor;
 
-enum class Kind : uint8_t { boolean, integer, real, text, enumeration, optional, list, section };
+enum class Kind : uint8_t { boolean, integer, real, text, enumeration, curve, optional, list, section };
 
 struct EnumName {
   uint64_t bits;
@@ -96,6 +97,8 @@ struct TypeMaker {
       return Type{Kind::real};
     } else if constexpr (std::is_same_v<T, std::string>) {
       return Type{Kind::text};
+    } else if constexpr (std::is_same_v<T, Curve>) {
+      return Type{Kind::curve};
     } else if constexpr (std::is_enum_v<T>) {
       Type type = with_bits<T>(Kind::enumeration);
       type.names = enum_table<T>;
@@ -107,7 +110,7 @@ struct TypeMaker {
       return type;
     } else {
       static_assert(std::is_class_v<T>,
-                    "recipes hold bool, integers, double, std::string, enums, optionals, vectors, structs");
+                    "recipes hold bool, integers, double, std::string, enums, curves, optionals, vectors, structs");
       Type type{Kind::section};
       type.fields = [](void* p, Visitor& v) { static_cast<T*>(p)->fields(v); };
       return type;

@@ -64,6 +64,15 @@ class BlockWriter final : public Visitor {
   std::string out_;
 };
 
+std::string curve_text(const Curve& curve) {
+  const auto text = [](const double& real) { return scalar_text(&real, type_of<double>); };
+  if (curve.is_constant()) return text(curve.points.front().y);
+  std::string out;
+  for (const auto& [x, y] : curve.points)
+    out.append(out.empty() ? "[" : ", ").append("[" + text(x) + ", " + text(y) + "]");
+  return out + "]";
+}
+
 }  // namespace
 
 std::string flow_text(void* value, const Type& type, std::string_view unset_word) {
@@ -81,6 +90,8 @@ std::string flow_text(void* value, const Type& type, std::string_view unset_word
         out.append(i == 0 ? "" : ", ").append(flow_text(type.at(value, i), *type.element, unset_word));
       return out + "]";
     }
+    case Kind::curve:
+      return curve_text(*static_cast<const Curve*>(value));
     default:
       return scalar_text(value, type);
   }
