@@ -39,9 +39,10 @@ struct Stopwatch {
   std::latch running;           // asynchronous parts
 };
 
-void measure_arrival(const std::shared_ptr<Stopwatch>& watch, size_t task, const Event& asynchronous) {
-  // What is done by now, in most cases because there is no such part, ended with the part on the lane.
-  if (asynchronous.done()) return watch->running.count_down();
+void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
+  const bool over = asynchronous.done();  // asked before the lane's mark, which then comes later
+  stream.run([watch, task] { watch->on_lane[task].end = now(); });
+  if (over) return watch->running.count_down();
   asynchronous.then([watch, task] {
     watch->arrived[task] = now();
     watch->running.count_down();
@@ -84,9 +85,8 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       }
       if (watch) stream.run([watch, i] { watch->on_lane[i].begin = now(); });
       Event asynchronous = task.work(stream);
-      if (watch) stream.run([watch, i] { watch->on_lane[i].end = now(); });
+      if (watch) measure_end(watch, i, stream, asynchronous);
       issued.push_back({stream.record(), std::move(asynchronous)});
-      if (watch) measure_arrival(watch, i, issued.back().asynchronous);
     }
     for (const Issued& task : issued) task.passed.wait(), task.asynchronous.wait();
   } catch (...) {
