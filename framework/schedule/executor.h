@@ -8,8 +8,8 @@
 namespace hexad::schedule {
 
 /// When a task ran, in seconds of a monotonic clock (std::chrono::steady_clock). It begins when it may: what it comes
-/// after is done, the task before it on its lane is over (a lane's asynchronous parts may be posted early, but count one
-/// after the other) and its lane has come to it. It ends when its asynchronous part, too, is done.
+/// after is done, the task before it on its lane is over (a lane's asynchronous parts may be posted early, but count
+/// one after the other) and its lane has come to it. It ends when its asynchronous part, too, is done.
 struct TaskTime {
   double begin = 0, end = 0;
 };

@@ -45,8 +45,8 @@ const Curve& wire_curve(const Rates& rates, const TaskSpec& task) {
   std::string measured;
   for (const auto& link : rates.links) measured += base::cat(measured.empty() ? "" : "; ", describe(link));
   base::fail(base::ExitCode::usage, "rates: task '", task.name, "' needs ",
-             describe(task.kind, c.group, c.group_size, c.crosses_nodes), ", which was not measured; measured: ",
-             measured.empty() ? "no link" : measured);
+             describe(task.kind, c.group, c.group_size, c.crosses_nodes),
+             ", which was not measured; measured: ", measured.empty() ? "no link" : measured);
 }
 
 }  // namespace
@@ -63,10 +63,11 @@ double Curve::seconds(double size) const {
   const Point& last = points.back();
   if (size >= last.size) {
     const Point before = points.size() > 1 ? points[points.size() - 2] : Point{0, 0};
-    return last.seconds + (size - last.size) * std::max(0.0, (last.seconds - before.seconds) / (last.size - before.size));
+    return last.seconds +
+           (size - last.size) * std::max(0.0, (last.seconds - before.seconds) / (last.size - before.size));
   }
-  const auto right = std::upper_bound(points.begin(), points.end(), size,
-                                      [](double s, const Point& point) { return s < point.size; });
+  const auto right =
+      std::upper_bound(points.begin(), points.end(), size, [](double s, const Point& point) { return s < point.size; });
   const Point& left = *(right - 1);
   return std::lerp(left.seconds, right->seconds, (size - left.size) / (right->size - left.size));
 }

@@ -55,7 +55,7 @@ struct Rates {
     std::string group;  // "ep", "tp", ...: Cost::group
     int group_size;
     bool crosses_nodes;
-    Curve curve;  // over the bytes that the busiest rank sends or receives
+    Curve curve;  // over the bytes that a rank sends, or receives if these are more
   };
   std::vector<Link> links{};
 
@@ -67,15 +67,16 @@ struct Rates {
 
   /// MPMoE's alpha(y, x), Fig. 3: the speed of lane y while the lanes x run too, as a share of its speed alone.
   struct Slowdown {
-    Lane lane;        // y
-    LaneSet beside;   // x: one lane, or several at once
-    double alpha;     // above 0, at most 1
+    Lane lane;       // y
+    LaneSet beside;  // x: one lane, or several at once
+    double alpha;    // above 0, at most 1
   };
   std::vector<Slowdown> slowdowns{};
 
-  /// The measured value of this very set if there is one. Else the delays of its single lanes, 1/alpha - 1, add up (1 for
-  /// a lane that was not measured): exact when all share one resource in equal parts, and between the minimum of the
-  /// single values, as though each used another resource, and their product, as though they never waited together.
+  /// The measured value of this very set if there is one. Else the delays of its single lanes, 1/alpha - 1, add up (1
+  /// for a lane that was not measured): exact when all share one resource in equal parts, and between the minimum of
+  /// the single values, as though each used another resource, and their product, as though each slowed what the others
+  /// leave.
   double alpha(Lane lane, LaneSet beside) const;
 
   /// The listed link, else nothing.

@@ -34,7 +34,9 @@ struct Rank {
     }
   }
   /// The task at the head of a lane; null when the lane is empty.
-  const size_t* head(size_t lane) const { return heads[lane] < lanes[lane].size() ? &lanes[lane][heads[lane]] : nullptr; }
+  const size_t* head(size_t lane) const {
+    return heads[lane] < lanes[lane].size() ? &lanes[lane][heads[lane]] : nullptr;
+  }
   bool ready(size_t task) const {
     return std::all_of(tasks[task].after.begin(), tasks[task].after.end(),
                        [&](TaskId before) { return states[static_cast<size_t>(before)].phase == Phase::done; });
@@ -188,8 +190,8 @@ using Members = std::map<std::pair<std::string, int>, std::vector<Member>>;
 Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& groups) {
   Members all;
   for (const auto& [group, numbers] : groups) {
-    base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "' names ", numbers.size(), " ranks of ",
-                  graphs.size());
+    base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "' names ", numbers.size(),
+                  " ranks of ", graphs.size());
     for (size_t r = 0; r < numbers.size(); ++r) all[{group, numbers[r]}].push_back({r, {}});
   }
   for (size_t r = 0; r < graphs.size(); ++r)
@@ -201,8 +203,8 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
                     task.cost.group, "', whose members are not given");
       auto& members = all[{task.cost.group, it->second[r]}];
       base::require(members.size() == static_cast<size_t>(task.cost.group_size), "[schedule] task '", task.name,
-                    "' of rank ", r, " travels among ", task.cost.group_size, " ranks, but its group '", task.cost.group,
-                    "' has ", members.size());
+                    "' of rank ", r, " travels among ", task.cost.group_size, " ranks, but its group '",
+                    task.cost.group, "' has ", members.size());
       std::find_if(members.begin(), members.end(), [r](const Member& m) { return m.rank == r; })->tasks.push_back(i);
     }
   return all;
@@ -215,8 +217,8 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
   for (const auto& [group, members] : members_of(graphs, groups)) {
     const Member& first = members.front();
     for (const Member& member : members) {
-      base::require(member.tasks.size() == first.tasks.size(), "[schedule] group '", group.first, "': rank ", first.rank,
-                    " takes part in ", first.tasks.size(), " collectives, rank ", member.rank, " in ",
+      base::require(member.tasks.size() == first.tasks.size(), "[schedule] group '", group.first, "': rank ",
+                    first.rank, " takes part in ", first.tasks.size(), " collectives, rank ", member.rank, " in ",
                     member.tasks.size());
       for (size_t k = 0; k < first.tasks.size(); ++k) {
         const TaskSpec& mine = graphs[member.rank]->tasks()[member.tasks[k]].spec;

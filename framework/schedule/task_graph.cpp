@@ -7,8 +7,8 @@
 namespace hexad::schedule {
 
 std::string_view name_of(Kind kind) {
-  constexpr std::string_view names[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce",
-                                        "send",       "compute",    "copy"};
+  constexpr std::string_view names[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce", "send",
+                                        "compute",    "copy"};
   static_assert(std::size(names) == kind_count);
   return names[static_cast<size_t>(kind)];
 }

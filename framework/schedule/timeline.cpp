@@ -97,7 +97,9 @@ std::vector<Timeline::Collective> Timeline::collectives() const {
     const std::string_view name = without_number(span.task.name);
     auto it = std::find_if(all.begin(), all.end(), [&](const Collective& c) { return c.name == name; });
     if (it == all.end()) {
-      const auto same = [name](const TaskSpec& t) { return is_communication(t.kind) && without_number(t.name) == name; };
+      const auto same = [name](const TaskSpec& t) {
+        return is_communication(t.kind) && without_number(t.name) == name;
+      };
       it = all.insert(it, {std::string(name), length(when(*this, same)), exposed_seconds(*this, same), 0});
     }
     it->wire_bytes += span.task.cost.wire_bytes;

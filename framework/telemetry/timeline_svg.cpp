@@ -30,8 +30,8 @@ constexpr std::string_view style = R"svg(<style>
   .timeline .task text { font-size: 11px; fill: #1b1f24; text-anchor: middle; }
   .timeline .bar { stroke: #24292f; stroke-width: 0.5; } .timeline .exposed { fill: url(#timeline-hatch); }
   .timeline .all_to_all { fill: #9ecbf0; } .timeline .all_gather { fill: #9fdcb4; }
-  .timeline .reduce_scatter { fill: #8fd8d8; } .timeline .all_reduce { fill: #cdb8f2; } .timeline .send { fill: #e8dc7a; }
-  .timeline .compute { fill: #f6c177; } .timeline .copy { fill: #d3c1ae; }
+  .timeline .reduce_scatter { fill: #8fd8d8; } .timeline .all_reduce { fill: #cdb8f2; }
+  .timeline .send { fill: #e8dc7a; } .timeline .compute { fill: #f6c177; } .timeline .copy { fill: #d3c1ae; }
   @media (prefers-color-scheme: dark) {
     .timeline text { fill: #e6edf3; } .timeline .small { fill: #9aa4ae; } .timeline .page { fill: #0d1117; }
     .timeline .track { fill: #1b2129; } .timeline .grid { stroke: #3a424b; }

@@ -15,8 +15,8 @@ struct TimelinePair {
 };
 
 /// Events for write_trace(): a measured lane keeps its name, "compute", and right below it comes what was predicted,
-/// "compute (predicted)". `start_us`: where zero of both timelines lies on the trace's clock. Selected, a task shows its
-/// kind and what it moves and computes.
+/// "compute (predicted)". `start_us`: where zero of both timelines lies on the trace's clock. Selected, a task shows
+/// its kind and what it moves and computes.
 std::vector<TraceEvent> trace_events(const TimelinePair& timelines, int rank, double start_us = 0);
 
 }  // namespace hexad::telemetry

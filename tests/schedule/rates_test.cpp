@@ -94,33 +94,50 @@ std::string error_of(const std::function<void()>& f) {
 
 TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
   Rates rates;
-  EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
-            "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no link");
+  EXPECT_EQ(
+      error_of([&] { rates.seconds(exchange(1)); }),
+      "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no link");
   rates.links = {{Kind::all_to_all, "ep", 4, true, Curve::linear(0, 1)},
                  {Kind::all_gather, "etp", 2, false, Curve::linear(0, 1)}};
   EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
             "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: "
             "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node");
-  EXPECT_EQ(error_of([&] { rates.seconds({Lane::compute, "E0", {.flops = 1}}); }),
+  EXPECT_EQ(error_of([&] {
+              rates.seconds({Lane::compute, "E0", {.flops = 1}});
+            }),
             "rates: task 'E0' computes, but no speed of that was measured");
-  EXPECT_EQ(error_of([&] { rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, Kind::copy}); }),
+  EXPECT_EQ(error_of([&] {
+              rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, Kind::copy});
+            }),
             "rates: task 'M0' copies, but no speed of that was measured");
-  EXPECT_EQ(error_of([&] { rates.seconds({Lane::inter, "S", {.wire_bytes = 1}}); }),
+  EXPECT_EQ(error_of([&] {
+              rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
+            }),
             "rates: task 'S' has bytes on the wire but its kind is compute");
 }
 
 TEST(RatesCheck, RefusesWhatNoMeasurementGives) {
   const auto with_compute = [](std::vector<Curve::Point> points) { return Rates{.compute = {std::move(points)}}; };
-  EXPECT_EQ(error_of([&] { with_compute({{2, 1}, {2, 3}}).check(); }),
+  EXPECT_EQ(error_of([&] {
+              with_compute({{2, 1}, {2, 3}}).check();
+            }),
             "rates: the sizes of compute must be above 0 and ascend, but 2 follows 2");
-  EXPECT_EQ(error_of([&] { with_compute({{0, 1}}).check(); }),
+  EXPECT_EQ(error_of([&] {
+              with_compute({{0, 1}}).check();
+            }),
             "rates: the sizes of compute must be above 0 and ascend, but 0 follows 0");
   EXPECT_EQ(error_of([&] { with_compute({{2, -1}}).check(); }), "rates: compute takes -1 s for size 2");
-  EXPECT_EQ(error_of([&] { Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check(); }),
+  EXPECT_EQ(error_of([&] {
+              Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
+            }),
             "rates: lane copy beside inter, compute runs at 0 of its speed; expected above 0 and at most 1");
-  EXPECT_EQ(error_of([&] { Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check(); }),
+  EXPECT_EQ(error_of([&] {
+              Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check();
+            }),
             "rates: lane copy beside inter runs at 1.5 of its speed; expected above 0 and at most 1");
-  EXPECT_EQ(error_of([&] { Rates{.links = {{Kind::send, "pp", 2, true, {}}}}.check(); }),
+  EXPECT_EQ(error_of([&] {
+              Rates{.links = {{Kind::send, "pp", 2, true, {}}}}.check();
+            }),
             "rates: send of pp, 2 ranks, between nodes has no measured point");
 }
 

@@ -96,7 +96,7 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   std::vector<TaskGraph> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
     TaskGraph& g = graphs[static_cast<size_t>(rank)];
-    const TaskId d = sends(g, Lane::inter, "D", rank + 1);                      // 0 with 2, 1 with 3
+    const TaskId d = sends(g, Lane::inter, "D", rank + 1);               // 0 with 2, 1 with 3
     sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, Kind::all_gather);  // 0 with 1, 2 with 3
   }
   const auto ranks = simulate_all(graphs, {{"ep", {0, 1, 0, 1}}, {"tp", {0, 0, 1, 1}}});
@@ -129,8 +129,7 @@ TEST(SimulatedRanks, ErrorsNameWhoDisagrees) {
   sends(twice, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D1", 1);
   sends(gathers, Lane::inter, "G0", 1, {}, Kind::all_gather);
-  EXPECT_EQ(error_of({once, twice}, pair),
-            "[schedule] group 'ep': rank 0 takes part in 1 collectives, rank 1 in 2");
+  EXPECT_EQ(error_of({once, twice}, pair), "[schedule] group 'ep': rank 0 takes part in 1 collectives, rank 1 in 2");
   EXPECT_EQ(error_of({once, gathers}, pair),
             "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather");
   EXPECT_EQ(error_of({once, once}, {}),
@@ -147,9 +146,10 @@ TEST(SimulatedRanks, ThatWaitForEachOtherForEverAreNamed) {
   sends(graphs[0], Lane::intra, "G", 1, {d});
   const TaskId gather = sends(graphs[1], Lane::intra, "G", 1);
   sends(graphs[1], Lane::inter, "D", 1, {gather});
-  EXPECT_EQ(error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
-            "[schedule] ranks wait for each other for ever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
-            "(inter), rank 1 at 'G' (intra)");
+  EXPECT_EQ(
+      error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
+      "[schedule] ranks wait for each other for ever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
+      "(inter), rank 1 at 'G' (intra)");
 }
 
 }  // namespace

@@ -102,9 +102,9 @@ TEST(Simulate, TasksWithoutWorkTakeNoTimeButKeepTheirPlace) {
 TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
   const auto closed_form = [](int n, double send, double experts) {
     if (n == 1) return 2 * send + experts;
-    if (experts <= send) return 2 * n * send;                               // the link never rests
-    if (experts <= 2 * send) return (2 * n - 2) * send + 2 * experts;       // only before the first R and the last
-    return 2 * send + n * experts;                                          // the experts never rest
+    if (experts <= send) return 2 * n * send;                          // the link never rests
+    if (experts <= 2 * send) return (2 * n - 2) * send + 2 * experts;  // only before the first R and the last
+    return 2 * send + n * experts;                                     // the experts never rest
   };
   for (int chunks : {1, 2, 3, 4, 8})
     for (int experts = 1; experts <= 12; ++experts) {

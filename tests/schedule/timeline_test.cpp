@@ -42,9 +42,9 @@ TEST(Timeline, BusyCountsTimeOnce) {
 }
 
 TEST(Timeline, ExposedIsWhatNoComputationRunsBeside) {
-  EXPECT_EQ(sample.exposed(Lane::inter), 4);       // [0, 1], [2, 3], [6, 8]
-  EXPECT_EQ(sample.exposed(Lane::intra), 2);       // [2, 3], [9, 10]
-  EXPECT_EQ(sample.exposed(Lane::copy), 3);        // [6, 9]
+  EXPECT_EQ(sample.exposed(Lane::inter), 4);  // [0, 1], [2, 3], [6, 8]
+  EXPECT_EQ(sample.exposed(Lane::intra), 2);  // [2, 3], [9, 10]
+  EXPECT_EQ(sample.exposed(Lane::copy), 3);   // [6, 9]
   EXPECT_EQ(sample.exposed(Lane::compute), 0);
   EXPECT_EQ(sample.exposed(Kind::all_to_all), 4);
   EXPECT_EQ(sample.exposed(Kind::all_gather), 2);
