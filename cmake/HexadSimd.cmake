@@ -8,25 +8,35 @@
 # copy of those, maybe the AVX-512 one, and the program then dies on an older processor. Helpers go into an anonymous
 # namespace. The test simd.TARGET looks at the objects' symbols.
 #
+# hexad_amx_sources(TARGET a.cpp) compiles each file once more, with AVX-512 and the matrix unit and -DHEXAD_ISA=amx.
+#
 # Contraction to fused multiply-add is on here: both instruction sets have it, so results do not depend on the choice.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
 
 function(hexad_simd_sources target)
   foreach(isa v3 v4)
-    set(objects ${target}_${isa})
-    add_library(${objects} OBJECT ${ARGN})
-    target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
-    target_compile_options(${objects} PRIVATE -march=x86-64-${isa} -mtune=skylake-avx512 -mprefer-vector-width=512
-                                              -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd)
-    # Peeling until a pointer is aligned would let the order of a sum depend on where the tensor lies.
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-      target_compile_options(${objects} PRIVATE --param=vect-max-peeling-for-alignment=0)
-    endif()
-    target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
-    target_link_libraries(${objects} PRIVATE hexad_warnings $<$<BOOL:${HEXAD_OPENMP}>:OpenMP::OpenMP_CXX>)
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
-    set_property(GLOBAL APPEND PROPERTY HEXAD_SIMD_TARGETS ${objects})
+    hexad_isa_objects(${target} ${isa} "-march=x86-64-${isa}" ${ARGN})
   endforeach()
+endfunction()
+
+function(hexad_amx_sources target)
+  hexad_isa_objects(${target} amx "-march=x86-64-v4;-mavx512bf16;-mamx-tile;-mamx-bf16" ${ARGN})
+endfunction()
+
+function(hexad_isa_objects target isa flags)
+  set(objects ${target}_${isa})
+  add_library(${objects} OBJECT ${ARGN})
+  target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
+  target_compile_options(${objects} PRIVATE ${flags} -mtune=skylake-avx512 -mprefer-vector-width=512
+                                            -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd)
+  # Peeling until a pointer is aligned would let the order of a sum depend on where the tensor lies.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${objects} PRIVATE --param=vect-max-peeling-for-alignment=0)
+  endif()
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${objects} PRIVATE hexad_warnings $<$<BOOL:${HEXAD_OPENMP}>:OpenMP::OpenMP_CXX>)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+  set_property(GLOBAL APPEND PROPERTY HEXAD_SIMD_TARGETS ${objects})
 endfunction()
 
 # hexad_simd_tests(): one test for each object library made above. Sanitizers add symbols of their own: not there.
@@ -36,7 +46,7 @@ function(hexad_simd_tests)
   endif()
   get_property(targets GLOBAL PROPERTY HEXAD_SIMD_TARGETS)
   foreach(objects ${targets})
-    string(REGEX MATCH "v[34]$" isa ${objects})
+    string(REGEX MATCH "(v[34]|amx)$" isa ${objects})
     add_test(NAME simd.${objects} COMMAND sh ${HEXAD_SIMD_CHECK} ${isa} $<TARGET_OBJECTS:${objects}>
              COMMAND_EXPAND_LISTS)
     set_tests_properties(simd.${objects} PROPERTIES LABELS unit)

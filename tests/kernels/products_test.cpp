@@ -5,6 +5,7 @@
 #include <functional>
 #include <random>
 
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/gemm.h"
 #include "framework/kernels/cpu/products/onednn.h"
 #include "framework/kernels/cpu/simd/isa.h"
@@ -254,6 +255,55 @@ TEST_P(Products, OwnKernelsGiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
     if (machine_isa() != Isa::v4) continue;
     v4::gemm_tile(tile, nullptr, scratch);
     EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows, AVX-512";
+  }
+}
+
+class MatrixUnit : public Products {
+ protected:
+  void SetUp() override {
+    if (!machine_has_amx()) GTEST_SKIP() << "no AMX";
+  }
+  void TearDown() override { set_thread_count(threads_); }
+  int threads_ = thread_count();
+};
+INSTANTIATE_TEST_SUITE_P(Dtypes, MatrixUnit, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
+
+TEST_P(MatrixUnit, EveryLayoutMatchesDoubleLoopsBeyondItsBlocks) {
+  // Terms: 1024 at once; columns: 256 of so many; rows: 256 of so many, or all sums of a bf16 result.
+  for (const auto& [rows, outputs, inputs] : {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}}) {
+    const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
+    for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
+      const Guarded out(rows, outputs, type, context_), dx(rows, inputs, type, context_);
+      matmul_forward(stream_, out.tensor(), x, w);
+      expect_product(out.tensor(), inputs, plain(x), transposed(w));
+      matmul_input_gradient(stream_, dx.tensor(), dy, w);
+      expect_product(dx.tensor(), outputs, plain(dy), plain(w));
+      out.expect_band_untouched(), dx.expect_band_untouched();
+    }
+    const Tensor before = random(outputs, inputs, Dtype::f32);
+    const Guarded dw(outputs, inputs, Dtype::f32, context_);
+    copy(dw.tensor(), before);
+    matmul_weight_gradient(stream_, dw.tensor(), dy, x, Write::add);
+    expect_product(dw.tensor(), rows, transposed(dy), plain(x), before);
+    dw.expect_band_untouched();
+  }
+}
+
+TEST_P(MatrixUnit, GivesTheSameBitsForAnyCutAndThreads) {
+  const int64_t rows = 200, outputs = 700, inputs = 1100;
+  const Tensor x = random(rows, inputs), w = random(outputs, inputs);
+  for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
+    const Tensor want = Tensor::empty({rows, outputs}, type, context_);
+    set_thread_count(1);
+    matmul_forward(stream_, want, x, w);
+    for (const int threads : {1, 2, 3}) {
+      set_thread_count(threads);
+      for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
+        const Tensor out = Tensor::empty({some, outputs}, type, context_);
+        matmul_forward(stream_, out, x.slice(0, 0, some), w);
+        EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows, " << threads << " threads";
+      }
+    }
   }
 }
 

@@ -6,14 +6,26 @@
 #include <vector>
 
 #include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/cpu/products/amx_tile.h"
 #include "framework/kernels/cpu/products/scratch.h"
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
-// Cuts are multiples of these, which the register blocks of both instruction sets divide.
-constexpr int64_t row_step = 42, column_step = 64;
+/// The loops of one unit.
+struct Loops {
+  void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
+  int64_t scratch;                // bytes
+  int64_t row_step, column_step;  // cuts are multiples of these, which register blocks divide
+  int64_t depth;                  // terms of a bf16 result that need no sums in scratch memory
+};
+
+Loops loops_of(Unit unit) {
+  if (unit == Unit::matrix) return {amx::gemm_tile, amx::tile_scratch, 32, 64, INT64_MAX};
+  return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
+}
+
 // Four tiles a thread: an idle thread then waits for at most an eighth of the work.
 constexpr int64_t tiles_per_thread = 4;
 
@@ -32,10 +44,10 @@ GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, i
 
 /// Halves the longer side until each tile's share of the multiplications and its sums in scratch memory are small
 /// enough.
-void cut(const GemmTile& t, double limit, std::vector<GemmTile>& tiles) {
-  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > gemm_depth && t.m * t.n > gemm_sums;
+void cut(const GemmTile& t, const Loops& loops, double limit, std::vector<GemmTile>& tiles) {
+  const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > loops.depth && t.m * t.n > gemm_sums;
   const bool by_columns = t.n >= t.m;
-  const int64_t size = by_columns ? t.n : t.m, step = by_columns ? column_step : row_step;
+  const int64_t size = by_columns ? t.n : t.m, step = by_columns ? loops.column_step : loops.row_step;
   const bool divisible = size >= 2 * step;
   if (!divisible || (static_cast<double>(t.m) * static_cast<double>(t.n * t.k) <= limit && !too_many_sums)) {
     tiles.push_back(t);
@@ -43,11 +55,11 @@ void cut(const GemmTile& t, double limit, std::vector<GemmTile>& tiles) {
   }
   const int64_t half = size / 2 / step * step;
   if (by_columns) {
-    cut(part_of(t, 0, t.m, 0, half), limit, tiles);
-    cut(part_of(t, 0, t.m, half, size - half), limit, tiles);
+    cut(part_of(t, 0, t.m, 0, half), loops, limit, tiles);
+    cut(part_of(t, 0, t.m, half, size - half), loops, limit, tiles);
   } else {
-    cut(part_of(t, 0, half, 0, t.n), limit, tiles);
-    cut(part_of(t, half, size - half, 0, t.n), limit, tiles);
+    cut(part_of(t, 0, half, 0, t.n), loops, limit, tiles);
+    cut(part_of(t, half, size - half, 0, t.n), loops, limit, tiles);
   }
 }
 
@@ -59,7 +71,8 @@ void fill_zero(const GemmTile& t) {
 
 }  // namespace
 
-void gemm(std::span<const GemmTile> products) {
+void gemm(std::span<const GemmTile> products, Unit unit) {
+  const Loops loops = loops_of(unit);
   double work = 0;
   for (const GemmTile& t : products) work += static_cast<double>(t.m) * static_cast<double>(t.n * t.k);
   const int64_t threads = work < 1e6 ? 1 : thread_count();  // below, starting threads takes longer
@@ -68,16 +81,15 @@ void gemm(std::span<const GemmTile> products) {
   for (const GemmTile& t : products) {
     if (t.m == 0 || t.n == 0) continue;
     if (t.k > 0)
-      cut(t, limit, tiles);
+      cut(t, loops, limit, tiles);
     else if (!t.add)
       fill_zero(t);
   }
-  const auto tile = machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile;
   std::atomic<size_t> next = 0;
   parallel_for(threads, 1, [&](int64_t, int64_t) {
     for (size_t i = next++; i < tiles.size(); i = next++) {
       const size_t after = i + static_cast<size_t>(threads);
-      tile(tiles[i], after < tiles.size() ? &tiles[after] : nullptr, scratch(gemm_scratch));
+      loops.run(tiles[i], after < tiles.size() ? &tiles[after] : nullptr, scratch(loops.scratch));
     }
   });
 }

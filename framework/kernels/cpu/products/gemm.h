@@ -7,9 +7,13 @@
 
 namespace hexad::kernels::cpu {
 
+/// What multiplies: the vector unit takes all dtypes and widens bf16 to f32; the matrix unit (AMX) takes bf16 alone and
+/// needs machine_has_amx().
+enum class Unit : uint8_t { vector, matrix };
+
 /// Computes independent products. They are cut into tiles which the threads take in turn; an element's bits do not
 /// depend on the cut (see gemm_tile.h), so neither on the number of threads nor on how many rows are computed together.
-/// k may be zero: the sum is then zero. Each thread keeps `gemm_scratch` bytes.
-void gemm(std::span<const GemmTile> products);
+/// k may be zero: the sum is then zero. Each thread keeps the unit's scratch memory.
+void gemm(std::span<const GemmTile> products, Unit unit = Unit::vector);
 
 }  // namespace hexad::kernels::cpu

@@ -1,5 +1,6 @@
 #include "framework/kernels/cpu/products/gemm_tile.h"
 
+#include "framework/kernels/cpu/products/ahead.h"
 #include "framework/kernels/cpu/products/micro.h"
 
 // Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both in order; it
@@ -29,33 +30,6 @@ void pack_b(T* to, const Operand& b, int64_t k, int64_t depth, int64_t j, int64_
   for (int64_t c = 0; c < columns; c += nr<T>)
     pack_transposed(to + c * depth, from + c * b.column, b.column, min(nr<T>, columns - c), depth);
 }
-
-/// Brings the block of b that is needed next into the second-level cache, a few lines at every step: copying it from
-/// memory later would cost a tenth of the time of 256 rows. (The same for a gained nothing.)
-class Ahead {
- public:
-  Ahead() = default;
-  /// Terms [k, k + depth) and columns [j, j + columns), within `steps` steps.
-  Ahead(const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns, int64_t steps) {
-    const int64_t size = b.dtype == Dtype::bf16 ? 2 : b.dtype == Dtype::f32 ? 4 : 8;
-    const bool across = b.column == 1;
-    line_ = static_cast<const char*>(b.data) + (k * b.row + j * b.column) * size;
-    stride_ = (across ? b.row : b.column) * size;
-    rows_ = across ? depth : columns;
-    lines_ = ((across ? columns : depth) * size + 63) / 64;
-    per_step_ = (rows_ * lines_ + steps - 1) / steps;
-  }
-  void step() {
-    for (int64_t n = 0; n < per_step_ && rows_ > 0; ++n) {
-      __builtin_prefetch(line_ + at_ * 64, 0, 2);
-      if (++at_ == lines_) at_ = 0, --rows_, line_ += stride_;
-    }
-  }
-
- private:
-  const char* line_ = nullptr;
-  int64_t stride_ = 0, rows_ = 0, lines_ = 0, at_ = 0, per_step_ = 0;
-};
 
 /// Blocks of k of nearly equal size.
 struct Depths {

@@ -11,7 +11,7 @@ namespace hexad::kernels::cpu::onednn {
 
 /// Whether multiply() works here.
 bool available();
-/// Whether it is faster than gemm(), which widens bf16 to f32: with AMX, or AMD's AVX-512. Intel's AVX-512 instruction
+/// Whether it is faster than widening bf16 to f32: with AMX, or AMD's AVX-512. Intel's AVX-512 instruction
 /// for bf16 runs at half the rate of f32 (measured: 85 against 150 GFLOP/s), and older processors have none.
 bool preferred();
 /// Library, version and instruction set.

@@ -61,6 +61,14 @@ std::vector<int64_t> checked(std::string_view op, std::span<const int64_t> offse
   return {offsets.begin(), offsets.end()};
 }
 
+Unit unit_of(Dtype dtype) { return dtype == Dtype::bf16 && machine_has_amx() ? Unit::matrix : Unit::vector; }
+
+/// AMX is faster through our own loops: they compile nothing per shape and keep no packed weights.
+bool goes_to_onednn(Dtype dtype) {
+  static const bool preferred = !machine_has_amx() && onednn::available() && onednn::preferred();
+  return dtype == Dtype::bf16 && preferred;
+}
+
 /// y = x w^T uses a weight transposed, dx = dy w as it is.
 enum class Side : uint8_t { plain, transposed };
 
@@ -69,7 +77,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, PackCache*
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t height = w.rows / std::max<int64_t>(experts, 1);
-  const bool native = in.tensor.dtype() == Dtype::bf16 && bf16_products_are_native() && in.columns > 0;
+  const bool library = goes_to_onednn(in.tensor.dtype()) && in.columns > 0;
   std::vector<GemmTile> products;
   for (int64_t e = 0; e < experts; ++e) {
     const auto i = static_cast<size_t>(e);
@@ -82,22 +90,22 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, PackCache*
                      .b = side == Side::transposed ? w.transposed(e * height) : w.operand(e * height),
                      .c = out.result(begin),
                      .add = false};
-    if (!native) {
+    if (!library) {
       products.push_back(p);
       continue;
     }
-    // Every number of rows is a shape of its own to oneDNN. Rounding up to whole tiles of AMX writes into the next
-    // experts' rows, which are computed after this.
+    // Every number of rows is a shape of its own to oneDNN. Rounding it up writes into the next experts' rows, which
+    // are computed after this.
     GemmTile rounded = p;
     rounded.m = std::min((rows + 15) / 16 * 16, offsets.back() - begin);
     onednn::multiply(rounded, packs, static_cast<uint64_t>(e) * 2 + static_cast<uint64_t>(side));
   }
-  gemm(products);
+  gemm(products, unit_of(in.tensor.dtype()));
 }
 
 /// dw of expert e = or += dy^T x over its rows.
 void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, const std::vector<int64_t>& offsets) {
-  const bool native = x.tensor.dtype() == Dtype::bf16 && bf16_products_are_native();
+  const bool library = goes_to_onednn(x.tensor.dtype());
   std::vector<GemmTile> products;
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     const GemmTile p{.m = dy.columns,
@@ -107,24 +115,22 @@ void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, c
                      .b = x.operand(offsets[e]),
                      .c = dw.result(static_cast<int64_t>(e) * dy.columns),
                      .add = write == Write::add};
-    if (native && p.k > 0)
+    if (library && p.k > 0)
       onednn::multiply(p, nullptr, 0);
     else
       products.push_back(p);
   }
-  gemm(products);
+  gemm(products, unit_of(x.tensor.dtype()));
 }
 
 }  // namespace
 
-bool bf16_products_are_native() {
-  static const bool native = onednn::available() && onednn::preferred();
-  return native;
-}
+bool bf16_products_are_native() { return machine_has_amx() || goes_to_onednn(Dtype::bf16); }
 
 std::string products_description() {
   const std::string own = cat("own kernels (", name_of(machine_isa()), ")");
-  if (bf16_products_are_native()) return cat("f32, f64: ", own, "; bf16: ", onednn::description());
+  if (machine_has_amx()) return cat("f32, f64: ", own, "; bf16: own kernels (AMX)");
+  if (goes_to_onednn(Dtype::bf16)) return cat("f32, f64: ", own, "; bf16: ", onednn::description());
   return cat("f32, f64: ", own, "; bf16: the same after widening to f32, without AMX; ", onednn::description());
 }
 

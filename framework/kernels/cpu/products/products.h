@@ -1,6 +1,6 @@
-// Matrix products on the CPU: own loops for AVX2 and AVX-512 in f32 and f64, also for bf16, which is widened while it
-// is packed; oneDNN for bf16 where the processor has AMX (docs/adr/0002). Shapes and errors are those of MatmulKernels
-// and GroupedMatmulKernels.
+// Matrix products on the CPU: own loops for AVX2 and AVX-512 in f32 and f64, also for bf16: by AMX where
+// the processor has it, through oneDNN on AMD's, else widened to f32 while it is packed (docs/adr/0002). Shapes and
+// errors are those of MatmulKernels and GroupedMatmulKernels.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ void grouped_matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, 
 void grouped_matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
                                     std::span<const int64_t> offsets, Write write);
 
-/// False when bf16 products are computed by converting blocks to f32 (no oneDNN): the program then warns once at start.
+/// False when bf16 products are computed by converting blocks to f32.
 bool bf16_products_are_native();
 /// One line for `hexad env`: the library, its version and the instruction set that it uses here.
 std::string products_description();

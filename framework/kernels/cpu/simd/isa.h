@@ -12,9 +12,12 @@ namespace hexad::kernels::cpu {
 enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
-/// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3
-/// or v4; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
+/// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3,
+/// v4 or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
 Isa machine_isa();
+/// Whether there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
+/// and the operating system lets this process use its registers, which the first call asks for.
+bool machine_has_amx();
 
 /// One table of loops for each floating dtype.
 template <template <class> class Loops>

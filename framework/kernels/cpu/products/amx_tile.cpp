@@ -1,0 +1,293 @@
+#include "framework/kernels/cpu/products/amx_tile.h"
+
+#include <immintrin.h>
+
+#include "framework/kernels/cpu/products/ahead.h"
+#include "framework/kernels/cpu/products/micro.h"
+
+// Operands are copied ("packed") into tiles of 16 rows of 64 bytes, zeros beyond their edges; two by two tiles of sums
+// stay in registers. A left tile holds [16 rows][16 pairs of terms], a right one [16 pairs of terms][16 columns]: as
+// matrices of pairs one is the transpose of the other. Everything but the entry has internal linkage.
+namespace hexad::kernels::cpu::HEXAD_ISA {
+namespace {
+
+constexpr int64_t side = 16, terms = 32, tile_bytes = 1024;  // of a tile: rows, terms of a sum, size
+constexpr int64_t strip = 2 * side;                          // rows or columns that are multiplied at once
+constexpr int64_t step_bytes = 2 * tile_bytes;               // of a strip: 32 terms
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+/// GCC does not know what tile instructions read: without this it would drop or delay the stores before them.
+inline void memory_is_up_to_date(const void* p) { asm volatile("" ::"r"(p) : "memory"); }
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+void configure_tiles() {
+  TileConfig config;
+  for (int i = 0; i < 8; ++i) config.row_bytes[i] = 64, config.rows[i] = 16;
+  memory_is_up_to_date(&config);
+  _tile_loadconfig(&config);
+}
+
+/// The lines of an operand that a sum runs along: rows of a, columns of b. A line's terms or a term's lines are
+/// contiguous; `stride` elements lie between the others.
+struct Lines {
+  const uint16_t* data;
+  int64_t stride;
+  bool contiguous;  // the terms of a line
+
+  const uint16_t* at(int64_t line, int64_t term) const {
+    return data + (contiguous ? line * stride + term : line + term * stride);
+  }
+};
+
+Lines rows_of(const Operand& a) {
+  return {static_cast<const uint16_t*>(a.data), a.column == 1 ? a.row : a.column, a.column == 1};
+}
+Lines columns_of(const Operand& b) {
+  return {static_cast<const uint16_t*>(b.data), b.column == 1 ? b.row : b.column, b.column != 1};
+}
+
+__mmask32 first(int64_t n) { return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1; }
+__mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n > 0 ? n : 0)) - 1); }
+
+/// Sixteen pairs of terms; float, because that is what transpose() takes.
+using Pairs = V<float>;
+
+/// rows[i] = the pairs of line i, for contiguous terms.
+void load_lines(Pairs* rows, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  const __mmask32 mask = first(depth);
+  for (int i = 0; i < side; ++i)
+    rows[i] = i < lines ? reinterpret_cast<Pairs>(_mm512_maskz_loadu_epi16(mask, from.at(line + i, term))) : Pairs{};
+}
+
+/// rows[i] = pair i of sixteen lines, for contiguous lines.
+void load_pairs(Pairs* rows, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  const __mmask16 mask = first16(lines);
+  const auto load = [mask](const uint16_t* p) {
+    return __builtin_convertvector(reinterpret_cast<V<uint16_t, 16>>(_mm256_maskz_loadu_epi16(mask, p)),
+                                   V<uint32_t, 16>);
+  };
+  for (int i = 0; i < side; ++i) {
+    const uint16_t* p = from.at(line, term + 2 * i);
+    V<uint32_t, 16> pair = {};
+    if (2 * i < depth) pair = load(p);
+    if (2 * i + 1 < depth) pair |= load(p + from.stride) << 16;
+    rows[i] = reinterpret_cast<Pairs>(pair);
+  }
+}
+
+/// load_pairs() for 32 lines and 32 terms.
+void load_all_pairs(Pairs* low, Pairs* high, const Lines& from, int64_t line, int64_t term) {
+  using Quads = V<int64_t, 8>;
+  using Words = V<uint16_t, 32>;
+  // Lines 4 l .. 4 l + 3 and 16 + 4 l .. come to lie in the 128 bits l, where the two interleaving instructions want
+  // them.
+  const Quads order = {0, 4, 1, 5, 2, 6, 3, 7};
+  Words first_half, second_half;
+  for (int i = 0; i < 32; ++i) {
+    const int at = i / 8 * 8 + i % 8 / 2;
+    first_half[i] = static_cast<uint16_t>(at + i % 2 * 32), second_half[i] = static_cast<uint16_t>(first_half[i] + 4);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < side; ++i) {
+    const uint16_t* p = from.at(line, term + 2 * i);
+    const auto row = [&](const uint16_t* q) {
+      return reinterpret_cast<Words>(__builtin_shuffle(reinterpret_cast<Quads>(load<32>(q)), order));
+    };
+    const Words even = row(p), odd = row(p + from.stride);
+    low[i] = reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, first_half));
+    high[i] = reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, second_half));
+  }
+}
+
+enum class Factor : uint8_t { left, right };
+
+/// Lines [line, line + lines) and `depth` terms from `term` on, as strips of 32 lines: [depth / 32][2 tiles].
+template <Factor factor, bool contiguous>
+void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  constexpr bool transposed = contiguous == (factor == Factor::right);
+  for (int64_t l = 0; l < lines; l += strip) {
+    for (int64_t k = 0; k < depth; k += terms, to += step_bytes) {
+      Pairs r[2 * side];
+      const int64_t lines_here = min(lines - l, strip), some = min(depth - k, terms);
+      if constexpr (contiguous) {
+        for (int half = 0; half < 2; ++half)
+          load_lines(r + half * side, from, line + l + half * side, lines_here - half * side, term + k, some);
+      } else if (lines_here == strip && some == terms) {
+        load_all_pairs(r, r + side, from, line + l, term + k);
+      } else {
+        for (int half = 0; half < 2; ++half)
+          load_pairs(r + half * side, from, line + l + half * side, lines_here - half * side, term + k, some);
+      }
+      for (int half = 0; half < 2; ++half) {
+        if constexpr (transposed) transpose<float>(r + half * side);
+        for (int i = 0; i < side; ++i)
+          store<16>(reinterpret_cast<float*>(to + half * tile_bytes + i * 64), r[half * side + i]);
+      }
+    }
+  }
+}
+
+template <Factor factor>
+void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  if (from.contiguous)
+    pack<factor, true>(to, from, line, lines, term, depth);
+  else
+    pack<factor, false>(to, from, line, lines, term, depth);
+}
+
+/// Sums in memory: 32 x 32, rows `stride` elements apart.
+struct Sums {
+  float* data;
+  int64_t stride;
+};
+
+/// to = (from or zero) + a b over steps of 32 terms. Brings 32 x 32 sums at `ahead` near, if it is not null.
+void multiply(const Sums& to, const float* from, const char* a, const char* b, int64_t steps, const Sums& ahead) {
+  const auto bytes = static_cast<size_t>(to.stride) * sizeof(float);
+  memory_is_up_to_date(from);
+  if (from) {
+    _tile_loadd(0, from, bytes);
+    _tile_loadd(1, from + side, bytes);
+    _tile_loadd(2, from + side * to.stride, bytes);
+    _tile_loadd(3, from + side * to.stride + side, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const int64_t rows_per_step = ahead.data ? (strip + steps - 1) / steps : 0;
+  const float* near = ahead.data;
+  for (int64_t i = 0; i < steps; ++i, a += step_bytes, b += step_bytes) {
+    _tile_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + tile_bytes, 64);
+    _tile_loadd(5, a + tile_bytes, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    for (int64_t r = 0; r < rows_per_step; ++r, near += ahead.stride) {
+      _mm_prefetch(reinterpret_cast<const char*>(near), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(near + side), _MM_HINT_T0);
+    }
+  }
+  _tile_stored(0, to.data, bytes);
+  _tile_stored(1, to.data + side, bytes);
+  _tile_stored(2, to.data + side * to.stride, bytes);
+  _tile_stored(3, to.data + side * to.stride + side, bytes);
+}
+
+void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, int64_t rows, int64_t columns) {
+  const __mmask16 low = first16(columns), high = first16(columns - side);
+  for (int64_t i = 0; i < rows; ++i, to += to_stride, from += from_stride) {
+    _mm512_mask_storeu_ps(to, low, _mm512_maskz_loadu_ps(low, from));
+    _mm512_mask_storeu_ps(to + side, high, _mm512_maskz_loadu_ps(high, from + side));
+  }
+}
+
+void narrow(uint16_t* to, int64_t to_stride, const float* from, int64_t rows, int64_t columns) {
+  const __mmask32 mask = first(columns);
+  for (int64_t i = 0; i < rows; ++i, to += to_stride, from += strip) {
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + side), _mm512_load_ps(from));
+    _mm512_mask_storeu_epi16(to, mask, reinterpret_cast<const __m512i&>(both));
+  }
+}
+
+struct Product {
+  const GemmTile& t;
+  const GemmTile* next;
+  char *left, *right;  // packed operands
+  float* corner;       // 32 x 32 sums
+  float* partial;      // of a bf16 result with more than one block of terms
+  bool narrowed = t.c.dtype == base::Dtype::bf16;
+  bool one_depth = t.k <= block_depth;
+  Lines a = rows_of(t.a), b = columns_of(t.b);
+
+  void run() const {
+    const int64_t columns = columns_of_block(t);
+    const int64_t rows = one_depth || !narrowed ? t.m : partial_elements / columns / strip * strip;
+    for (int64_t i = 0; i < t.m; i += rows)
+      for (int64_t j = 0; j < t.n; j += columns)
+        for (int64_t k = 0; k < t.k; k += block_depth)
+          multiply_block(i, min(rows, t.m - i), j, min(columns, t.n - j), k, min(block_depth, t.k - k));
+  }
+
+  /// Columns of b that are packed at once, at most.
+  static int64_t columns_of_block(const GemmTile& t) {
+    const int64_t depth = round_up(min(t.k, block_depth), terms);
+    return min(round_up(t.n, strip), right_elements / depth / strip * strip);
+  }
+
+  void multiply_block(int64_t i, int64_t rows, int64_t j, int64_t columns, int64_t k, int64_t depth) const {
+    pack<Factor::right>(right, b, j, columns, k, depth);
+    const int64_t padded = round_up(columns, strip), strip_bytes = round_up(depth, terms) * strip * 2;
+    const int64_t strips = (rows + strip - 1) / strip;
+    Ahead ahead = block_after(i + rows < t.m, j, k, strips * padded / strip);
+    const bool kept = one_depth && strips * strip_bytes <= left_elements * 2;  // for the other columns
+    for (int64_t r = 0; r < rows; r += strip) {
+      char* rows_left = kept ? left + r / strip * strip_bytes : left;
+      if (!kept || j == 0) pack<Factor::left>(rows_left, a, i + r, min(strip, rows - r), k, depth);
+      memory_is_up_to_date(left);
+      float* sums = partial + (one_depth ? 0 : r * padded);
+      for (int64_t c = 0; c < columns; c += strip) {
+        ahead.step();
+        multiply_strips(i + r, min(strip, rows - r), j + c, min(strip, columns - c), rows_left,
+                        right + c / strip * strip_bytes, k, depth, {sums + c, padded});
+      }
+    }
+  }
+
+  Ahead block_after(bool more_rows, int64_t j, int64_t k, int64_t steps) const {
+    const auto block = [steps](const GemmTile& p, int64_t k0, int64_t j0) {
+      return Ahead(p.b, k0, min(block_depth, p.k - k0), j0, min(columns_of_block(p), p.n - j0), steps);
+    };
+    if (k + block_depth < t.k) return block(t, k + block_depth, j);
+    if (j + columns_of_block(t) < t.n) return block(t, 0, j + columns_of_block(t));
+    if (more_rows) return block(t, 0, 0);
+    return next ? block(*next, 0, 0) : Ahead();
+  }
+
+  /// Terms [k, k + depth) of 32 x 32 elements of c from (i, j) on, of which rows x columns exist.
+  void multiply_strips(int64_t i, int64_t rows, int64_t j, int64_t columns, const char* x, const char* y, int64_t k,
+                       int64_t depth, const Sums& sums) const {
+    const int64_t steps = (depth + terms - 1) / terms;
+    if (narrowed) {
+      const bool last = k + depth == t.k;
+      float* from = k > 0 ? sums.data : nullptr;
+      if (last && from) copy(corner, strip, from, sums.stride, strip, strip), from = corner;
+      multiply(last ? Sums{corner, strip} : sums, from, x, y, steps, {});
+      if (last) narrow(static_cast<uint16_t*>(t.c.data) + i * t.c.stride + j, t.c.stride, corner, rows, columns);
+      return;
+    }
+    float* c = static_cast<float*>(t.c.data) + i * t.c.stride + j;
+    const bool add = t.add || k > 0;
+    if (rows == strip && columns == strip) {
+      const bool more = add && j + 2 * strip <= t.n;
+      multiply({c, t.c.stride}, add ? c : nullptr, x, y, steps, {more ? c + strip : nullptr, t.c.stride});
+      return;
+    }
+    if (add) copy(corner, strip, c, t.c.stride, rows, columns);
+    multiply({corner, strip}, add ? corner : nullptr, x, y, steps, {});
+    copy(c, t.c.stride, corner, strip, rows, columns);
+  }
+};
+
+}  // namespace
+
+void gemm_tile(const GemmTile& t, const GemmTile* next, void* scratch) {
+  char* left = static_cast<char*>(scratch);
+  char* right = left + left_elements * 2;
+  float* corner = reinterpret_cast<float*>(right + right_elements * 2);
+  configure_tiles();
+  Product{t, next, left, right, corner, corner + strip * strip}.run();
+  _tile_release();
+}
+
+}  // namespace hexad::kernels::cpu::HEXAD_ISA
