@@ -69,7 +69,7 @@ std::string curve_text(const Curve& curve) {
   if (curve.is_constant()) return text(curve.points.front().y);
   std::string out;
   for (const auto& [x, y] : curve.points)
-    out.append(out.empty() ? "[" : ", ").append("[" + text(x) + ", " + text(y) + "]");
+    out.append(out.empty() ? "[[" : ", [").append(text(x)).append(", ").append(text(y)).append("]");
   return out + "]";
 }
 

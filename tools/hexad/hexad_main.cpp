@@ -25,7 +25,8 @@ int run(int argc, char** argv, const layers::Registry& registry) {
   app.require_subcommand(1);
   app::CommandLine line{app, registry};
   for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,
-                         app::add_inspect, app::add_env, app::add_bench, app::add_reference, app::add_verify})
+                         app::add_inspect, app::add_env, app::add_bench, app::add_reference, app::add_simulate,
+                         app::add_verify})
     add(line);
   const CLI::App& command = app::find_command(app, std::vector<std::string>(argv + 1, argv + argc));
   try {

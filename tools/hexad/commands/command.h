@@ -24,6 +24,7 @@ void add_inspect(CommandLine& line);
 void add_env(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_reference(CommandLine& line);
+void add_simulate(CommandLine& line);
 void add_verify(CommandLine& line);
 
 }  // namespace hexad::app

@@ -1,0 +1,56 @@
+#include "tools/plan/curve.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/tolerance.h"
+
+namespace hexad::plan {
+namespace {
+
+const double rounding = tests::tolerance(base::Dtype::f64, 16);
+
+using Points = std::vector<config::Curve::Point>;
+
+TEST(Efficiency, IsExactForALinkWithLatencyAndRate) {
+  // 50 us and 1 GB/s of a theoretical 1 GB/s: efficiency V/(V + 50 KB).
+  const auto of = [](double volume) { return volume / (volume + 5e4); };
+  const config::Curve measured = Points{{1e4, of(1e4)}, {1e5, of(1e5)}, {1e7, of(1e7)}};
+  for (const double volume : {1e4, 3e4, 1e5, 2e6, 1e7})
+    EXPECT_NEAR(efficiency(measured, volume), of(volume), rounding) << volume;
+}
+
+TEST(Efficiency, LetsNothingBeQuickerThanTheSmallestMeasuredNorBetterThanTheLargest) {
+  const config::Curve measured = Points{{100, 0.2}, {1000, 0.5}};
+  for (const double volume : {1.0, 50.0, 100.0})
+    EXPECT_NEAR(volume / efficiency(measured, volume), 100 / 0.2, 500 * rounding) << volume;
+  EXPECT_EQ(efficiency(measured, 1e9), 0.5);
+  EXPECT_EQ(efficiency(0.75, 1e-9), 0.75);
+}
+
+TEST(Speed, IsLinearBetweenPoints) {
+  const config::Curve measured = Points{{100, 10}, {300, 20}};
+  EXPECT_NEAR(speed(measured, 150), 12.5, 13 * rounding);
+  EXPECT_EQ(speed(measured, 900), 20);
+  EXPECT_NEAR(50 / speed(measured, 50), 10, 10 * rounding);
+  EXPECT_EQ(speed(7, 1), 7);
+}
+
+TEST(Seconds, GoOnAlongTheLastSegmentAndNeverFall) {
+  const config::Curve measured = Points{{10, 1}, {20, 3}};
+  EXPECT_EQ(seconds(measured, 1), 1);
+  EXPECT_NEAR(seconds(measured, 15), 2, 2 * rounding);
+  EXPECT_NEAR(seconds(measured, 40), 7, 7 * rounding);
+  EXPECT_EQ(seconds(Points{{10, 3}, {20, 1}}, 40), 1);
+  EXPECT_EQ(seconds(0.5, 40), 0.5);
+}
+
+TEST(Link, PricesWhatMovesByTheEfficiencyOfTheWholeVolume) {
+  const Link link{100, Points{{100, 0.25}, {1000, 0.5}}};
+  EXPECT_NEAR(link.seconds(500, 1000), 10, 10 * rounding);
+  EXPECT_EQ(link.seconds(0, 1000), 0);
+}
+
+}  // namespace
+}  // namespace hexad::plan

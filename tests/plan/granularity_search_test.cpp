@@ -1,0 +1,133 @@
+#include "tools/plan/granularity_search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+namespace hexad::plan {
+namespace {
+
+/// Overlap improves with n, its cost grows with n: the best n rises with B.
+double model_seconds(int64_t batch, int64_t n) {
+  return 1e-3 * static_cast<double>(batch) / static_cast<double>(n) + 0.35 * static_cast<double>(n);
+}
+
+int64_t best_of_all(int64_t batch, int64_t most) {
+  int64_t best = 1;
+  for (int64_t n = 2; n <= most; ++n)
+    if (model_seconds(batch, n) < model_seconds(batch, best)) best = n;
+  return best;
+}
+
+TEST(SearchUnimodal, FindsTheLeastWhereverItIs) {
+  for (int64_t high = 1; high <= 24; ++high)
+    for (int64_t least = 1; least <= high; ++least) {
+      std::set<int64_t> asked;
+      const Trial found = search_unimodal(1, high, [&](int64_t n) {
+        asked.insert(n);
+        return std::abs(static_cast<double>(n) - (static_cast<double>(least) + 0.1));
+      });
+      EXPECT_TRUE(found.settled);
+      EXPECT_EQ(found.n, least) << "of 1 .. " << high;
+      EXPECT_LE(asked.size(), 2 * std::log2(high) + 3) << "of 1 .. " << high;
+    }
+}
+
+TEST(SearchUnimodal, AsksForWhatItDoesNotKnow) {
+  const Trial trial = search_unimodal(1, 8, [](int64_t) -> std::optional<double> { return {}; });
+  EXPECT_FALSE(trial.settled);
+  EXPECT_TRUE(search_unimodal(5, 5, [](int64_t) -> std::optional<double> { return {}; }).settled);
+}
+
+TEST(GranularitySearch, FindsTheBestWithFewMeasurements) {
+  GranularitySearch search(1, 8);
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int64_t> batches(16, 32768);
+  int measured = 0;
+  for (int i = 0; i < 500; ++i) {
+    const int64_t batch = batches(random);
+    const int64_t n = search.best(batch, [&](int64_t b, int64_t m) {
+      ++measured;
+      return model_seconds(b, m);
+    });
+    EXPECT_EQ(n, best_of_all(batch, 8)) << "B = " << batch;
+  }
+  EXPECT_LT(measured, 500 * 8 / 20);
+}
+
+TEST(GranularitySearch, ABatchInAKnownRangeIsNotMeasured) {
+  GranularitySearch search(1, 8);
+  const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
+  const int64_t n = search.best(3000, measure);
+  ASSERT_EQ(search.best(4000, measure), n);
+  EXPECT_EQ(search.state().ranges.at(n), (GranularitySearch::Range{3000, 4000}));
+  const Trial between = search.propose(3500);
+  EXPECT_TRUE(between.settled);
+  EXPECT_EQ(between.n, n);
+}
+
+TEST(GranularitySearch, WidensTheRangeOfTheNItFound) {
+  // Printed, line 22 widens with bounds that lines 8 and 14 took from a neighbour: 3000 would then reach into the range
+  // of another n.
+  GranularitySearch search(1, 8);
+  const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
+  for (const int64_t batch : {1000, 20000, 3000, 3100}) search.best(batch, measure);
+  EXPECT_EQ(search.state().ranges.at(best_of_all(3000, 8)), (GranularitySearch::Range{3000, 3100}));
+  for (const auto& [n, range] : search.state().ranges)
+    for (const int64_t batch : {1000, 20000, 3000, 3100})
+      EXPECT_EQ(range.smallest <= batch && batch <= range.largest, best_of_all(batch, 8) == n) << n << ", " << batch;
+}
+
+TEST(GranularitySearch, BeyondTheBoundsNothingIsMeasured) {
+  GranularitySearch search(1, 8);
+  const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
+  ASSERT_EQ(search.best(1000000, measure), 8);
+  ASSERT_EQ(search.best(64, measure), 1);
+  EXPECT_TRUE(search.propose(2000000).settled);
+  EXPECT_TRUE(search.propose(7).settled);
+}
+
+TEST(GranularitySearch, GivesNoMicroBatchWithoutAToken) {
+  GranularitySearch search(1, 8);
+  EXPECT_LE(search.best(3,
+                        [](int64_t, int64_t n) {
+                          EXPECT_LE(n, 3);
+                          return 1.0 / static_cast<double>(n);
+                        }),
+            3);
+}
+
+TEST(GranularitySearch, StepByStepIsTheSame) {
+  GranularitySearch at_once(1, 8), by_steps(1, 8);
+  for (const int64_t batch : {900, 12000, 5000, 5100}) {
+    const int64_t n = at_once.best(batch, model_seconds);
+    Trial trial = by_steps.propose(batch);
+    for (; !trial.settled; trial = by_steps.propose(batch))
+      by_steps.record(batch, trial.n, model_seconds(batch, trial.n));
+    EXPECT_EQ(trial.n, n);
+  }
+  EXPECT_EQ(at_once.state(), by_steps.state());
+}
+
+TEST(GranularitySearch, GoesOnFromASavedState) {
+  GranularitySearch search(1, 8);
+  search.best(5000, model_seconds);
+  GranularitySearch again(1, 8, search.state());
+  EXPECT_TRUE(again.propose(5000).settled);
+  EXPECT_EQ(again.best(12000, model_seconds), search.best(12000, model_seconds));
+  EXPECT_EQ(again.state(), search.state());
+}
+
+TEST(GranularitySearch, TheShortestOfSeveralTimesCounts) {
+  GranularitySearch search(1, 2);
+  search.record(100, 1, 3);
+  search.record(100, 2, 5);
+  search.record(100, 2, 2);
+  search.record(100, 2, 9);
+  EXPECT_EQ(search.propose(100).n, 2);
+}
+
+}  // namespace
+}  // namespace hexad::plan

@@ -1,0 +1,41 @@
+// What the inputs of the papers share: reading, checking, listing keys.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/config/recipe.h"
+
+namespace hexad::plan {
+
+using Json = nlohmann::ordered_json;
+
+/// Reads an input, checks its keys against each other with check(input, problems), and evaluates it with report(input);
+/// both are found beside the input's struct. check() sees keys that may be bad: it asks problems.good() first.
+template <class Input>
+std::string evaluate(const config::Document& document) {
+  config::Problems problems;
+  const Input input = config::read<Input>(document, problems);
+  check(input, problems);
+  problems.throw_if_any();
+  return report(input).dump(2);
+}
+
+std::string list_keys(void* input, const config::Type& type);
+
+template <class Input>
+std::string list_keys() {
+  Input input{};
+  return list_keys(&input, config::type_of<Input>);
+}
+
+/// Adds a problem to each of these keys that was written: "has no use beside I".
+void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
+
+/// Adds a problem unless a curve's volumes or sizes are above 0.
+void check_sizes(config::Problems& problems, std::string_view path, const config::Curve& curve);
+
+}  // namespace hexad::plan

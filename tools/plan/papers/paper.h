@@ -1,0 +1,29 @@
+// The papers whose closed forms `hexad simulate --paper NAME INPUT.yaml` evaluates.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "framework/config/document.h"
+
+namespace hexad::plan {
+
+struct Paper {
+  std::string_view name;   // as --paper has it
+  std::string_view title;  // one line
+  /// What the formulas give for an input, as JSON text: SI units, named at the end of each key. Throws Error(usage)
+  /// with every problem of the input and its file:line.
+  std::string (*evaluate)(const config::Document& input);
+  /// One line for each key of the input: name, default, unit and meaning.
+  std::string (*keys)();
+};
+
+Paper monta_paper();
+Paper mpmoe_paper();
+Paper parm_paper();
+Paper eps_paper();
+
+inline std::array<Paper, 4> papers() { return {monta_paper(), mpmoe_paper(), parm_paper(), eps_paper()}; }
+
+}  // namespace hexad::plan
