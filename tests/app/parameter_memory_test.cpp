@@ -1,5 +1,5 @@
 // The formulas of parameter memory, against hand counts and against the parameters that a model makes.
-#include "tools/hexad/parameter_memory.h"
+#include "tools/plan/parameter_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,9 @@
 namespace hexad::tests {
 namespace {
 
-constexpr ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
+using plan::kept_of;
+
+constexpr plan::ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
 TEST(ParameterMemory, DividesWhatTheLevelSays) {
   EXPECT_EQ(kept_of(f32_gradients, 0, 4).total(), 18);
@@ -18,16 +20,6 @@ TEST(ParameterMemory, DividesWhatTheLevelSays) {
   EXPECT_EQ(kept_of(f32_gradients, 3, 4).total(), 18 / 4.0);
   for (const int64_t level : {0, 1, 2, 3}) EXPECT_EQ(kept_of(f32_gradients, level, 1).total(), 18) << "alone";
   EXPECT_THROW(kept_of(f32_gradients, 4, 1), std::logic_error);
-}
-
-// MoNTA, Table 3, as printed: P1 = 7, P2 = 40, p = 2, t = 4, e = 8; d is that of the replicas.
-TEST(ParameterMemory, MontasTable3) {
-  const MontaLayout l{.pipeline = 2, .tensor = 4, .expert = 8, .replicas = 16, .expert_replicas = 2};
-  const double dense = 7 / 8.0, experts = 40 / 64.0;
-  EXPECT_DOUBLE_EQ(monta_parameter_bytes(7, 40, l, 0), 16 * dense + 16 * experts);
-  EXPECT_DOUBLE_EQ(monta_parameter_bytes(7, 40, l, 1), (4 + 12 / 16.0) * dense + (4 + 12 / 2.0) * experts);
-  EXPECT_DOUBLE_EQ(monta_parameter_bytes(7, 40, l, 2), (2 + 14 / 16.0) * dense + (2 + 14 / 2.0) * experts);
-  EXPECT_DOUBLE_EQ(monta_parameter_bytes(7, 40, l, 3), 16 / 16.0 * dense + 16 / 2.0 * experts);
 }
 
 struct Case {

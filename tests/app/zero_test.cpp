@@ -5,7 +5,7 @@
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tools/hexad/evaluation.h"
-#include "tools/hexad/parameter_memory.h"
+#include "tools/plan/papers/monta.h"
 
 namespace hexad::tests {
 namespace {
@@ -204,10 +204,10 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
       const double counted =
           static_cast<double>(memory.used_in(Category::parameter) + memory.used_in(Category::gradient) +
                               memory.used_in(Category::optimizer));
-      const double predicted = monta_parameter_bytes(static_cast<double>(size.parameters - size.expert_parameters),
-                                                     static_cast<double>(size.expert_parameters),
-                                                     {.expert = 2, .replicas = 4, .expert_replicas = 2}, level);
-      EXPECT_NEAR(counted / predicted, 1, 0.01) << "zero " << level;
+      const auto predicted = plan::monta::state_bytes(static_cast<double>(size.parameters - size.expert_parameters),
+                                                      static_cast<double>(size.expert_parameters),
+                                                      {.e = 2, .d = 4, .d_experts = 2}, level);
+      EXPECT_NEAR(counted / (predicted.non_moe + predicted.moe), 1, 0.01) << "zero " << level;
     });
 }
 

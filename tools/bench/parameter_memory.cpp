@@ -11,9 +11,9 @@
 #include "layers/model_size.h"
 #include "parallel/comm/thread_group.h"
 #include "tools/hexad/memory_estimate.h"
-#include "tools/hexad/parameter_memory.h"
 #include "tools/hexad/verify/documents.h"
 #include "tools/hexad/verify/training_run.h"
+#include "tools/plan/papers/monta.h"
 
 namespace hexad::verify {
 namespace {
@@ -39,14 +39,15 @@ double monta(const Recipe& recipe, int ranks) {
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   const auto size = layers::model_size(recipe.model);
   const auto degree = [&](Axis axis) { return static_cast<double>(layout.size(axis)); };
-  return monta_parameter_bytes(static_cast<double>(size.parameters - size.expert_parameters),
-                               static_cast<double>(size.expert_parameters),
-                               {.pipeline = degree(Axis::pp),
-                                .tensor = degree(Axis::tp),
-                                .expert = degree(Axis::ep),
-                                .replicas = degree(Axis::dp) * degree(Axis::cp),
-                                .expert_replicas = degree(Axis::edp)},
-                               recipe.parallel.zero);
+  const auto bytes = plan::monta::state_bytes(static_cast<double>(size.parameters - size.expert_parameters),
+                                              static_cast<double>(size.expert_parameters),
+                                              {.p = degree(Axis::pp),
+                                               .t = degree(Axis::tp),
+                                               .e = degree(Axis::ep),
+                                               .d = degree(Axis::dp) * degree(Axis::cp),
+                                               .d_experts = degree(Axis::edp)},
+                                              recipe.parallel.zero);
+  return bytes.non_moe + bytes.moe;
 }
 
 void print_row(const Recipe& recipe, int ranks) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tools/hexad/held_parameters.h"
-#include "tools/hexad/parameter_memory.h"
 #include "tools/hexad/stages.h"
+#include "tools/plan/parameter_memory.h"
 
 namespace hexad::app {
 
@@ -90,10 +90,10 @@ MemoryEstimate estimate_memory(const Recipe& r, const mesh::Layout& layout, int 
   for (const HeldParameters& h : held_parameters(r, layout, rank)) {
     const double weights = h.accumulator ? acc : width;
     const double gradients = r.optim.grad_dtype == optim::GradientDtype::bf16 ? std::min(weights, acc) : acc;
-    const ParameterBytes whole{weights, gradients, moments + (weights == acc ? 0 : acc)};
+    const plan::ParameterBytes whole{weights, gradients, moments + (weights == acc ? 0 : acc)};
     // Stages do not use a tied embedding at the same time: its weights stay whole.
     const int64_t zero = h.two_stages ? std::min<int64_t>(r.parallel.zero, 2) : r.parallel.zero;
-    const ParameterBytes kept = kept_of(whole, zero, static_cast<double>(h.sharers));
+    const plan::ParameterBytes kept = plan::kept_of(whole, zero, static_cast<double>(h.sharers));
     const auto n = static_cast<double>(h.elements);
     m.weights += n * kept.weights, m.gradients += n * kept.gradients, m.optimizer += n * kept.optimizer;
   }

@@ -153,17 +153,16 @@ TEST(Monta, Table3) {
   const double rest[] = {16, 4 + 12.0 / 16, 2 + 14.0 / 16, 16.0 / 16};
   const double experts[] = {16, 4 + 12.0 / 2, 2 + 14.0 / 2, 16.0 / 2};
   for (int zero = 0; zero <= 3; ++zero) {
-    const StateBytes bytes = state_bytes(7, 40, shards, zero, {});
+    const StateBytes bytes = state_bytes(7, 40, shards, zero);
     EXPECT_DOUBLE_EQ(bytes.non_moe, rest[zero] * 7 / (2 * 4)) << zero;
     EXPECT_DOUBLE_EQ(bytes.moe, experts[zero] * 40 / (2 * 4 * 8)) << zero;
   }
 }
 
 TEST(Monta, F32GradientsMake18BytesAParameter) {
-  const BytesAParameter each{.gradients = 4};
   const double kept[] = {18, 6 + 12.0 / 4, 2 + 16.0 / 4, 18.0 / 4};
   for (int zero = 0; zero <= 3; ++zero)
-    EXPECT_DOUBLE_EQ(state_bytes(1, 0, {.d = 4}, zero, each).non_moe, kept[zero]) << zero;
+    EXPECT_DOUBLE_EQ(state_bytes(1, 0, {.d = 4}, zero, f32_gradients).non_moe, kept[zero]) << zero;
 }
 
 TEST(Monta, Table4) {

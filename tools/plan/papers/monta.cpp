@@ -94,13 +94,9 @@ StepEstimate estimate(const Step& step, double before, double after) {
           .mfu = step.flops / (seconds * step.peak_flops)};
 }
 
-StateBytes state_bytes(double p1, double p2, const Shards& s, int zero, const BytesAParameter& each) {
-  base::require(0 <= zero && zero <= 3, "[monta] ZeRO-", zero);
-  const auto kept = [&](double replicas) {
-    const auto from = [&](int level, double bytes) { return zero >= level ? bytes / replicas : bytes; };
-    return from(3, each.weights) + from(2, each.gradients) + from(1, each.optimizer);
-  };
-  return {kept(s.d) * p1 / (s.p * s.t), kept(s.d_experts) * p2 / (s.p * s.t * s.e)};
+StateBytes state_bytes(double p1, double p2, const Shards& s, int64_t zero, const ParameterBytes& each) {
+  return {kept_of(each, zero, s.d).total() * p1 / (s.p * s.t),
+          kept_of(each, zero, s.d_experts).total() * p2 / (s.p * s.t * s.e)};
 }
 
 ActivationBytes activation_bytes(const Activations& model) { return activations(model, model.k / model.e, 1); }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/plan/curve.h"
+#include "tools/plan/parameter_memory.h"
 
 namespace hexad::plan::monta {
 
@@ -90,11 +91,11 @@ struct StepEstimate {
 };
 StepEstimate estimate(const Step& step, double before, double after);
 
-/// Table 3. The paper has 2 bytes of weights and 2 of gradients a parameter and 12 of optimizer states; this project's
-/// gradients are f32 unless told otherwise, which makes it 18.
-struct BytesAParameter {
-  double weights = 2, gradients = 2, optimizer = 12;
-};
+/// Table 3's bytes a parameter, 16, with bf16 gradients. This project's are f32 unless told otherwise, which makes
+/// it 18.
+inline constexpr ParameterBytes bf16_gradients{.weights = 2, .gradients = 2, .optimizer = 12};
+inline constexpr ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
+
 struct Shards {
   double p = 1, t = 1, e = 1;   // pipeline, tensor, expert
   double d = 1, d_experts = 1;  // replicas outside and in experts: the paper has one d for both
@@ -102,8 +103,9 @@ struct Shards {
 struct StateBytes {
   double non_moe, moe;  // psi_1, psi_2
 };
-/// `zero`: 0 to 3.
-StateBytes state_bytes(double p1, double p2, const Shards& shards, int zero, const BytesAParameter& each);
+/// Table 3: `p1` parameters outside experts, `p2` in them; `zero`: 0 to 3.
+StateBytes state_bytes(double p1, double p2, const Shards& shards, int64_t zero,
+                       const ParameterBytes& each = bf16_gradients);
 
 /// Table 4: activation bytes of a rank, by configuration.
 struct Activations {

@@ -168,12 +168,12 @@ Json json(const ActivationBytes& a) {
           {"pp_tp_ep_sp_full_recompute_bytes", a.full}};
 }
 
-Json states(const Input& in, const BytesAParameter& each) {
+Json states(const Input& in, const ParameterBytes& each) {
   const Memory& m = *in.memory;
   const Shards shards{static_cast<double>(m.p), static_cast<double>(in.t), static_cast<double>(in.e),
                       static_cast<double>(m.d), static_cast<double>(m.d_experts)};
   Json out;
-  for (int zero = 0; zero <= 3; ++zero) {
+  for (int64_t zero = 0; zero <= 3; ++zero) {
     const StateBytes bytes = state_bytes(m.p1, m.p2, shards, zero, each);
     out.push_back({{"zero", zero}, {"psi_1_bytes", bytes.non_moe}, {"psi_2_bytes", bytes.moe}});
   }
@@ -190,8 +190,8 @@ Json memory(const Input& in) {
                           .k = static_cast<double>(in.k),
                           .t = static_cast<double>(in.t),
                           .e = static_cast<double>(in.e)};
-  return {{"states_by_table_3", states(in, {})},
-          {"states_with_f32_gradients", states(in, {.gradients = 4})},
+  return {{"states_by_table_3", states(in, bf16_gradients)},
+          {"states_with_f32_gradients", states(in, f32_gradients)},
           {"activations_by_table_4", json(activation_bytes(model))},
           {"activations_corrected", json(corrected_activation_bytes(model, m.load))}};
 }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace hexad::app {
+namespace hexad::plan {
 
 /// Bytes, of one parameter or of many.
 struct ParameterBytes {
@@ -17,12 +17,4 @@ struct ParameterBytes {
 /// 6 + 12/d, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients on their way are not counted.
 ParameterBytes kept_of(const ParameterBytes& whole, int64_t zero, double replicas);
 
-/// MoNTA's Table 3: bytes a rank of a model with P1 parameters outside experts and P2 in them. It assumes bf16
-/// gradients, hence 16 bytes, and for experts its d is that of their replicas.
-struct MontaLayout {
-  double pipeline = 1, tensor = 1, expert = 1;  // degrees p, t, e
-  double replicas = 1, expert_replicas = 1;     // d
-};
-double monta_parameter_bytes(double p1, double p2, const MontaLayout& layout, int64_t zero);
-
-}  // namespace hexad::app
+}  // namespace hexad::plan
