@@ -5,6 +5,7 @@
 #include <string>
 
 #include "framework/autograd/parameter.h"
+#include "layers/moe/moe_schedule.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tp/tensor_parallel.h"
@@ -33,6 +34,7 @@ class StateSet {
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
+  moe::MoeSchedule moe{};
 };
 
 /// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". Copies are cheap.
@@ -57,6 +59,7 @@ class Builder {
   /// How this rank's layers share products with the other tp ranks.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
+  const moe::MoeSchedule& moe_schedule() const { return options_.moe; }
 
   /// Whole on every tp rank, and used outside column- and row-parallel products: under sequence parallelism each rank
   /// sees its own rows there. The default of parameter(), so that any layer is right under every layout.

@@ -63,8 +63,10 @@ bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }
 
 const Tensor& Backward::output_gradient(size_t index) const { return output_gradients_[index]; }
 
+bool Backward::weights_delayed() const { return replay_.weights_ == Replay::Weights::delayed; }
+
 void Backward::defer(std::string_view name, std::function<void()> work) {
-  if (replay_.weights_ == Replay::Weights::delayed)
+  if (weights_delayed())
     replay_.weight_tasks_.push_back({name, {}, std::move(work)});
   else
     work();

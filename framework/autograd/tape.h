@@ -39,6 +39,8 @@ class Backward {
   bool wants(size_t index) const;
   /// Gradient of output `index` of an op with several; undefined when nothing depended on it.
   const Tensor& output_gradient(size_t index) const;
+  /// Whether weight-gradient work waits for Replay::step_weights().
+  bool weights_delayed() const;
   /// Queues weight-gradient work of a composite op behind what is queued already.
   void defer(std::string_view name, std::function<void()> work);
 

@@ -1,5 +1,8 @@
 #include "layers/moe/experts.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace hexad::moe {
 
 Experts::Experts(const Config& c, const Builder& b) : config_(c) {
@@ -20,25 +23,169 @@ Experts::Product Experts::make(const Config& c, const Builder& b, Shape shape, i
                            .placement = Placement{.view = MeshView::expert, .shards = {experts, width}}});
   parameters_.push_back(p.weight);
   if (!c.bias) return p;
-  // A bias of the outputs belongs to the sum over etp ranks: the first one adds it.
   const bool of_width = width_dim == 1;
   Placement placement{.view = MeshView::expert, .shards = {experts}};
   if (of_width)
     placement.shards.push_back(width);
   else
     placement.partial = {Axis::etp};
-  if (!of_width && b.mesh().coordinate(Axis::etp) > 0) p.role = BiasRole::held;
+  p.adds_bias = of_width || b.mesh().coordinate(Axis::etp) == 0;
   p.bias = &b.parameter("bias", {shape[0], shape[1]},
                         {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement});
   parameters_.push_back(p.bias);
   return p;
 }
 
-Value Experts::operator()(Tape& t, const Value& rows, const std::vector<int64_t>& offsets) const {
-  const Value up = up_(t, rows, offsets);
-  const Value middle =
-      config_.kind == ExpertKind::swiglu ? swiglu(t, gate_(t, rows, offsets), up) : gelu(t, up, config_.gelu);
-  return down_(t, middle, offsets);
+namespace {
+
+const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
+
+Tensor rows_of(const Tensor& like, int64_t width) {
+  return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
+}
+
+}  // namespace
+
+Tensor Experts::Product::forward(Stream& s, const Tensor& x, Offsets offsets) const {
+  const Tensor out = rows_of(x, weight->shape()[1]);
+  table(x).grouped_matmul.forward(s, out, x, weight->use(s), offsets);
+  if (!bias) return out;
+  const Weight values = bias->use(s);
+  if (adds_bias) table(x).bias.grouped_forward(s, out, values.data, offsets);
+  return out;
+}
+
+Tensor Experts::Product::input_gradient(Stream& s, const Tensor& dy, Offsets offsets) const {
+  const Tensor dx = rows_of(dy, weight->shape()[2]);
+  table(dy).grouped_matmul.input_gradient(s, dx, dy, weight->use(s), offsets);
+  return dx;
+}
+
+void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const {
+  const Tensor& dw = weight->gradient();
+  table(x).grouped_matmul.weight_gradient(s, dw, dy, x, offsets, weight->next_write());
+}
+
+void Experts::Product::bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own,
+                                      Offsets offsets, const Tensor& dweights) const {
+  const Tensor& db = bias->gradient_to_add(s);
+  if (!adds_bias) return;
+  const auto& k = table(dy);
+  const Tensor rows = Tensor::like(dy), dots = Tensor::like(dweights);
+  k.pointwise.fill(s, rows, 0);
+  k.bias.grouped_forward(s, rows, bias->use(s).data, offsets);
+  k.permute.row_dots(s, dots, dy, rows);
+  k.pointwise.add(s, dweights, dweights, dots);
+  k.permute.gather_weighted(s, rows, dy, own, weights);
+  k.bias.grouped_backward(s, db, rows, offsets);
+}
+
+void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const {
+  weight_gradient_of_product(s, dy, x, offsets);
+  if (!bias) return;
+  // Where another rank adds the bias it gets a zero gradient here, at the same time: ranks that share a parameter
+  // gather and reduce it in one order.
+  const Tensor& db = bias->gradient_to_add(s);
+  if (adds_bias) table(x).bias.grouped_backward(s, db, dy, offsets);
+}
+
+void Experts::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
+  if (gated())
+    table(out).swiglu.forward(s, out, m.gate, m.up);
+  else
+    table(out).gelu.forward(s, out, m.up, config_.gelu);
+}
+
+ExpertMiddle Experts::before_activation(Stream& s, const Tensor& rows, Offsets offsets) const {
+  ExpertMiddle m;
+  m.up = up_.forward(s, rows, offsets);
+  if (gated()) m.gate = gate_.forward(s, rows, offsets);
+  return m;
+}
+
+ExpertMiddle Experts::middle(Stream& s, const Tensor& rows, Offsets offsets) const {
+  ExpertMiddle m = before_activation(s, rows, offsets);
+  m.product = Tensor::like(m.up);
+  activate(s, m.product, m);
+  return m;
+}
+
+Tensor Experts::output(Stream& s, const ExpertMiddle& m, Offsets offsets) const {
+  return down_.forward(s, m.product, offsets);
+}
+
+Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, const Tensor& doutput,
+                                            Offsets offsets) const {
+  Gradients g;
+  g.product = down_.input_gradient(s, doutput, offsets);
+  g.up = Tensor::like(m.up);
+  if (gated()) {
+    g.gate = Tensor::like(m.gate);
+    table(doutput).swiglu.backward(s, g.gate, g.up, g.product, m.gate, m.up);
+  } else {
+    table(doutput).gelu.backward(s, g.up, g.product, m.up, config_.gelu);
+  }
+  g.product = {};
+  g.rows = up_.input_gradient(s, g.up, offsets);
+  if (!gated()) return g;
+  const Tensor of_gate = gate_.input_gradient(s, g.gate, offsets);
+  table(doutput).pointwise.add(s, g.rows, of_gate, g.rows);
+  return g;
+}
+
+void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& m, const Gradients& g,
+                               const Tensor& doutput, Offsets offsets) const {
+  down_.weight_gradient(s, doutput, m.product, offsets);
+  if (gated()) gate_.weight_gradient(s, g.gate, rows, offsets);
+  up_.weight_gradient(s, g.up, rows, offsets);
+}
+
+Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle m, const Tensor& doutput,
+                                             const Tensor& weights, Offsets offsets) const {
+  const auto& k = table(rows);
+  const int64_t count = rows.dim(0);
+  const Tensor own = Tensor::empty({count}, Dtype::i64, rows.device());
+  std::iota(own.data<int64_t>(), own.data<int64_t>() + count, int64_t{0});
+  const auto weigh = [&](const Tensor& x) { k.permute.gather_weighted(s, x, x, own, weights); };
+
+  if (!m.product.defined()) m.product = Tensor::like(m.up);
+  activate(s, m.product, m);
+  weigh(m.product);
+  down_.weight_gradient_of_product(s, doutput, m.product, offsets);
+  activate(s, m.product, m);
+  // The gradient of a row's weight is the row's result times doutput, which is the product times its own gradient.
+  // Block by block the weighted gradient takes the product's place.
+  Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
+  std::vector<int64_t> block(offsets.size(), 0);
+  for (size_t e = 0; e + 1 < offsets.size(); ++e) {
+    for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
+      end = std::min(begin + block_rows, offsets[e + 1]);
+      std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
+      const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end), block),
+                   part = m.product.slice(0, begin, end);
+      k.permute.row_dots(s, out.weights.slice(0, begin, end), dproduct, part);
+      k.permute.gather_weighted(s, part, dproduct, own.slice(0, 0, end - begin), weights.slice(0, begin, end));
+    }
+    std::fill(block.begin(), block.end(), 0);
+  }
+  if (down_.bias) down_.bias_gradients(s, doutput, weights, own, offsets, out.weights);
+  if (gated())
+    k.swiglu.backward(s, m.gate, m.up, m.product, m.gate, m.up);
+  else
+    k.gelu.backward(s, m.up, m.product, m.up, config_.gelu);
+  m.product = {};
+  if (gated()) gate_.weight_gradient(s, m.gate, rows, offsets);
+  up_.weight_gradient(s, m.up, rows, offsets);
+  out.rows = up_.input_gradient(s, m.up, offsets);
+  if (gated()) k.pointwise.add(s, out.rows, gate_.input_gradient(s, m.gate, offsets), out.rows);
+  return out;
+}
+
+int64_t Experts::middle_width() const { return (gated() ? 2 : 1) * up_.weight->shape()[1]; }
+
+double Experts::flops_per_row() const {
+  const Shape& up = up_.weight->shape();
+  return (gated() ? 6.0 : 4.0) * static_cast<double>(up[1]) * static_cast<double>(up[2]);
 }
 
 }  // namespace hexad::moe

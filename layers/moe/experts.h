@@ -1,6 +1,7 @@
 // The experts of one layer that live on this rank.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "layers/builder.h"
@@ -11,9 +12,19 @@ namespace hexad::moe {
 
 using namespace layers;
 
+/// What an expert's first products leave for its backward (MPMoE's T_M), [R, F] each.
+struct ExpertMiddle {
+  Tensor gate;     // before the activation; undefined for GELU experts
+  Tensor up;       // before the activation
+  Tensor product;  // after it; undefined: to be computed again from the others
+
+  bool defined() const { return up.defined(); }
+};
+
 /// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate", "up" [E, F, D] and "down" [E, D, F] (each ".weight",
 /// and ".bias" on request), sharded along ep in dimension 0 and along etp in F: with etp > 1 the results of the etp
-/// ranks are addends.
+/// ranks are addends. Forward and backward are plain functions of tensors: the schedules decide what is kept, moved and
+/// computed again. Rows [R, D] are grouped by local expert as `offsets` [E/P + 1] says; an expert without rows is fine.
 class Experts {
  public:
   struct Config {
@@ -25,20 +36,56 @@ class Experts {
   };
   Experts(const Config& c, const Builder& b);
 
-  /// Rows [R, D] grouped by local expert as `offsets` says, to [R, D].
-  Value operator()(Tape& t, const Value& rows, const std::vector<int64_t>& offsets) const;
+  using Offsets = std::span<const int64_t>;
+
+  /// Without the product.
+  ExpertMiddle before_activation(Stream& s, const Tensor& rows, Offsets offsets) const;
+  ExpertMiddle middle(Stream& s, const Tensor& rows, Offsets offsets) const;
+  /// Results [R, D] from a middle whose product is defined.
+  Tensor output(Stream& s, const ExpertMiddle& middle, Offsets offsets) const;
+
+  /// Gradients on the way back; `middle` is consumed (its product is computed first where it is missing).
+  struct Gradients {
+    Tensor product, gate, up;  // [R, F]; gate as in ExpertMiddle
+    Tensor rows;               // [R, D]: what goes on to the inputs
+  };
+  Gradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput, Offsets offsets) const;
+  /// Adds to the parameters' gradients; any time after input_gradients.
+  void weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& middle, const Gradients& g,
+                        const Tensor& doutput, Offsets offsets) const;
+  /// Backward of rows whose results are weighted elsewhere, out[t] += weights[r] result[r], with as little memory as
+  /// can be: beside what it is given, one tensor [R, F], a block of another, and the result. `doutput` is that of the
+  /// weighted sum, weights [R] acc; `middle` is overwritten, its product not read. Adds the weight gradients.
+  struct Weighted {
+    Tensor rows;     // gradient of the rows, [R, D]
+    Tensor weights;  // and of the weights, [R]; where etp ranks share the width, an addend
+  };
+  Weighted backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle middle, const Tensor& doutput,
+                             const Tensor& weights, Offsets offsets) const;
+
   const std::vector<Parameter*>& parameters() const { return parameters_; }
+  /// Elements that before_activation() leaves of a row.
+  int64_t middle_width() const;
+  /// Of forward, per row: 2 D F per product.
+  double flops_per_row() const;
 
  private:
   struct Product {
     Parameter *weight = nullptr, *bias = nullptr;
-    BiasRole role = BiasRole::added;
-    Value operator()(Tape& t, const Value& x, const std::vector<int64_t>& offsets) const {
-      return grouped_linear(t, x, *weight, bias, offsets, role);
-    }
+    bool adds_bias = false;  // a bias of the outputs belongs to the sum over etp ranks: the first one adds it
+    Tensor forward(Stream& s, const Tensor& x, Offsets offsets) const;
+    Tensor input_gradient(Stream& s, const Tensor& dy, Offsets offsets) const;
+    void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const;
+    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const;
+    /// Of results with weights [R]: of the bias, and what the bias adds to the weights' gradient.
+    void bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own, Offsets offsets,
+                        const Tensor& dweights) const;
   };
   /// `width_dim`: dimension of the weight that is the expert's width.
   Product make(const Config& c, const Builder& b, Shape weight, int width_dim, double std);
+  bool gated() const { return config_.kind == ExpertKind::swiglu; }
+  static constexpr int64_t block_rows = 256;  // of which the gradient of the products exists in backward_weighted
+  void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "layers/moe/expert_exchange.h"
+#include "layers/moe/router_logits.h"
 #include "layers/moe/shared_capacity.h"
 #include "parallel/tp/regions.h"
 
@@ -21,6 +21,19 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
+ExpertRoute expert_route(int64_t experts, const Builder& b) {
+  const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
+  ExpertRoute route{.schedule = b.moe_schedule(),
+                    .experts = experts,
+                    .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts()},
+                    .tensor = &tensor,
+                    .tensor_ep_ranks = {},
+                    .name = b.prefix()};
+  for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
+    route.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
+  return route;
+}
+
 double value_of(const Tensor& scalar) {
   return scalar.dtype() == Dtype::f64 ? *scalar.data<double>() : static_cast<double>(*scalar.data<float>());
 }
@@ -32,9 +45,8 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Bui
       index_(index),
       moe_layers_(c.moe_layers()),
       tensor_(b.tensor_parallel()),
-      ep_(&b.mesh()[Axis::ep]),
-      etp_(&b.mesh()[Axis::etp]),
       tokens_(&b.mesh().tokens()),
+      route_(expert_route(c.moe.experts, b)),
       router_(&b.parameter("router.weight", {c.moe.experts, c.hidden},
                            {.init = {Init::Kind::normal, c.init_std}, .placement = b.partial(), .accumulator = true})),
       experts_(experts_config(c), b / "experts"),
@@ -51,9 +63,16 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Bui
     previous_counts_ = b.state("router.previous_counts", {c.moe.experts});
 }
 
-void MoeLayer::mask_padding(const Tensor& ids, const Pass& pass) const {
+MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
+  const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
+  if (tensor_.sequence || ranks == 1 || !route_.schedule.gates_all()) return {false, rank * rows, 0, rows};
+  const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
+  return {true, 0, rank * share, (rank + 1) * share};
+}
+
+void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const Pass& pass) const {
   if (!pass.batch.valid.defined()) return;
-  const uint8_t* valid = pass.batch.valid.data<uint8_t>() + first_row(ids);
+  const uint8_t* valid = pass.batch.valid.data<uint8_t>() + r.first;
   int32_t* id = ids.data<int32_t>();
   for (int64_t i = 0; i < ids.numel(); ++i)
     if (!valid[i / config_.top_k]) id[i] = -1;
@@ -67,12 +86,12 @@ void MoeLayer::count(const Tensor& ids, const Pass& pass) const {
 }
 
 // i32 [T]: the scope of each row's token, -1 for padding.
-Tensor MoeLayer::segments(const Pass& pass, const Tensor& ids, int64_t scope_tokens) const {
-  Tensor out = Tensor::empty({ids.dim(0)}, Dtype::i32, ids.device());
-  const int64_t first = first_row(ids);
-  const uint8_t* valid = pass.batch.valid.defined() ? pass.batch.valid.data<uint8_t>() + first : nullptr;
-  for (int64_t r = 0; r < ids.dim(0); ++r)
-    out.data<int32_t>()[r] = valid && !valid[r] ? -1 : static_cast<int32_t>(pass.batch.token(first + r) / scope_tokens);
+Tensor MoeLayer::segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device) const {
+  Tensor out = Tensor::empty({rows}, Dtype::i32, device);
+  const uint8_t* valid = pass.batch.valid.defined() ? pass.batch.valid.data<uint8_t>() + r.first : nullptr;
+  for (int64_t i = 0; i < rows; ++i)
+    out.data<int32_t>()[i] =
+        valid && !valid[i] ? -1 : static_cast<int32_t>(pass.batch.token(r.first + i) / scope_tokens);
   return out;
 }
 
@@ -100,7 +119,11 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
   return out;
 }
 
-Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Pass& pass) const {
+Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
+                        const Pass& pass) const {
+  // Of rows that the tp ranks route alike each of them has the whole gradient, and its share of the value.
+  const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
+  const int64_t rows = ids.dim(0);
   RouterStatistics* statistics =
       pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[static_cast<size_t>(index_)] : nullptr;
   // The recipe's coefficients weigh the mean over the model's MoE layers.
@@ -108,19 +131,21 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
   Value sum;
   if (config_.aux_loss.coefficient > 0) {
     const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
-    const Tensor segment = segments(pass, ids, by_sequence ? pass.batch.length : pass.batch.tokens());
+    const Tensor segment = segments(pass, r, rows, by_sequence ? pass.batch.length : pass.batch.tokens(), ids.device());
     std::vector<int64_t> in_scope(by_sequence ? static_cast<size_t>(pass.batch.sequences) : 1, 0);
     for (int64_t s = 0; s < pass.batch.sequences; ++s)
       in_scope[by_sequence ? static_cast<size_t>(s) : 0] += pass.batch.valid_in(s);
-    const Tensor fractions = expert_fractions(ids, segment, static_cast<int64_t>(in_scope.size()), t.stream);
-    const Value loss = load_balancing_loss(t, scores, segment, fractions, in_scope);
+    const Tensor fractions =
+        expert_fractions(r.own(ids), r.own(segment), static_cast<int64_t>(in_scope.size()), t.stream);
+    const Value loss = addend(load_balancing_loss(t, scores, segment, fractions, in_scope));
     if (statistics) statistics->aux_loss += value_of(loss.data);
     sum = scale(t, loss, config_.aux_loss.coefficient * share);
   }
   if (config_.z_loss > 0) {
     int64_t valid = 0;
     for (int64_t s = 0; s < pass.batch.sequences; ++s) valid += pass.batch.valid_in(s);
-    const Value loss = router_z_loss(t, logits, segments(pass, ids, pass.batch.tokens()), valid);
+    const Value loss =
+        addend(router_z_loss(t, logits, segments(pass, r, rows, pass.batch.tokens(), ids.device()), valid));
     if (statistics) statistics->z_loss += value_of(loss.data);
     const Value weighted = scale(t, loss, config_.z_loss * share);
     sum = sum.data.defined() ? add(t, sum, weighted) : weighted;
@@ -128,32 +153,41 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
   return sum;
 }
 
+int64_t MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass,
+                       Stream& stream) const {
+  const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
+  const Tensor own = r.own(ids);
+  const int64_t dropped = drop_over_shared_capacity(own, r.own(scores), pass.batch, *tokens_, scope,
+                                                    *config_.capacity_factor, config_.drop, stream);
+  if (r.alike) tensor_.group->all_gather(ids, own, stream).wait();
+  return dropped;
+}
+
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {
-  const Value x = tensor_.sequence ? input : tp::take_rows(t, input, *tensor_.group);
+  const bool whole = routed(input.data.dim(0)).alike || tensor_.sequence;
+  const Value x = whole ? input : tp::take_rows(t, input, *tensor_.group);
   const int64_t rows = x.data.dim(0);
-  const Value logits = linear(t, cast(t, x, router_->dtype()), *router_);
-  const Tensor forced = override_ ? override_->choose(pass, tensor_.group->rank() * rows, rows, x.device()) : Tensor{};
+  const Routed r = routed(rows);
+  const Value logits = router_logits(t, cast(t, x, router_->dtype()), *router_, r.own_begin, r.own_end);
+  const Tensor forced = override_ ? override_->choose(pass, r.first, rows, x.device()) : Tensor{};
   const RouterChoice choice = choose_experts(t, logits, bias_, config_.rule(), forced);
 
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);
   std::copy_n(choice.ids.data<int32_t>(), ids.numel(), ids.data<int32_t>());
-  mask_padding(ids, pass);
+  mask_padding(ids, r, pass);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
-  if (counting) count(ids, pass);
+  if (counting) count(r.own(ids), pass);
   // An evaluation has neither a gradient to take nor statistics to report.
   const bool training = t.recording() || pass.statistics;
-  const Value losses = training ? penalty(t, logits, choice.scores, ids, pass) : Value{};
+  const Value losses = training ? penalty(t, logits, choice.scores, ids, r, pass) : Value{};
   if (config_.capacity_factor) {
-    const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
-    const int64_t dropped = drop_over_shared_capacity(ids, choice.scores.data, pass.batch, *tokens_, scope,
-                                                      *config_.capacity_factor, config_.drop, t.stream);
+    const int64_t dropped = drop(ids, choice.scores.data, r, pass, t.stream);
     if (counting) (*pass.statistics)[static_cast<size_t>(index_)].dropped += dropped;
   }
 
-  auto plan = std::make_shared<const ep::RoutingPlan>(ep::make_routing_plan(ids, config_.experts, *ep_, *etp_));
-  Value y = route_through_experts(t, x, choice.weights, std::move(plan), experts_, {ep_, etp_});
-  if (!tensor_.sequence) y = tp::collect_rows(t, y, *tensor_.group);
+  Value y = route_through_experts(t, x, choice.weights, ids, r.alike, experts_, route_);
+  if (!whole) y = tp::collect_rows(t, y, *tensor_.group);
   if (shared_) y = add(t, y, (*shared_)(t, input, pass));
   return {y, losses};
 }

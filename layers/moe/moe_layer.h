@@ -7,6 +7,7 @@
 #include "layers/linear.h"
 #include "layers/mlp.h"
 #include "layers/moe/experts.h"
+#include "layers/moe/route_through_experts.h"
 #include "layers/moe/routing_override.h"
 
 namespace hexad::moe {
@@ -21,7 +22,7 @@ class MoeLayer {
     Value penalty;  // [1] acc: weighted auxiliary losses, this rank's addend; no data when all are off
   };
   /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
-  /// Each tp rank routes its own share in any case; what it takes for itself comes together again at the end.
+  /// By the schedule each tp rank routes its own share or all rows; the result is the same.
   /// Collective over the ep, etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const Pass& pass) const;
 
@@ -29,19 +30,31 @@ class MoeLayer {
   /// (Wang et al. 2024, Algorithm 1) and remembers the counts for the scope global_batch.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
+  /// Hears of every pass through the experts from now on; null: nobody does.
+  void observe(schedule::GraphObserver* observer) { route_.observer = observer; }
+
  private:
-  /// The first of the micro-batch's rows that this rank routes.
-  int64_t first_row(const Tensor& ids) const { return tensor_.group->rank() * ids.dim(0); }
-  Tensor segments(const Pass& pass, const Tensor& ids, int64_t scope_tokens) const;
-  Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Pass& pass) const;
+  /// The micro-batch's rows that this rank routes, from `first` on; [own_begin, own_end) of them are its own share.
+  /// `alike`: they are all rows, and the other tp ranks route them, too.
+  struct Routed {
+    bool alike;
+    int64_t first, own_begin, own_end;
+    Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
+  };
+  Routed routed(int64_t rows) const;
+  Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device) const;
+  Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
+                const Pass& pass) const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
-  void mask_padding(const Tensor& ids, const Pass& pass) const;
+  void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass) const;
+  int64_t drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
   void count(const Tensor& ids, const Pass& pass) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;
   tp::TensorParallel tensor_;
-  const comm::ProcessGroup *ep_, *etp_, *tokens_;
+  const comm::ProcessGroup* tokens_;
+  ExpertRoute route_;
   Parameter* router_;
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;

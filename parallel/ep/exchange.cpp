@@ -1,71 +1,80 @@
 #include "parallel/ep/exchange.h"
 
+#include "parallel/ep/offsets.h"
+
 namespace hexad::ep {
 namespace {
 
-InFlight exchange(const Tensor& rows, const comm::Splits& splits, int64_t received, const comm::ProcessGroup& ep,
-                  Stream& stream) {
-  if (ep.size() == 1) return {rows, {}};
-  Tensor out = Tensor::empty({received, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
-  return {out, ep.all_to_all(out, rows, splits, stream)};
+// `given`, or memory for `count` rows like those of `rows`.
+Tensor room(const Tensor& given, int64_t count, const Tensor& rows) {
+  if (given.defined()) return given;
+  return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
 
-Tensor reorder(const Tensor& rows, const Tensor& index, Stream& stream) {
-  if (!index.defined()) return rows;
-  Tensor out = Tensor::like(rows);
-  kernels::kernels(rows.device()).permute.gather(stream, out, rows, index);
-  return out;
+// What stays on this rank: the same tensor where nobody wants it elsewhere.
+InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
+  if (!out.defined()) return {rows, {}};
+  kernels::kernels(rows.device()).pointwise.copy(stream, out, rows);
+  return {out, stream.record()};
+}
+
+InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::ProcessGroup& ranks, Stream& stream,
+                  const Tensor& given) {
+  if (ranks.size() == 1) return alone(rows, given, stream);
+  const Tensor out = room(given, sum_of(splits.receive), rows);
+  return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
 }  // namespace
 
-InFlight send_to_experts(const RoutingPlan& plan, const Tensor& rows, const comm::ProcessGroup& ep, Stream& stream) {
-  return exchange(rows, plan.splits, plan.rows_received(), ep, stream);
+InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream) {
+  return exchange(rows, chunk.splits, ranks, stream, {});
 }
 
-InFlight send_to_tokens(const RoutingPlan& plan, const Tensor& rows, const comm::ProcessGroup& ep, Stream& stream) {
-  return exchange(rows, {plan.splits.receive, plan.splits.send}, plan.rows_to_send(), ep, stream);
+InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
+                        const Tensor& out) {
+  return exchange(rows, {chunk.splits.receive, chunk.splits.send}, ranks, stream, out);
 }
 
-InFlight share_rows(const RoutingPlan& plan, const Tensor& rows, const comm::ProcessGroup& etp, Stream& stream) {
-  if (etp.size() == 1) return {rows, {}};
-  Tensor all = Tensor::empty({plan.rows_computed(), rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
-  InFlight flight{all, {}};
+InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,
+                     Stream& stream, const Tensor& out) {
+  if (group.size() == 1) return alone(rows, out, stream);
+  const Tensor all = room(out, sum_of(counts), rows);
   std::vector<device::Event> events;
   int64_t begin = 0;
-  for (int q = 0; q < etp.size(); ++q) {
-    const int64_t end = begin + plan.shared[static_cast<size_t>(q)];
+  for (int q = 0; q < group.size(); ++q) {
+    const int64_t end = begin + counts[static_cast<size_t>(q)];
     const Tensor part = all.slice(0, begin, end);
     begin = end;
-    if (q == etp.rank()) {
+    if (q == group.rank()) {
       kernels::kernels(rows.device()).pointwise.copy(stream, part, rows);
     } else {
-      events.push_back(etp.send(rows, q, stream));
-      events.push_back(etp.receive(part, q, stream));
+      events.push_back(group.send(rows, q, stream));
+      events.push_back(group.receive(part, q, stream));
     }
   }
   for (const device::Event& e : events) stream.wait(e);
-  flight.arrived = stream.record();
-  return flight;
+  return {all, stream.record()};
 }
 
-Tensor add_shared_rows(const RoutingPlan& plan, const Tensor& addends, const comm::ProcessGroup& etp, Stream& stream) {
-  if (etp.size() == 1) return addends;
+Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends, const comm::ProcessGroup& group,
+                       Stream& stream) {
+  if (group.size() == 1) return addends;
   const auto& k = kernels::kernels(addends.device()).pointwise;
-  const int64_t mine = plan.rows_received(), width = addends.dim(1);
-  std::vector<Tensor> parts;  // of my rows, by etp rank
+  const int64_t mine = counts[static_cast<size_t>(group.rank())], width = addends.dim(1);
+  std::vector<Tensor> parts;  // of my rows, by rank
   std::vector<device::Event> events;
   int64_t begin = 0;
-  for (int q = 0; q < etp.size(); ++q) {
-    const int64_t end = begin + plan.shared[static_cast<size_t>(q)];
+  for (int q = 0; q < group.size(); ++q) {
+    const int64_t end = begin + counts[static_cast<size_t>(q)];
     const Tensor part = addends.slice(0, begin, end);
     begin = end;
-    if (q == etp.rank()) {
+    if (q == group.rank()) {
       parts.push_back(part);
     } else {
       parts.push_back(Tensor::empty({mine, width}, addends.dtype(), addends.device(), Category::communication));
-      events.push_back(etp.send(part, q, stream));
-      events.push_back(etp.receive(parts.back(), q, stream));
+      events.push_back(group.send(part, q, stream));
+      events.push_back(group.receive(parts.back(), q, stream));
     }
   }
   for (const device::Event& e : events) stream.wait(e);
@@ -79,12 +88,9 @@ Tensor add_shared_rows(const RoutingPlan& plan, const Tensor& addends, const com
   return rounded;
 }
 
-Tensor group_by_expert(const RoutingPlan& plan, const Tensor& rows, Stream& stream) {
-  return reorder(rows, plan.regroup, stream);
-}
-
-Tensor group_by_source(const RoutingPlan& plan, const Tensor& rows, Stream& stream) {
-  return reorder(rows, plan.ungroup, stream);
+InFlight add_held_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream) {
+  if (group.size() == 1) return {addends, {}};
+  return {addends, group.all_reduce(addends, comm::Reduce::sum, stream)};
 }
 
 }  // namespace hexad::ep

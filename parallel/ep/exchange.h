@@ -1,4 +1,4 @@
-// Moves rows between tokens and experts along a RoutingPlan. Each direction is the adjoint of the other.
+// Moves the rows of a chunk between tokens and experts. Each step is the adjoint of its counterpart on the way back.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
@@ -12,20 +12,22 @@ struct InFlight {
   device::Event arrived;
 };
 
-/// Sends rows [S, D], in plan order, to their experts' ranks; returns [R, D] in arrival order. In a group of one the
-/// rows are already there and nothing is copied.
-InFlight send_to_experts(const RoutingPlan& plan, const Tensor& rows, const comm::ProcessGroup& ep, Stream& stream);
-/// The way back: [R, D] in arrival order to [S, D] in plan order.
-InFlight send_to_tokens(const RoutingPlan& plan, const Tensor& rows, const comm::ProcessGroup& ep, Stream& stream);
+/// Sends rows [rows_to_send(), D] to their experts' ranks; returns [rows_received(), D] in rank order. In a group of
+/// one the rows are already there and nothing is copied.
+InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream);
+/// The way back; into `out` where it is given.
+InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
+                        const Tensor& out = {});
 
-/// The rows that each etp rank has received, [rows_received(), D], to those of all of them, [R, D], in rank order ...
-InFlight share_rows(const RoutingPlan& plan, const Tensor& rows, const comm::ProcessGroup& etp, Stream& stream);
-/// ... and the adjoint: addends [R, D] of every etp rank to the sums of this rank's own rows. Sums are taken in rank
+/// Rows of every rank of `group`, counts[q] of rank q, this rank's being `rows`, one rank's after the other; into `out`
+/// where it is given.
+InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,
+                     Stream& stream, const Tensor& out = {});
+/// The adjoint: addends [sum of counts, D] of every rank to the sums of this rank's own rows. Sums are taken in rank
 /// order, of bf16 in f32.
-Tensor add_shared_rows(const RoutingPlan& plan, const Tensor& addends, const comm::ProcessGroup& etp, Stream& stream);
-
-/// Shared rows to rows grouped by local expert, and back.
-Tensor group_by_expert(const RoutingPlan& plan, const Tensor& rows, Stream& stream);
-Tensor group_by_source(const RoutingPlan& plan, const Tensor& rows, Stream& stream);
+Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends, const comm::ProcessGroup& group,
+                       Stream& stream);
+/// The sum of all ranks' addends on every rank, in the same order and rounding.
+InFlight add_held_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::ep

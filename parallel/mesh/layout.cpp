@@ -135,6 +135,19 @@ std::vector<int> Layout::token_sharers(int rank) const {
   return ranks;
 }
 
+std::vector<int> Layout::expert_sharers(int rank) const {
+  const Coordinates mine = coordinates(rank);
+  const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };
+  auto ranks = ranks_where([&](const Coordinates& c) {
+    return at(c, Axis::pp) == at(mine, Axis::pp) && at(c, Axis::edp) == at(mine, Axis::edp);
+  });
+  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return std::pair(coordinate(Axis::ep, a), coordinate(Axis::etp, a)) <
+           std::pair(coordinate(Axis::ep, b), coordinate(Axis::etp, b));
+  });
+  return ranks;
+}
+
 std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies copies) const {
   const Coordinates mine = coordinates(rank);
   const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };

@@ -71,6 +71,8 @@ class Layout {
   std::vector<int> members(Axis axis, int rank) const;
   /// Ranks that work on the same micro-batch at the same stage: tp x cp, ordered by t + tp c.
   std::vector<int> token_sharers(int rank) const;
+  /// Ranks over which the experts of a layer lie, of which `rank` is one: ep x etp, ordered by j + etp p.
+  std::vector<int> expert_sharers(int rank) const;
   /// Ranks over which the gradient of `rank`'s piece is summed: dense over dp x cp, experts over edp, and over the
   /// axes along which the placement says that it is partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;

@@ -49,6 +49,7 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
         group_of(world, layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
   }
   tokens_ = group_of(world, layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
+  experts_ = group_of(world, layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
     std::vector<int> ranks = layout_.reducers(kind, world.rank());
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";

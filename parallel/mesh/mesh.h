@@ -30,6 +30,8 @@ class Mesh {
   const ProcessGroup& operator[](Axis axis) const { return *axes_[static_cast<size_t>(axis)]; }
   /// The tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
+  /// The ep x etp ranks over which the experts of a layer lie, ranked etp p + j.
+  const ProcessGroup& experts() const { return *experts_; }
   /// The ranks over which a parameter's gradient is summed, in the order of their numbers. Placements that mean the
   /// same ranks give the same group.
   const ProcessGroup& reducers(const Placement& placement) const;
@@ -44,7 +46,7 @@ class Mesh {
   const ProcessGroup& world_;
   Layout layout_;
   std::array<std::unique_ptr<ProcessGroup>, axis_count> axes_;
-  std::unique_ptr<ProcessGroup> tokens_;
+  std::unique_ptr<ProcessGroup> tokens_, experts_;
   std::vector<Reducers> reducers_;
 };
 

@@ -42,10 +42,15 @@ Recipe laid_out(Recipe recipe, const Layout& layout) {
   return recipe;
 }
 
-// What the recipe's model cannot be cut into is left out.
+// What the recipe's model cannot be cut into, or its schedule not run on, is left out.
 bool possible(const Recipe& r, const Layout& l) {
   const int64_t experts = r.model.moe.experts;
-  return experts == 0 ? l.parallel.ep == 1 : experts % l.parallel.ep == 0;
+  if (experts == 0) return l.parallel.ep == 1;
+  using moe::Duplicates;
+  const Duplicates d = r.schedule.moe.duplicates;
+  const int64_t tp = l.parallel.tp, etp = l.parallel.etp.value_or(tp);
+  if (l.parallel.sp && (d == Duplicates::replicated || d == Duplicates::pause_after_gate)) return false;
+  return experts % l.parallel.ep == 0 && (d != Duplicates::replicated || tp % etp == 0);
 }
 
 void expect_same_under_every_layout(const Recipe& recipe, const data::Source& source) {
@@ -108,6 +113,28 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RecomputedBlocks", {"recompute=block", "model.moe.capacity_factor=1"}},
         Case{"Dense", {"model.moe.experts=0", "model.mlp_hidden=20"}},
         Case{"R7_WorkerLanes", {"schedule.worker_lanes=true", "recompute=block", "model.moe.shared_experts=1"}},
+        Case{"Drop", {"schedule.moe.duplicates=drop", "model.moe.z_loss=0.01", "optim.kind=sgd"}},
+        Case{"DropWithCapacityAndChunks",
+             {"schedule.moe.duplicates=drop", "schedule.moe.cut=tokens", "schedule.moe.parts=3",
+              "model.moe.capacity_factor=1"}},
+        Case{"PauseBeforeGateDirect", {"schedule.moe.spread=direct", "model.bias=true", "model.moe.expert=gelu"}},
+        Case{"PauseAfterGateDirect",
+             {"schedule.moe.duplicates=pause_after_gate", "schedule.moe.spread=direct", "optim.kind=sgd"}},
+        Case{"Baseline", {"schedule.moe.duplicates=baseline", "optim.kind=sgd", "optim.clip=0"}},
+        Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.kind=sgd", "optim.clip=0"}},
+        Case{"O2", {"schedule.moe.overlap=a2a_allgather", "schedule.moe.parts=3"}},
+        Case{"O3WithDrop",
+             {"schedule.moe.duplicates=drop", "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"}},
+        Case{"RestoreS1", {"schedule.moe.restore=s1", "schedule.moe.cut=tokens", "schedule.moe.parts=3"}},
+        Case{"RestoreS2Biases",
+             {"schedule.moe.restore=s2", "schedule.moe.cut=tokens", "schedule.moe.parts=3", "model.bias=true",
+              "model.moe.expert=gelu", "optim.kind=sgd"}},
+        Case{"RestoreS3Capacity", {"schedule.moe.restore=s3", "model.moe.capacity_factor=1"}},
+        Case{"RestoreS4Direct",
+             {"schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.parts=4",
+              "schedule.moe.spread=direct", "optim.kind=sgd"}},
+        // More chunks than tokens on some ranks.
+        Case{"ChunksOfOneTokenAndOfNone", {"schedule.moe.cut=tokens", "schedule.moe.parts=64", "recompute=block"}},
         // Every parameter is a bucket of its own, so reductions run while backward goes on.
         Case{"SmallBuckets", {"distributed.bucket_bytes=1"}}),
     [](const auto& i) { return i.param.name; });

@@ -13,7 +13,16 @@
 namespace hexad::tests {
 namespace {
 
+using ep::Cutting;
 using ep::RoutingPlan;
+using ep::Spread;
+
+// Of one etp rank: `world` is the ep group.
+RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
+                      const ep::PlanOptions& options = {}) {
+  static const comm::SelfGroup self;
+  return ep::make_routing_plan(ids, experts, {&world, &self, &world}, options);
+}
 
 Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
   return Tensor::from<int32_t>(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k}, lab.context);
@@ -37,83 +46,179 @@ TEST(RoutingPlan, SortsRowsByExpertThenToken) {
   Lab lab;
   const comm::SelfGroup self;
   // Token 0 chose experts 2 and 0, token 1 lost one slot, token 2 chose 0 and 2.
-  const RoutingPlan plan = ep::make_routing_plan(ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3, self, self);
+  const RoutingPlan plan = plan_over(self, ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3);
   EXPECT_EQ(plan.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
   EXPECT_EQ(plan.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 0, -1, 2, 1, 4}));
-  EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 2, 3, 5}));
-  EXPECT_EQ(plan.splits.send, (std::vector<int64_t>{5}));
-  EXPECT_EQ(plan.splits.receive, (std::vector<int64_t>{5}));
+  ASSERT_EQ(plan.chunks.size(), 1u);
+  EXPECT_EQ(plan.chunks[0].offsets, (std::vector<int64_t>{0, 2, 3, 5}));
+  EXPECT_EQ(plan.chunks[0].splits.send, (std::vector<int64_t>{5}));
+  EXPECT_EQ(plan.chunks[0].splits.receive, (std::vector<int64_t>{5}));
 }
 
 TEST(RoutingPlan, OfNoTokenOrOnlyDroppedSlotsIsEmpty) {
   Lab lab;
   const comm::SelfGroup self;
   for (const auto& ids : {std::vector<int32_t>{}, std::vector<int32_t>{-1, -1}}) {
-    const RoutingPlan plan = ep::make_routing_plan(ids_of(lab, ids, 2), 3, self, self);
-    EXPECT_EQ(plan.rows_to_send(), 0);
+    const RoutingPlan plan = plan_over(self, ids_of(lab, ids, 2), 3);
+    EXPECT_EQ(plan.slots(), 0);
     EXPECT_EQ(plan.rows_received(), 0);
-    EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 0, 0, 0}));
+    EXPECT_EQ(plan.chunks[0].offsets, (std::vector<int64_t>{0, 0, 0, 0}));
   }
 }
 
 TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
   Lab lab;
   const comm::SelfGroup self;
-  EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0, 3}, 2), 3, self, self), std::logic_error);
-  EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0, -2}, 2), 3, self, self), std::logic_error);
+  EXPECT_THROW(plan_over(self, ids_of(lab, {0, 3}, 2), 3), std::logic_error);
+  EXPECT_THROW(plan_over(self, ids_of(lab, {0, -2}, 2), 3), std::logic_error);
 }
 
 TEST(RoutingPlan, RefusesExpertsThatDoNotSpreadEvenly) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
-    EXPECT_THROW(ep::make_routing_plan(ids_of(lab, {0}, 1), 3, world, comm::SelfGroup()), std::logic_error);
+    EXPECT_THROW(plan_over(world, ids_of(lab, {0}, 1), 3), std::logic_error);
   });
 }
 
 TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
-    const RoutingPlan plan = ep::make_routing_plan(random_ids(lab, world.rank(), 9, 2, 8), 8, world, comm::SelfGroup());
-    const auto sent = world.all_gather_values(plan.splits.send, lab.context);
+    const RoutingPlan plan = plan_over(world, random_ids(lab, world.rank(), 9, 2, 8), 8);
+    const auto sent = world.all_gather_values(plan.chunks[0].splits.send, lab.context);
     for (int r = 0; r < 4; ++r)
-      EXPECT_EQ(plan.splits.receive[static_cast<size_t>(r)], sent[static_cast<size_t>(4 * r + world.rank())]);
-    EXPECT_EQ(plan.rows_received(), plan.offsets.back());
+      EXPECT_EQ(plan.chunks[0].splits.receive[static_cast<size_t>(r)], sent[static_cast<size_t>(4 * r + world.rank())]);
+    EXPECT_EQ(plan.rows_received(), plan.rows_computed());
   });
 }
 
-// Rows that name their expert, arriving grouped by expert and then by source rank and token.
-TEST(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
+// Rows [S, 3] that name their expert, source rank and slot.
+Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int rank) {
+  const Tensor rows = Tensor::empty({plan.slots(), 3}, Dtype::f64, lab.context);
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    const int64_t row = plan.rows.data<int64_t>()[i];
+    if (row < 0) continue;
+    double* r = rows.data<double>() + 3 * row;
+    r[0] = ids.data<int32_t>()[i], r[1] = rank, r[2] = static_cast<double>(i);
+  }
+  return rows;
+}
+
+// By expert, in each by source rank and slot.
+void expect_grouped(const Tensor& grouped, const std::vector<int64_t>& offsets, int64_t first_expert) {
+  for (size_t e = 0; e + 1 < offsets.size(); ++e)
+    for (int64_t r = offsets[e]; r < offsets[e + 1]; ++r) {
+      const double* row = grouped.data<double>() + 3 * r;
+      EXPECT_EQ(row[0], static_cast<double>(first_expert) + static_cast<double>(e));
+      const double* before = row - 3;
+      if (r > offsets[e]) {
+        EXPECT_LT(std::pair(before[1], before[2]), std::pair(row[1], row[2])) << "order in expert " << e;
+      }
+    }
+}
+
+Tensor placed(Lab& lab, const Tensor& rows, const Tensor& place, const Tensor& into) {
+  const auto& k = kernels::kernels(rows.device());
+  if (!place.defined()) {
+    if (into.defined()) k.pointwise.copy(lab.stream(), into, rows);
+    return rows;
+  }
+  const Tensor out = into.defined() ? into : Tensor::like(rows);
+  k.permute.scatter(lab.stream(), out, rows, place);
+  return out;
+}
+
+struct Way {
+  Cutting::By by;
+  int chunks;
+  bool merged;
+};
+
+std::string name_of(const Way& w) {
+  constexpr std::string_view names[] = {"Tokens", "Peers", "Experts"};
+  return cat(names[static_cast<size_t>(w.by)], w.chunks, w.merged ? "Merged" : "");
+}
+
+class Exchange : public testing::TestWithParam<Way> {};
+
+TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   constexpr int64_t tokens = 9, top_k = 2, experts = 8;
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // F25: one rank has no token and joins
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
-      const RoutingPlan plan = ep::make_routing_plan(ids, experts, world, comm::SelfGroup());
-      const Tensor rows = Tensor::empty({plan.rows_to_send(), 3}, Dtype::f64, lab.context);
-      for (int64_t i = 0; i < ids.numel(); ++i) {
-        const int64_t row = plan.rows.data<int64_t>()[i];
-        if (row < 0) continue;
-        double* r = rows.data<double>() + 3 * row;
-        r[0] = ids.data<int32_t>()[i], r[1] = world.rank(), r[2] = static_cast<double>(i);
+      const Way way = GetParam();
+      // No more chunks than there is to be cut.
+      const int most = way.by == Cutting::By::peers     ? ranks
+                       : way.by == Cutting::By::experts ? static_cast<int>(experts) / ranks
+                                                        : way.chunks;
+      const ep::PlanOptions options{.cutting = {way.by, std::min(way.chunks, most)}, .merged = way.merged};
+      const RoutingPlan plan = plan_over(world, ids, experts, options);
+      const Tensor rows = naming_rows(lab, plan, ids, world.rank());
+      const Tensor back = Tensor::like(rows);
+      const Tensor together = Tensor::empty({plan.rows_computed(), 3}, Dtype::f64, lab.context);
+      for (const ep::Chunk& chunk : plan.chunks) {
+        auto there = ep::send_to_experts(chunk, rows.slice(0, chunk.wire_begin, chunk.wire_end), world, lab.stream());
+        there.arrived.wait();
+        const Tensor grouped = placed(lab, there.data, chunk.place, way.merged ? together : Tensor{});
+        if (!way.merged) expect_grouped(grouped, chunk.offsets, world.rank() * experts / ranks);
+        ep::send_to_tokens(chunk, there.data, world, lab.stream(), back.slice(0, chunk.slots_begin, chunk.slots_end))
+            .arrived.wait();
       }
-      auto there = ep::send_to_experts(plan, rows, world, lab.stream());
-      there.arrived.wait();
-      const Tensor grouped = ep::group_by_expert(plan, there.data, lab.stream());
-      const int64_t first = world.rank() * experts / ranks;
-      for (size_t e = 0; e + 1 < plan.offsets.size(); ++e)
-        for (int64_t r = plan.offsets[e]; r < plan.offsets[e + 1]; ++r) {
-          const double* row = grouped.data<double>() + 3 * r;
-          EXPECT_EQ(row[0], static_cast<double>(first) + static_cast<double>(e));
-          const double* before = row - 3;
-          if (r > plan.offsets[e]) {
-            EXPECT_LT(std::pair(before[1], before[2]), std::pair(row[1], row[2])) << "order in expert " << e;
-          }
-        }
-      auto back = ep::send_to_tokens(plan, ep::group_by_source(plan, grouped, lab.stream()), world, lab.stream());
-      back.arrived.wait();
-      expect_bitwise(rows, back.data, Zeros::expected);
+      if (way.merged) expect_grouped(together, plan.chunks.front().offsets, world.rank() * experts / ranks);
+      expect_bitwise(rows, back, Zeros::expected);
     });
+}
+
+INSTANTIATE_TEST_SUITE_P(, Exchange,
+                         testing::Values(Way{Cutting::By::tokens, 1, false}, Way{Cutting::By::tokens, 3, false},
+                                         Way{Cutting::By::tokens, 16, false}, Way{Cutting::By::peers, 4, false},
+                                         Way{Cutting::By::experts, 2, false}, Way{Cutting::By::tokens, 3, true},
+                                         Way{Cutting::By::peers, 4, true}),
+                         [](const auto& i) { return name_of(i.param); });
+
+TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
+  Lab lab;
+  const ep::SlotOrder order = ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), 2, {Cutting::By::tokens, 2}, 0, 1);
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // tokens 0 1 2 and 3 4
+  EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
+}
+
+TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {0}, 1);
+  EXPECT_THROW(ep::order_slots(ids, 4, {Cutting::By::peers, 3}, 0, 2), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, 4, {Cutting::By::experts, 3}, 0, 2), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, 4, {Cutting::By::tokens, 0}, 0, 2), std::logic_error);
+}
+
+// Parm's EP&ESP-AlltoAll: every etp rank of an expert is sent the row, and the grouped rows are those of a gathering.
+TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
+  comm::with_ranks(4, [](const comm::ProcessGroup& world) {
+    Lab lab;
+    const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
+    const auto etp = world.split(world.rank() / 2, 0, comm::TrafficClass::tp, "etp");
+    const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
+    const Tensor ids = random_ids(lab, world.rank(), 9, 2, 4);
+    const auto grouped = [&](Spread spread) {
+      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.spread = spread});
+      const Tensor rows = naming_rows(lab, plan, ids, world.rank());
+      Tensor wire = rows;
+      if (plan.wire_slots.defined()) {
+        wire = Tensor::empty({plan.wire_slots.dim(0), 3}, Dtype::f64, lab.context);
+        kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots);
+      }
+      const ep::Chunk& chunk = plan.chunks.front();
+      auto there = ep::send_to_experts(chunk, wire, plan.all_to_all_group(groups), lab.stream());
+      there.arrived.wait();
+      if (spread == Spread::gather) there = ep::gather_rows(chunk.shared, there.data, *etp, lab.stream());
+      there.arrived.wait();
+      EXPECT_EQ(there.data.dim(0), chunk.rows_computed());
+      return placed(lab, there.data, chunk.place, {});
+    };
+    expect_bitwise(grouped(Spread::gather), grouped(Spread::direct), Zeros::expected);
+  });
 }
 
 }  // namespace

@@ -28,13 +28,14 @@ std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world)
     : context({.memory_limit = recipe.memory.limit_bytes,
-               .worker_lanes = recipe.schedule.worker_lanes,
+               .worker_lanes = recipe.schedule.worker_lanes.value_or(recipe.schedule.moe.overlaps() ||
+                                                                     recipe.schedule.moe.copies()),
                .offload_folder = recipe.offload.folder}),
       mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),
       model(recipe.model, registry,
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
-                    {.sequence = recipe.parallel.sp, .context = recipe.parallel.cp_kind}),
+                    {.sequence = recipe.parallel.sp, .context = recipe.parallel.cp_kind, .moe = recipe.schedule.moe}),
             parts_of(recipe, mesh)),
       buckets(parameters, mesh,
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),

@@ -6,6 +6,7 @@
 #include "framework/io/checkpoint_store.h"
 #include "tools/hexad/divisible.h"
 #include "tools/hexad/layout_check.h"
+#include "tools/hexad/schedule_check.h"
 
 namespace hexad::app {
 
@@ -82,6 +83,7 @@ Recipe load_recipe(const config::Document& document, const layers::Registry& reg
     check_objective(r, problems);
   }
   check_layout(r, world, problems);
+  check_moe_schedule(r, problems);
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {

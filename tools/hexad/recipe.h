@@ -108,12 +108,18 @@ struct OffloadConfig {
 
 struct ScheduleConfig {
   pp::PipelineConfig pipeline;
-  bool worker_lanes = false;
+  moe::MoeSchedule moe;
+  std::optional<bool> worker_lanes;
 
   template <class V>
   void fields(V& v) {
     v("pipeline", pipeline, "over the stages of parallel.pp");
-    v("worker_lanes", worker_lanes, "lanes for communication and copies get a thread each; false: all work is inline");
+    v("moe", moe, "of an MoE layer; none of it changes what is computed");
+    v("worker_lanes", worker_lanes,
+      "lanes for communication and copies get a thread each, else all work is inline; auto: when the MoE layers "
+      "overlap "
+      "something",
+      config::automatic);
   }
 };
 

@@ -63,7 +63,7 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
       const Rows<T> X(x);
       const int64_t rows = index.defined() ? index.numel() : X.count(), width = X.width();
       const auto* extra = extras_of<accumulator_t<T>>("pack", "extras", extras, rows);
-      const int64_t count = extra ? extras.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
+      const int64_t count = extras.defined() ? extras.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
       const WireLayout layout = wire_layout(format, x.dtype(), width, count);
       require_shape("pack", "bytes", bytes, {rows, layout.bytes});
       require_flat("pack", "bytes", bytes, rows * layout.bytes);
@@ -91,7 +91,7 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
       const Rows<T> Out(out);
       const int64_t rows = index.defined() ? index.numel() : Out.count(), width = Out.width();
       auto* extra = extras_of<accumulator_t<T>>("unpack", "extras_out", extras_out, rows);
-      const int64_t count = extra ? extras_out.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
+      const int64_t count = extras_out.defined() ? extras_out.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
       const WireLayout layout = wire_layout(format, out.dtype(), width, count);
       require(bytes.rank() == 2 && bytes.dim(0) == rows && bytes.contiguous() &&
                   (bytes.dim(1) == layout.bytes || (!extra && bytes.dim(1) > layout.bytes)),

@@ -40,6 +40,22 @@ std::vector<Option> make_options() {
       {"cp_kind", "parallel.cp_kind", names_of(cp::ContextKind{}), [](const MeshSizes& m) { return m[Axis::cp] > 1; }},
       {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
        [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
+      {"duplicates",
+       "schedule.moe.duplicates",
+       {"pause_before_gate", "drop", "pause_after_gate", "replicated", "baseline"},
+       [](const MeshSizes& m) { return m[Axis::tp] * m[Axis::etp] > 1; },
+       {}},
+      {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
+      {"moe",
+       "",
+       {"plain", "o2", "o3", "tokens", "nodes", "experts"},
+       always,
+       {{},
+        {"schedule.moe.overlap=a2a_allgather", "schedule.moe.parts=2"},
+        {"schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"},
+        {"schedule.moe.cut=tokens", "schedule.moe.parts=3"},
+        {"schedule.moe.cut=nodes", "schedule.moe.parts=2"},
+        {"schedule.moe.cut=experts", "schedule.moe.parts=2"}}},
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
@@ -184,10 +200,12 @@ std::vector<std::string> Variant::overrides() const {
   std::vector<std::string> out;
   for (Axis axis : {Axis::pp, Axis::cp, Axis::tp, Axis::ep, Axis::etp})
     out.push_back(cat("parallel.", mesh::name_of(axis), "=", mesh[axis]));
-  for (size_t i = 0; i < choice.size(); ++i)
-    if (const std::string& key = options()[i].key, &value = options()[i].values[static_cast<size_t>(choice[i])];
-        !key.empty() && value != own)
-      out.push_back(key + "=" + value);
+  for (size_t i = 0; i < choice.size(); ++i) {
+    const Option& option = options()[i];
+    const auto v = static_cast<size_t>(choice[i]);
+    if (!option.sets.empty()) out.insert(out.end(), option.sets[v].begin(), option.sets[v].end());
+    if (!option.key.empty() && option.values[v] != own) out.push_back(option.key + "=" + option.values[v]);
+  }
   return out;
 }
 

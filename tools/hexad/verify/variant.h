@@ -29,13 +29,16 @@ std::vector<MeshSizes> meshes_of(int world);
 /// One setting that is varied. The first value is the plain one.
 struct Option {
   std::string name;  // in lists of layouts
-  std::string key;   // of the recipe; empty for what verify does itself
+  std::string key;   // of the recipe; empty for what verify does itself, or for what sets several keys
   std::vector<std::string> values;
   bool (*matters)(const MeshSizes&);  // elsewhere the value changes nothing
+  /// By value: the recipe's keys it sets, for an option that stands for several.
+  std::vector<std::vector<std::string>> sets{};
 };
 
-/// sp, zero, pipeline, cp_kind, expansion, recompute, bucket_bytes, offload, worker_lanes and start (fresh, or resumed
-/// from the checkpoint that one rank saved after the first step). Values are those that the recipe's keys take.
+/// sp, zero, pipeline, cp_kind, expansion, duplicates, spread, moe (how the MoE layer's work is cut and overlapped),
+/// recompute, bucket_bytes, offload, worker_lanes and start (fresh, or resumed from the checkpoint that one rank saved
+/// after the first step). Values are those that the recipe's keys take, where an option is one key.
 std::span<const Option> options();
 
 /// One way to run the recipe.

@@ -1,0 +1,52 @@
+// What forward and backward of one call of an MoE layer share.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "layers/moe/experts.h"
+#include "layers/moe/token_routes.h"
+
+namespace hexad::moe {
+
+/// What the experts of one chunk, or of all together, leave for backward, and later for the weights.
+struct ExpertWork {
+  Tensor rows;
+  ExpertMiddle middle;
+  Experts::Gradients gradients;
+  Tensor doutput;
+};
+
+struct RouteGradients {
+  Tensor x, weights;
+};
+
+struct ExpertCall {
+  TokenRoutes routes;
+  ExpertRoute route;
+  const Experts* experts;
+  std::vector<ExpertWork> work;  // by chunk; one when they are computed together
+
+  ExpertCall(TokenRoutes r, ExpertRoute how, const Experts& e)
+      : routes(std::move(r)),
+        route(std::move(how)),
+        experts(&e),
+        work(routes.plan.merged ? 1 : routes.plan.chunks.size()) {}
+
+  const std::vector<int64_t>& offsets(size_t part) const { return routes.plan.chunks[part].offsets; }
+  /// A pass of rows like those of `like`.
+  RoundTrip trip(const Tensor& like) const;
+  /// Runs it; whoever observes the layer's schedule hears of it as `pass`.
+  void run(RoundTrip& trip, std::string_view pass) const;
+  /// Once, after the input gradients of `part`.
+  void weight_gradients(Stream& s, size_t part);
+};
+
+/// Rows of the tokens that this rank sends, together with those of the ranks that bring theirs together.
+struct BroughtTogether {
+  Tensor rows;
+  /// `trip` brings them together first; it must not outlive this.
+  void by(RoundTrip& trip, const TokenRoutes& routes);
+};
+
+}  // namespace hexad::moe

@@ -1,0 +1,118 @@
+// The recipe's section `schedule.moe`: how an MoE layer orders its communication and computation. None of it changes
+// what is computed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "framework/config/constraints.h"
+#include "framework/kernels/wire.h"
+#include "parallel/ep/routing_plan.h"
+
+namespace hexad::moe {
+
+/// What tensor-parallel ranks do with the tokens that each of them holds.
+enum class Duplicates : uint8_t {
+  baseline,           // DeepSpeed-MoE, Parm Fig. 3(a): etp ranks gather tokens, everyone sends everything
+  replicated,         // MoNTA's baseline: every rank sends its copy to its own peers
+  drop,               // DeepSpeed-TED's DTD, MoNTA's O1: each sends one t-th, chosen after the gate
+  pause_before_gate,  // Parm's S1: each has one t-th from before the gate until after combine
+  pause_after_gate,   // Parm's S2: as drop, with the returning all-to-all and the gathering in phases
+};
+constexpr auto enum_names(Duplicates) {
+  using enum Duplicates;
+  return std::to_array<std::pair<Duplicates, std::string_view>>({{baseline, "baseline"},
+                                                                 {replicated, "replicated"},
+                                                                 {drop, "drop"},
+                                                                 {pause_before_gate, "pause_before_gate"},
+                                                                 {pause_after_gate, "pause_after_gate"}});
+}
+
+/// Which collectives are in flight together.
+enum class Overlap : uint8_t {
+  sequential,
+  a2a_allgather,       // MoNTA's O2, Parm's SAA: the all-to-all of a part beside the gathering of the one before
+  a2a_allgather_copy,  // MoNTA's O3: and beside the copy of the one before that to its final place
+};
+constexpr auto enum_names(Overlap) {
+  using enum Overlap;
+  return std::to_array<std::pair<Overlap, std::string_view>>(
+      {{sequential, "sequential"}, {a2a_allgather, "a2a_allgather"}, {a2a_allgather_copy, "a2a_allgather_copy"}});
+}
+
+/// Into what the work of a micro-batch is cut, so that the experts compute one part while others travel.
+enum class Cut : uint8_t {
+  none,
+  tokens,   // MPMoE, PipeMoE, Tutel
+  nodes,    // FasterMoE: by the distance of the expert's rank
+  experts,  // EPS-MoE
+};
+constexpr auto enum_names(Cut) {
+  using enum Cut;
+  return std::to_array<std::pair<Cut, std::string_view>>(
+      {{none, "none"}, {tokens, "tokens"}, {nodes, "nodes"}, {experts, "experts"}});
+}
+
+/// How the experts' inputs T_DI and middles T_M come back for backward (MPMoE, Table 2).
+enum class Restore : uint8_t {
+  keep,
+  s1,  // both are offloaded
+  s2,  // T_DI is communicated again, T_M offloaded
+  s3,  // T_DI is offloaded, T_M computed again
+  s4,  // T_DI is communicated again, T_M computed again
+};
+constexpr auto enum_names(Restore) {
+  using enum Restore;
+  return std::to_array<std::pair<Restore, std::string_view>>(
+      {{keep, "keep"}, {s1, "s1"}, {s2, "s2"}, {s3, "s3"}, {s4, "s4"}});
+}
+
+struct MoeSchedule {
+  Duplicates duplicates = Duplicates::pause_before_gate;
+  Overlap overlap = Overlap::sequential;
+  Cut cut = Cut::none;
+  int64_t parts = 1;
+  std::optional<ep::Spread> spread{};
+  Restore restore = Restore::keep;
+  kernels::WireFormat wire = kernels::WireFormat::model;
+
+  bool is_cut() const { return cut != Cut::none; }
+  /// Whether anything is in flight beside anything else.
+  bool overlaps() const { return is_cut() || overlap != Overlap::sequential; }
+  /// Whether the copy lane has work.
+  bool copies() const { return restore != Restore::keep; }
+  /// Whether tokens are routed where they are held, before the tensor-parallel ranks divide them.
+  bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
+  ep::Spread spread_used() const { return spread.value_or(divides() ? ep::Spread::gather : ep::Spread::held); }
+  /// Whether tensor-parallel ranks divide what is sent among themselves.
+  bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }
+
+  template <class V>
+  void fields(V& v) {
+    using namespace config;
+    v("duplicates", duplicates,
+      "tokens that tensor-parallel ranks hold alike: baseline (DeepSpeed-MoE), replicated (MoNTA's baseline), drop "
+      "(DTD, MoNTA O1), pause_before_gate (Parm S1), pause_after_gate (Parm S2)");
+    v("overlap", overlap,
+      "collectives in flight together: sequential, a2a_allgather (MoNTA O2, Parm SAA), a2a_allgather_copy (MoNTA O3)");
+    v("cut", cut,
+      "parts of a micro-batch that the experts compute one after another: none, tokens (MPMoE), nodes (FasterMoE), "
+      "experts (EPS-MoE)");
+    v("parts", parts, "how many, of the cut or of the overlapped collectives", at_least(1), at_most(1024));
+    v("spread", spread,
+      "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among them), direct (sent to "
+      "each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy); auto: held for baseline and replicated, else "
+      "gather",
+      automatic);
+    v("restore", restore,
+      "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
+      "offload), s3 (offload, compute again), s4 (send again, compute again)");
+    v("wire", wire,
+      "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which rounds to 4 bits)");
+  }
+};
+
+}  // namespace hexad::moe

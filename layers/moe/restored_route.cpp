@@ -1,0 +1,183 @@
+#include "layers/moe/restored_route.h"
+
+#include <algorithm>
+
+namespace hexad::moe {
+namespace {
+
+// The middle without its product, which is cheaper to compute than to move.
+struct Away {
+  Tensor rows, gate, up;
+};
+
+// One chunk's tokens among the op's, and the rows [tokens, K] of their slots among the chunk's.
+struct ChunkTokens {
+  int64_t begin, end;
+  Tensor rows;
+};
+
+struct Restored {
+  std::shared_ptr<ExpertCall> call;
+  std::vector<ChunkTokens> tokens;
+  std::vector<Away> away;
+
+  bool offloads_inputs() const { return schedule() == Restore::s1 || schedule() == Restore::s3; }
+  bool offloads_middles() const { return schedule() == Restore::s1 || schedule() == Restore::s2; }
+  Restore schedule() const { return call->route.schedule.restore; }
+};
+
+std::vector<ChunkTokens> tokens_of(const TokenRoutes& routes) {
+  const int64_t tokens = routes.end - routes.begin, top_k = routes.plan.rows.dim(1);
+  const auto chunks = static_cast<int64_t>(routes.plan.chunks.size());
+  std::vector<ChunkTokens> all;
+  for (int64_t c = 0, begin = 0; c < chunks; ++c) {
+    int64_t end = begin;
+    while (end < tokens && end * chunks / tokens == c) ++end;
+    const Tensor rows = Tensor::empty({end - begin, top_k}, Dtype::i64, routes.plan.rows.device());
+    const int64_t first = routes.plan.chunks[static_cast<size_t>(c)].slots_begin;
+    const int64_t* from = routes.plan.rows.data<int64_t>() + begin * top_k;
+    std::transform(from, from + rows.numel(), rows.data<int64_t>(),
+                   [&](int64_t row) { return row < 0 ? row : row - first; });
+    all.push_back({begin, end, rows});
+    begin = end;
+  }
+  return all;
+}
+
+Tensor to_offload(Stream& s, Tensor t) {
+  if (!t.defined()) return t;
+  const Tensor away = Tensor::offloaded(t.shape(), t.dtype(), t.device());
+  kernels::kernels(t.device()).pointwise.copy(s, away, t);
+  return away;
+}
+
+Tensor from_offload(Stream& s, Tensor away) {
+  if (!away.defined()) return away;
+  const Tensor t = Tensor::like(away, Category::activation);
+  kernels::kernels(away.device()).pointwise.copy(s, t, away);
+  return t;
+}
+
+int64_t aside_bytes(const Restored& r, int64_t width, Dtype dtype) {
+  const int64_t middle = r.call->experts->middle_width();
+  return ((r.offloads_inputs() ? width : 0) + (r.offloads_middles() ? middle : 0)) * size_of(dtype);
+}
+
+// [W, 1]: the weight of each row to send.
+Tensor wire_weights(const TokenRoutes& routes, const Tensor& weights) {
+  const ep::RoutingPlan& plan = routes.plan;
+  const Tensor slots = Tensor::empty({plan.slots(), 1}, weights.dtype(), weights.device());
+  const Tensor wire = Tensor::empty({plan.wire_tokens.dim(0), 1}, weights.dtype(), weights.device());
+  with_dtype<float, double>("wire_weights", weights.dtype(), [&]<class T>() {
+    for (int64_t i = 0; i < plan.rows.numel(); ++i)
+      if (const int64_t row = plan.rows.data<int64_t>()[i]; row >= 0) slots.data<T>()[row] = weights.data<T>()[i];
+    for (int64_t r = 0; r < wire.numel(); ++r)
+      wire.data<T>()[r] = slots.data<T>()[plan.wire_slots.defined() ? plan.wire_slots.data<int64_t>()[r] : r];
+  });
+  return wire;
+}
+
+Tensor forward(Restored& r, const Tensor& x, const Tensor& weights) {
+  ExpertCall& call = *r.call;
+  const ep::RoutingPlan& plan = call.routes.plan;
+  const auto& k = kernels::kernels(x.device()).permute;
+  const Tensor out = Tensor::like(x);
+  RoundTrip trip = call.trip(x);
+  trip.bounded = true;
+  trip.pack = [&](Stream&, size_t c) { return RowSource{.values = x, .index = plan.chunks[c].of(plan.wire_tokens)}; };
+  std::vector<ExpertWork>& work = call.work;
+  trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
+    ExpertMiddle middle = call.experts->middle(s, rows.values, call.offsets(c));
+    Rows results{call.experts->output(s, middle, call.offsets(c))};
+    middle.product = {};
+    if (r.offloads_inputs()) work[c].rows = std::move(rows.values);
+    if (r.offloads_middles()) work[c].middle = std::move(middle);
+    return results;
+  };
+  if (r.offloads_inputs() || r.offloads_middles()) {
+    trip.aside_bytes_per_row = aside_bytes(r, x.dim(1), x.dtype());
+    trip.offload = [&](Stream& s, size_t c) {
+      const ExpertWork w = std::move(work[c]);
+      r.away[c] = {to_offload(s, w.rows), to_offload(s, w.middle.gate), to_offload(s, w.middle.up)};
+    };
+  }
+  trip.accept = [&](Stream& s, size_t c, Rows slots) {
+    const ChunkTokens& t = r.tokens[c];
+    k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, weights.slice(0, t.begin, t.end));
+  };
+  call.run(trip, "forward");
+  return out;
+}
+
+RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights) {
+  ExpertCall& call = *r.call;
+  const ep::RoutingPlan& plan = call.routes.plan;
+  const auto& k = kernels::kernels(dout.device()).permute;
+  const Tensor row_weights = wire_weights(call.routes, weights);
+  RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
+  RoundTrip trip = call.trip(dout);
+  trip.bounded = true;
+  trip.extras_there = trip.extras_back = 1;
+  trip.flops_per_row = call.experts->flops_per_row() * (r.offloads_middles() ? 2 : 2.5);
+  trip.pack = [&](Stream&, size_t c) {
+    const ep::Chunk& chunk = plan.chunks[c];
+    return RowSource{.values = dout, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
+  };
+  if (!r.offloads_inputs())
+    trip.pack_again = [&](Stream&, size_t c) {
+      return RowSource{.values = x, .index = plan.chunks[c].of(plan.wire_tokens)};
+    };
+  std::vector<ExpertWork>& work = call.work;
+  if (r.offloads_inputs() || r.offloads_middles()) {
+    trip.aside_bytes_per_row = aside_bytes(r, x.dim(1), x.dtype());
+    trip.fetch = [&](Stream& s, size_t c) {
+      const Away away = std::move(r.away[c]);
+      work[c].rows = from_offload(s, away.rows);
+      work[c].middle.gate = from_offload(s, away.gate);
+      work[c].middle.up = from_offload(s, away.up);
+    };
+  }
+  trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor& again) {
+    ExpertWork w = std::move(work[c]);
+    work[c] = {};
+    if (again.defined()) w.rows = again;
+    if (!w.middle.defined()) w.middle = call.experts->before_activation(s, w.rows, call.offsets(c));
+    auto [drows, dweights] =
+        call.experts->backward_weighted(s, w.rows, std::move(w.middle), rows.values, rows.extras, call.offsets(c));
+    return Rows{drows, dweights.reshape({-1, 1})};
+  };
+  trip.accept = [&](Stream& s, size_t c, Rows slots) {
+    const ChunkTokens& t = r.tokens[c];
+    k.combine(s, g.x.slice(0, t.begin, t.end), slots.values, t.rows, {});
+    s.run([dweights = g.weights.slice(0, t.begin, t.end), rows = t.rows, extras = slots.extras] {
+      with_dtype<float, double>("restored_route", extras.dtype(), [&]<class T>() {
+        for (int64_t i = 0; i < rows.numel(); ++i)
+          if (const int64_t row = rows.data<int64_t>()[i]; row >= 0) dweights.data<T>()[i] = extras.data<T>()[row];
+      });
+    });
+  };
+  call.run(trip, "backward");
+  return g;
+}
+
+}  // namespace
+
+Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<ExpertCall> call) {
+  auto r = std::make_shared<Restored>();
+  r->call = std::move(call);
+  r->tokens = tokens_of(r->call->routes);
+  r->away.resize(r->tokens.size());
+  const Tensor out = forward(*r, x.data, weights.data);
+  // Offloaded inputs make x itself dispensable.
+  const Tensor again = r->offloads_inputs() ? Tensor{} : x.data;
+  return tape.record("route_through_experts", out, {x, weights}, save(again, weights.data),
+                     [r](Backward& b, const Tensor& dout, const Saved& s) {
+                       auto [from, w] = s.get<2>();
+                       const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w);
+                       b.accumulate(0, g.x);
+                       b.accumulate(1, g.weights);
+                     },
+                     {r->call->experts->parameters(), {}});
+}
+
+}  // namespace hexad::moe

@@ -1,0 +1,334 @@
+#include "layers/moe/round_trip.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "layers/moe/row_format.h"
+#include "parallel/ep/exchange.h"
+#include "parallel/ep/offsets.h"
+
+namespace hexad::moe {
+namespace {
+
+using device::Event;
+using schedule::Cost;
+using schedule::Kind;
+using schedule::Lane;
+using schedule::TaskId;
+
+constexpr TaskId none = -1;
+
+class GraphOfTrip {
+ public:
+  explicit GraphOfTrip(RoundTrip& trip)
+      : t_(&trip),
+        plan_(trip.plan),
+        ranks_(trip.plan.all_to_all_group(trip.groups)),
+        etp_(*trip.groups.etp),
+        there_{trip.wire, trip.width, trip.dtype, trip.extras_there},
+        back_{trip.wire, trip.width, trip.dtype, trip.extras_back},
+        again_{trip.wire, trip.width, trip.dtype, 0},
+        last_(plan_.chunks.size(), none),
+        computed_(plan_.chunks.size(), none),
+        returned_(plan_.chunks.size(), none) {
+    trip.chunks.assign(plan_.chunks.size(), {});
+    if (!trip.accept && !returns_at_once())
+      trip.returned = Tensor::empty({plan_.slots(), trip.width}, trip.dtype, trip.device);
+    if (trip.collection) {
+      int64_t all = 0;
+      for (const auto& counts : trip.collection->counts) all += ep::sum_of(counts);
+      trip.collected = Tensor::empty({all, trip.width}, trip.dtype, trip.device, Category::communication);
+    }
+    if (plan_.merged) trip.together = there_.room(plan_.rows_computed(), trip.device);
+  }
+
+  schedule::TaskGraph make() {
+    const size_t n = plan_.chunks.size();
+    if (t_->bring.group) bring();
+    if (plan_.merged) {
+      for (size_t c = 0; c < n; ++c) dispatch(c);
+      compute_together();
+      for (size_t c = 0; c < n; ++c) combine(c);
+      if (t_->weights) weights(0, "W", plan_.rows_computed());
+      return std::move(graph_);
+    }
+    dispatch(0);
+    for (size_t c = 0; c < n; ++c) {
+      if (c + 1 < n) dispatch(c + 1);
+      compute(c);
+      combine(c);
+      if (t_->weights) weights(c, cat("W", c), plan_.chunks[c].rows_computed());
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  // What returns is the result: one chunk, in order, as it is sent.
+  bool returns_at_once() const {
+    return plan_.chunks.size() == 1 && plan_.spread != ep::Spread::direct && back_.plain();
+  }
+  bool shares_width(ep::Spread spread) const { return plan_.spread == spread && etp_.size() > 1; }
+
+  // Where rows are copied to their places: O2 gathers and copies in one stage, O3 in two.
+  Lane copy_lane() const {
+    constexpr Lane lanes[] = {Lane::compute, Lane::intra, Lane::copy};
+    return lanes[static_cast<size_t>(t_->overlap)];
+  }
+  Cost wire(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) const {
+    return {.wire_bytes = sent,
+            .received_bytes = received,
+            .copy_bytes = 0,
+            .group = std::move(name),
+            .group_size = group.size(),
+            .crosses_nodes = group.crosses_nodes()};
+  }
+  Cost exchange(const std::vector<int64_t>& send, const std::vector<int64_t>& receive, const RowFormat& format) const {
+    // Rows that a rank keeps for itself do not travel.
+    const auto to_others = [&](const std::vector<int64_t>& rows) {
+      return (ep::sum_of(rows) - rows[static_cast<size_t>(ranks_.rank())]) * format.row_bytes();
+    };
+    return wire(ranks_, plan_.spread == ep::Spread::direct ? "experts" : "ep", to_others(send), to_others(receive));
+  }
+  static Cost copied(int64_t bytes) {
+    Cost cost;
+    cost.copy_bytes = bytes;
+    return cost;
+  }
+  static Cost computed(double flops) {
+    Cost cost;
+    cost.flops = flops;
+    return cost;
+  }
+
+  TaskId add_after(std::vector<TaskId> after, Lane lane, Kind kind, std::string name, Cost cost,
+                   schedule::TaskWork work) {
+    std::erase(after, none);
+    return graph_.add({lane, std::move(name), std::move(cost), kind}, std::move(after), std::move(work));
+  }
+  /// After the chunk's last task.
+  void add(size_t c, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork work) {
+    last_[c] = add_after({last_[c]}, lane, kind, std::move(name), std::move(cost), std::move(work));
+  }
+  // Work that is done when the lane has passed it.
+  static schedule::TaskWork on_lane(std::function<void(Stream&)> work) {
+    return [work = std::move(work)](Stream& s) {
+      work(s);
+      return Event{};
+    };
+  }
+
+  void bring() {
+    const Bringing& b = t_->bring;
+    brought_ = add_after({}, Lane::intra, Kind::all_gather, "B", wire(*b.group, "etp", b.bytes, b.bytes),
+                         on_lane([t = t_](Stream& s) { t->bring.work(s); }));
+  }
+
+  int64_t rows_there(const ep::Chunk& chunk) const {
+    if (!plan_.merged) return chunk.rows_computed();
+    return chunk.place.defined() ? chunk.place.dim(0) : plan_.rows_computed();
+  }
+
+  void dispatch(size_t c) {
+    last_[c] = brought_;
+    if (t_->pack_again) {
+      dispatch(c, again_, "'", t_->pack_again,
+               [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].again = rows.values; });
+      last_[c] = none;  // the experts wait for it through again_there_
+    }
+    dispatch(c, there_, "", t_->pack, [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].there = std::move(rows); });
+  }
+
+  using Put = void (*)(RoundTrip&, size_t chunk, Rows rows);
+
+  void dispatch(size_t c, const RowFormat& format, const std::string& mark,
+                const std::function<RowSource(Stream&, size_t)>& pack, Put put) {
+    RoundTrip* t = t_;
+    const ep::Chunk& chunk = plan_.chunks[c];
+    // The second rows travel through a tensor of their own: both may be on their way.
+    const auto box = std::make_shared<Tensor>();
+    add(c, Lane::compute, Kind::copy, cat("P", mark, c), copied(chunk.rows_to_send() * format.row_bytes()),
+        on_lane([c, box, format, &pack](Stream& s) { *box = format.pack(s, pack(s, c)); }));
+    add(c, Lane::inter, Kind::all_to_all, cat("S", mark, c), exchange(chunk.splits.send, chunk.splits.receive, format),
+        [t, c, box, &group = ranks_](Stream& s) {
+          auto [data, arrived] = ep::send_to_experts(t->plan.chunks[c], *box, group, s);
+          *box = data;
+          return arrived;
+        });
+    if (shares_width(ep::Spread::gather)) {
+      const int64_t mine = chunk.rows_received() * format.row_bytes();
+      add(c, Lane::intra, Kind::all_gather, cat("G", mark, c),
+          wire(etp_, "etp", (etp_.size() - 1) * mine, ep::sum_of(chunk.shared) * format.row_bytes() - mine),
+          [t, c, box](Stream& s) {
+            auto [data, arrived] = ep::gather_rows(t->plan.chunks[c].shared, *box, *t->groups.etp, s);
+            *box = data;
+            return arrived;
+          });
+    }
+    if (format.plain() && !chunk.place.defined() && !plan_.merged) {
+      boxes_[c].push_back({box, put});
+    } else {
+      add(c, copy_lane(), Kind::copy, cat("D", mark, c), copied(rows_there(chunk) * format.row_bytes()),
+          on_lane([t, c, box, format, put](Stream& s) {
+            const ep::Chunk& at = t->plan.chunks[c];
+            const Rows rows = t->plan.merged ? t->together : format.room(at.rows_computed(), t->device);
+            format.unpack(s, std::exchange(*box, {}), at.place, rows);
+            if (!t->plan.merged) put(*t, c, rows);
+          }));
+    }
+    arrived_[c].push_back(last_[c]);
+  }
+
+  void compute(size_t c) {
+    RoundTrip* t = t_;
+    const int64_t rows = plan_.chunks[c].rows_computed();
+    if (t->fetch)
+      arrived_[c].push_back(add_after({}, Lane::copy, Kind::copy, cat("F", c), copied(rows * t->aside_bytes_per_row),
+                                      on_lane([t, c](Stream& s) { t->fetch(s, c); })));
+    std::vector<TaskId> after = std::move(arrived_[c]);
+    if (t->bounded && c >= 2) after.push_back(returned_[c - 2]);
+    last_[c] = computed_[c] =
+        add_after(std::move(after), Lane::compute, Kind::compute, cat("C", c),
+                  computed(static_cast<double>(rows) * t->flops_per_row),
+                  on_lane([t, c, boxes = std::move(boxes_[c])](Stream& s) {
+                    for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
+                    RoundTrip::Travelling& here = t->chunks[c];
+                    here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
+                  }));
+    if (t->offload)
+      add_after({computed_[c]}, Lane::copy, Kind::copy, cat("O", c), copied(rows * t->aside_bytes_per_row),
+                on_lane([t, c](Stream& s) { t->offload(s, c); }));
+  }
+
+  void compute_together() {
+    RoundTrip* t = t_;
+    const auto rows = static_cast<double>(plan_.rows_computed());
+    const TaskId all =
+        add_after(last_, Lane::compute, Kind::compute, "C", computed(rows * t->flops_per_row),
+                  on_lane([t](Stream& s) { t->together = t->compute(s, 0, std::exchange(t->together, {}), {}); }));
+    for (size_t c = 0; c < last_.size(); ++c) last_[c] = computed_[c] = all;
+  }
+
+  void combine(size_t c) {
+    RoundTrip* t = t_;
+    const ep::Chunk& chunk = plan_.chunks[c];
+    const bool summed = shares_width(ep::Spread::gather) || shares_width(ep::Spread::held);
+    const RowFormat format = back_;
+    // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once.
+    if (chunk.place.defined() || plan_.merged || (!format.plain() && !summed))
+      add(c, copy_lane(), Kind::copy, cat("U", c), copied(rows_there(chunk) * format.row_bytes()),
+          on_lane([t, c, format, summed](Stream& s) {
+            const ep::Chunk& at = t->plan.chunks[c];
+            const Rows results = t->plan.merged ? t->together : std::exchange(t->chunks[c].computed, {});
+            const Rows extras = gather_rows_by(s, {results.extras}, at.place);
+            if (summed)
+              t->chunks[c].computed = {gather_rows_by(s, {results.values}, at.place).values, extras.values};
+            else
+              t->chunks[c].returning = format.pack(s, {results.values, at.place, extras.values});
+          }));
+    if (shares_width(ep::Spread::gather)) {
+      const int64_t mine = chunk.rows_received() * size_of(t->dtype) * t->width;
+      add(c, Lane::intra, Kind::reduce_scatter, cat("A", c),
+          wire(etp_, "etp", ep::sum_of(chunk.shared) * size_of(t->dtype) * t->width - mine, (etp_.size() - 1) * mine),
+          on_lane([t, c, format](Stream& s) {
+            const Rows rows = std::exchange(t->chunks[c].computed, {});
+            const std::vector<int64_t>& shared = t->plan.chunks[c].shared;
+            const auto sum = [&](const Tensor& x) {
+              return x.defined() ? ep::add_shared_rows(shared, x, *t->groups.etp, s) : x;
+            };
+            t->chunks[c].returning = format.pack(s, {sum(rows.values), {}, sum(rows.extras)});
+          }));
+    }
+    if (shares_width(ep::Spread::held)) {
+      const int64_t sent = 2 * (etp_.size() - 1) * chunk.rows_received() * size_of(t->dtype) * t->width / etp_.size();
+      add(c, Lane::intra, Kind::all_reduce, cat("A", c), wire(etp_, "etp", sent, sent),
+          on_lane([t, c, format](Stream& s) {
+            const Rows rows = std::exchange(t->chunks[c].computed, {});
+            for (const Tensor& x : {rows.values, rows.extras})
+              if (x.defined()) s.wait(ep::add_held_rows(x, *t->groups.etp, s).arrived);
+            t->chunks[c].returning = format.pack(s, {rows.values, {}, rows.extras});
+          }));
+    }
+    const bool at_once = returns_at_once() && !t->accept;
+    const bool in_place = !at_once && !t->accept && format.plain() && plan_.spread != ep::Spread::direct;
+    add(c, Lane::inter, Kind::all_to_all, cat("R", c), exchange(chunk.splits.receive, chunk.splits.send, format),
+        [t, c, at_once, in_place, &group = ranks_](Stream& s) {
+          const ep::Chunk& at = t->plan.chunks[c];
+          RoundTrip::Travelling& here = t->chunks[c];
+          if (here.computed.values.defined()) here.returning = std::exchange(here.computed, {}).values;
+          const Tensor out = in_place ? t->returned.slice(0, at.slots_begin, at.slots_end) : Tensor{};
+          auto [data, arrived] = ep::send_to_tokens(at, std::exchange(here.returning, {}), group, s, out);
+          if (at_once)
+            t->returned = data;
+          else if (!in_place)
+            here.returning = data;
+          return arrived;
+        });
+    if (!at_once && !in_place)
+      add(c, Lane::copy, Kind::copy, cat("L", c), copied(chunk.rows_to_send() * format.row_bytes()),
+          on_lane([t, c, format](Stream& s) { unpack(*t, c, format, s); }));
+    returned_[c] = last_[c];
+    if (t->collection) collect(c);
+  }
+
+  // What came back, as slot rows.
+  static void unpack(RoundTrip& t, size_t c, const RowFormat& format, Stream& s) {
+    const ep::Chunk& at = t.plan.chunks[c];
+    const Tensor sent = std::exchange(t.chunks[c].returning, {});
+    Rows rows{sent};
+    if (!format.plain()) {
+      rows = format.room(at.rows_to_send(), t.device);
+      format.unpack(s, sent, {}, rows);
+    }
+    if (t.plan.copies.defined()) {
+      const Tensor copies = t.plan.copies.slice(0, at.slots_begin, at.slots_end);
+      Rows sums = format.room(at.slots(), t.device);
+      const auto& k = kernels::kernels(t.device).permute;
+      k.combine(s, sums.values, rows.values, copies, {});
+      if (rows.extras.defined()) k.combine(s, sums.extras, rows.extras, copies, {});
+      rows = sums;
+    }
+    if (t.accept) return t.accept(s, c, rows);
+    kernels::kernels(t.device).pointwise.copy(s, t.returned.slice(0, at.slots_begin, at.slots_end), rows.values);
+  }
+
+  void collect(size_t c) {
+    RoundTrip* t = t_;
+    const RowCollection& rows = *t->collection;
+    const comm::ProcessGroup& group = *rows.group;
+    int64_t begin = 0;
+    for (size_t before = 0; before < c; ++before) begin += ep::sum_of(rows.counts[before]);
+    const int64_t all = ep::sum_of(rows.counts[c]), mine = rows.counts[c][static_cast<size_t>(group.rank())];
+    const Tensor out = t->collected.slice(0, begin, begin + all);
+    const int64_t row_bytes = t->width * size_of(t->dtype);
+    add(c, Lane::intra, Kind::all_gather, cat("X", c),
+        wire(group, "tp", (group.size() - 1) * mine * row_bytes, (all - mine) * row_bytes), [t, c, out](Stream& s) {
+          const ep::Chunk& at = t->plan.chunks[c];
+          const Tensor own = t->returned.slice(0, at.slots_begin, at.slots_end);
+          return ep::gather_rows(t->collection->counts[c], own, *t->collection->group, s, out).arrived;
+        });
+  }
+
+  void weights(size_t c, std::string name, int64_t count) {
+    add_after({computed_[c]}, Lane::compute, Kind::compute, std::move(name),
+              computed(static_cast<double>(count) * t_->weight_flops_per_row),
+              on_lane([t = t_, c](Stream& s) { t->weights(s, c); }));
+  }
+
+  RoundTrip* t_;
+  const ep::RoutingPlan& plan_;
+  const comm::ProcessGroup& ranks_;  // of the all-to-all
+  const comm::ProcessGroup& etp_;
+  const RowFormat there_, back_, again_;
+  schedule::TaskGraph graph_;
+  TaskId brought_ = none;
+  std::vector<TaskId> last_, computed_, returned_;                                // by chunk
+  std::map<size_t, std::vector<TaskId>> arrived_;                                 // what the experts wait for
+  std::map<size_t, std::vector<std::pair<std::shared_ptr<Tensor>, Put>>> boxes_;  // rows that need no copy
+};
+
+}  // namespace
+
+schedule::TaskGraph make_round_trip(RoundTrip& trip) { return GraphOfTrip(trip).make(); }
+
+}  // namespace hexad::moe

@@ -1,0 +1,107 @@
+// One pass of rows to the experts and back as a task graph. Forward and backward are the same pass: each step's adjoint
+// is its counterpart on the way back.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "framework/kernels/kernel_table.h"
+#include "framework/schedule/task_graph.h"
+#include "layers/moe/moe_schedule.h"
+
+namespace hexad::moe {
+
+using namespace tensor;
+using device::Stream;
+
+/// Which rows the ranks of a group bring together after the way back, chunk by chunk.
+struct RowCollection {
+  const comm::ProcessGroup* group;
+  std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
+};
+
+/// Rows [R, D] and the numbers that accompany each of them, [R, X] acc; undefined: none.
+struct Rows {
+  Tensor values, extras{};
+};
+
+/// What is sent: row r is values[index[r]] (index undefined: values[r]) with extras[r].
+struct RowSource {
+  Tensor values, index{}, extras{};
+};
+
+/// Ranks that bring their rows together before a pass, and how.
+struct Bringing {
+  const comm::ProcessGroup* group = nullptr;  // null: nobody does
+  std::function<void(Stream&)> work{};
+  int64_t bytes = 0;  // that this rank sends
+};
+
+/// Work on a chunk beside the pass: a copy to or from where activations wait.
+using Aside = std::function<void(Stream&, size_t chunk)>;
+
+/// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
+///   B   ranks bring the tokens that they send together                                      intra
+///   Pi  rows are brought into the order and format in which they are sent                   compute
+///   Si  they are sent to the experts' ranks (all-to-all)                                    inter
+///   Gi  ranks that share an expert's width gather what each of them got                     intra
+///   Di  rows are copied to where they are computed                                          compute, intra or copy
+///   Fi  what the experts need of an earlier pass is fetched                                 copy
+///   Ci  the experts compute; C: of all chunks at once                                       compute
+///   Oi  what a later pass needs is moved away                                               copy
+///   Ui  results go back into the order and format in which the rows came                    as Di
+///   Ai  results of ranks that share an expert's width are added up                          intra
+///   Ri  they return (all-to-all)                                                            inter
+///   Li  what returned is unpacked, added up where it came in addends, handed on             copy
+///   Xi  tensor-parallel ranks gather what returned to each of them                          intra
+///   Wi  weight gradients, while the next parts travel                                       compute
+/// Pi to Di a second time, for rows that are sent again, are called P'i, S'i, G'i, D'i.
+struct RoundTrip {
+  const ep::RoutingPlan& plan;
+  ep::ExpertGroups groups;
+  Overlap overlap = Overlap::sequential;
+  kernels::WireFormat wire = kernels::WireFormat::model;
+  int64_t width;
+  Dtype dtype;
+  Device device;
+  int64_t extras_there = 0, extras_back = 0;  // numbers that accompany each row
+  /// Chunks share two buffers for each kind of rows: a chunk is computed only when the one before the last has
+  /// returned.
+  bool bounded = false;
+
+  Bringing bring{};
+  std::function<RowSource(Stream&, size_t chunk)> pack{};
+  /// Rows that are sent again, for the experts to have them beside those of `pack`; may be empty.
+  std::function<RowSource(Stream&, size_t chunk)> pack_again{};
+  /// Grouped rows [R, width] to [R, width]; chunk 0 when they are computed together. `again`: see pack_again.
+  std::function<Rows(Stream&, size_t chunk, Rows grouped, Tensor again)> compute{};
+  Aside fetch{}, offload{};
+  int64_t aside_bytes_per_row = 0;  // that each of them copies
+  Aside weights{};                  // may be empty
+  /// Takes the slot rows of a chunk; empty: they are put into `returned`.
+  std::function<void(Stream&, size_t chunk, Rows slots)> accept{};
+  double flops_per_row = 0, weight_flops_per_row = 0;
+  const RowCollection* collection = nullptr;
+
+  Tensor returned{};   // [plan.slots(), width]: filled by the pass unless there is `accept`
+  Tensor collected{};  // the collection's rows, chunk by chunk, in each by rank
+
+  /// Rows of a chunk on their way.
+  struct Travelling {
+    Tensor wire;       // as they are sent
+    Rows there;        // as they are computed
+    Tensor again;      // the second ones
+    Rows computed;     // grouped results
+    Tensor returning;  // as they are sent
+  };
+  std::vector<Travelling> chunks{};
+  Rows together{};  // grouped rows, then results, of all chunks
+
+  bool plain(int64_t extras) const { return wire == kernels::WireFormat::model && extras == 0; }
+};
+
+/// `trip` outlives the graph. Insertion order: while the experts compute a chunk, the next one is on its way and the
+/// one before returns: S0 S1 C0 R0 S2 C1 R1 ...; computed together: S0 S1 ... C R0 R1 ...
+schedule::TaskGraph make_round_trip(RoundTrip& trip);
+
+}  // namespace hexad::moe

@@ -1,0 +1,30 @@
+// Rows as they are computed, and as they are sent.
+#pragma once
+
+#include "layers/moe/round_trip.h"
+
+namespace hexad::moe {
+
+/// Of rows that a trip sends, with as many accompanying numbers.
+struct RowFormat {
+  kernels::WireFormat wire;
+  int64_t width;
+  Dtype dtype;
+  int64_t extras;
+
+  bool plain() const { return wire == kernels::WireFormat::model && extras == 0; }
+  int64_t row_bytes() const {
+    return plain() ? width * size_of(dtype) : kernels::wire_row_bytes(wire, dtype, width, extras);
+  }
+  /// Of `source`; the rows themselves where they lie as they are sent already.
+  Tensor pack(Stream& s, const RowSource& source) const;
+  /// To `out`, row r to index[r]; an undefined index leaves the order.
+  void unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const;
+  /// Uninitialised.
+  Rows room(int64_t count, Device device, Category category = Category::communication) const;
+};
+
+/// Rows index[r] of `rows`; an undefined index leaves them as they are.
+Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index);
+
+}  // namespace hexad::moe

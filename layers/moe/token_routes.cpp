@@ -1,0 +1,97 @@
+#include "layers/moe/token_routes.h"
+
+#include "parallel/ep/offsets.h"
+
+namespace hexad::moe {
+namespace {
+
+ep::PlanOptions plan_options(const MoeSchedule& s) {
+  using By = ep::Cutting::By;
+  ep::PlanOptions options{.spread = s.spread_used(), .merged = !s.is_cut() && s.overlap != Overlap::sequential};
+  options.cutting.chunks = static_cast<int>(s.parts);
+  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
+  options.cutting.by = s.cut == Cut::experts ? By::experts : s.cut == Cut::nodes || phases ? By::peers : By::tokens;
+  return options;
+}
+
+// The order in which every tensor rank's rows come back is known here: all of them hold the same ids.
+void collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, const ep::Cutting& cutting) {
+  const int ranks = route.tensor->size();
+  const int64_t share = ids.dim(0) / ranks, top_k = ids.dim(1);
+  std::vector<ep::SlotOrder> orders;
+  for (int q = 0; q < ranks; ++q)
+    orders.push_back(ep::order_slots(ids.slice(0, q * share, (q + 1) * share), route.experts, cutting,
+                                     route.tensor_ep_ranks[static_cast<size_t>(q)], route.groups.ep->size()));
+  RowCollection rows{.group = route.tensor, .counts = {}};
+  // By rank and chunk: what to add to a row's number among its rank's to find it among all.
+  std::vector<std::vector<int64_t>> shift(static_cast<size_t>(ranks)), first(static_cast<size_t>(ranks));
+  int64_t all = 0;
+  for (int c = 0; c < cutting.chunks; ++c) {
+    rows.counts.emplace_back();
+    for (size_t q = 0; q < orders.size(); ++q) {
+      const auto counts = std::span(orders[q].counts)
+                              .subspan(static_cast<size_t>(c * route.experts), static_cast<size_t>(route.experts));
+      const int64_t before = first[q].empty() ? 0 : first[q].back(), n = ep::sum_of(counts);
+      shift[q].push_back(all - before);
+      first[q].push_back(before + n);  // one past the chunk's last row
+      rows.counts.back().push_back(n);
+      all += n;
+    }
+  }
+  routes.collected_rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication);
+  int64_t* out = routes.collected_rows.data<int64_t>();
+  for (size_t q = 0; q < orders.size(); ++q) {
+    const int64_t* row = orders[q].rows.data<int64_t>();
+    for (int64_t i = 0; i < share * top_k; ++i, ++out) {
+      *out = row[i];
+      if (row[i] < 0) continue;
+      const auto c = std::upper_bound(first[q].begin(), first[q].end(), row[i]) - first[q].begin();
+      *out += shift[q][static_cast<size_t>(c)];
+    }
+  }
+  routes.collection = std::move(rows);
+}
+
+}  // namespace
+
+int ExpertRoute::copies() const {
+  switch (schedule.duplicates) {
+    case Duplicates::baseline:
+      return tensor->size();
+    case Duplicates::replicated:
+      return tensor->size() / groups.etp->size();
+    default:
+      return 1;
+  }
+}
+
+Tensor gather_equal_rows(const Tensor& mine, const comm::ProcessGroup& group, Stream& stream) {
+  Shape shape = mine.shape();
+  shape[0] *= group.size();
+  Tensor all = Tensor::empty(shape, mine.dtype(), mine.device(), Category::communication);
+  stream.wait(group.all_gather(all, mine, stream));
+  return all;
+}
+
+TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream) {
+  const MoeSchedule& schedule = route.schedule;
+  const ep::PlanOptions options = plan_options(schedule);
+  const int64_t tokens = ids.dim(0);
+  TokenRoutes routes;
+  routes.end = tokens;
+  const bool divided = alike && schedule.divides();
+  if (divided) {
+    const int64_t share = tokens / route.tensor->size();
+    routes.begin = route.tensor->rank() * share, routes.end = routes.begin + share;
+    collect(routes, ids, route, options.cutting);
+  } else if (alike) {
+    routes.copies = route.copies();
+  }
+  if (schedule.duplicates == Duplicates::baseline && route.groups.etp->size() > 1) routes.gatherers = route.groups.etp;
+  const Tensor own = ids.slice(0, routes.begin, routes.end);
+  routes.plan = ep::make_routing_plan(routes.gatherers ? gather_equal_rows(own, *routes.gatherers, stream) : own,
+                                      route.experts, route.groups, options);
+  return routes;
+}
+
+}  // namespace hexad::moe

@@ -1,0 +1,193 @@
+// Every schedule gives what the plain one gives, under random delays: bit for bit where nothing is computed in another
+// order, to rounding otherwise. The router's gradient and the experts' are those of the same numbers added up in
+// chunks.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "parallel/comm/thread_group.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+#include "tests/support/tolerance.h"
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words joined(const Words& a, const Words& b) {
+  Words all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+// An MoE layer of 16 features and 8 experts on one rank of a mesh.
+class ScheduledLayer : public Lab {
+ public:
+  ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides)
+      : Lab(default_seed, {.worker_lanes = true}),
+        recipe(small_recipe(joined({"model.moe.experts=8", "model.moe.expert_hidden=12"}, overrides))),
+        mesh(world, recipe.parallel.sizes()),
+        layer(recipe.model, 0, 0,
+              Builder(parameters, states, mesh, Dtype::f64,
+                      {.sequence = recipe.parallel.sp, .moe = recipe.schedule.moe}) /
+                  "moe") {
+    for (const auto& p : parameters) p->initialize(default_seed);
+    statistics.resize(1);
+    statistics[0].counts.assign(8, 0);
+  }
+
+  struct Result {
+    Tensor y, dx, penalty;
+    std::vector<Tensor> gradients;
+    RouterStatistics statistics;
+  };
+  // Ranks of one dp coordinate hold the same tokens.
+  Result run(int64_t sequences = 3, int64_t length = 4) {
+    MicroBatch batch;
+    batch.sequences = sequences, batch.length = length;
+    Lab data(default_seed + static_cast<uint64_t>(mesh.coordinate(Axis::dp)));
+    Tensor x = data.randn({batch.tokens(), recipe.model.hidden}), dy = data.randn(x.shape());
+    if (recipe.parallel.sp) {
+      const int64_t share = batch.tokens() / mesh.size(Axis::tp), begin = share * mesh.coordinate(Axis::tp);
+      x = copy_of(x.slice(0, begin, begin + share)), dy = copy_of(dy.slice(0, begin, begin + share));
+    }
+    const auto policy = keep_policy();
+    Tape tape(stream(), *policy);
+    const Value in = tape.leaf(x);
+    const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics});
+    const Replay::Root roots[] = {{out.y, dy}, {out.penalty, values<double>({1.0})}};
+    Result result{copy_of(out.y.data), {}, copy_of(out.penalty.data), {}, statistics[0]};
+    Replay replay(tape, roots);
+    replay.run();
+    result.dx = replay.take_gradient(in);
+    for (const auto& p : parameters) result.gradients.push_back(copy_of(p->gradient_to_add(stream())));
+    return result;
+  }
+
+  Recipe recipe;
+  mesh::Mesh mesh;
+  StateSet states;
+  moe::MoeLayer layer;
+  std::vector<RouterStatistics> statistics;
+};
+
+struct Mesh4 {
+  std::string name;
+  Words overrides;
+};
+const Mesh4 meshes[] = {{"Ep1", {}},
+                        {"Ep4", {"parallel.ep=4"}},
+                        {"Tp2Ep2Etp2", {"parallel.tp=2", "parallel.ep=2"}},
+                        {"Tp4Ep2Etp2", {"parallel.tp=4", "parallel.ep=2", "parallel.etp=2"}},
+                        {"Tp2Ep4Etp1", {"parallel.tp=2", "parallel.ep=4", "parallel.etp=1"}},
+                        {"Tp1Ep2Etp2", {"parallel.ep=2", "parallel.etp=2"}},
+                        {"Tp2SpEp2Etp2", {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}}};
+
+struct Schedule {
+  std::string name;
+  Words overrides;
+  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // of what is compared bit for bit
+  bool without_sp = false, needs_etp_in_tp = false;
+};
+constexpr auto forward_only = Schedule::Bits::forward;
+
+std::vector<Schedule> schedules() {
+  const std::string moe = "schedule.moe.";
+  const auto cut = [&](const std::string& by, int parts) {
+    return Words{moe + "cut=" + by, moe + "parts=" + std::to_string(parts)};
+  };
+  const Words o2{moe + "overlap=a2a_allgather", moe + "parts=2"},
+      o3{moe + "overlap=a2a_allgather_copy", moe + "parts=3"};
+  const Words drop{moe + "duplicates=drop"}, direct{moe + "spread=direct"};
+  const Words s2{moe + "duplicates=pause_after_gate", moe + "spread=direct"};
+  return {{"Drop", drop},
+          {"S1", direct},
+          {"S2", s2, Schedule::Bits::all, true},
+          {"S2Saa", joined(s2, o2), Schedule::Bits::all, true},
+          {"Baseline", {moe + "duplicates=baseline"}},
+          {"Replicated", {moe + "duplicates=replicated"}, Schedule::Bits::all, true, true},
+          {"O2", joined(drop, o2)},
+          {"O3", joined(drop, o3)},
+          {"Tokens3", cut("tokens", 3)},
+          {"Tokens64", cut("tokens", 64)},
+          {"TokensDirect", joined(direct, cut("tokens", 5))},
+          {"TokensDrop", joined(drop, cut("tokens", 2))},
+          {"Nodes", cut("nodes", 2)},
+          {"Experts", cut("experts", 2)},
+          {"BaselineTokens", joined({moe + "duplicates=baseline"}, cut("tokens", 3))},
+          {"RestoreS1", joined({moe + "restore=s1"}, cut("tokens", 3)), forward_only},
+          {"RestoreS2", joined({moe + "restore=s2"}, cut("tokens", 3)), forward_only},
+          {"RestoreS3", joined({moe + "restore=s3"}, cut("tokens", 3)), forward_only},
+          {"RestoreS4", joined({moe + "restore=s4"}, cut("tokens", 3)), forward_only},
+          {"RestoreS4Direct", joined(joined({moe + "restore=s4"}, direct), cut("tokens", 3)), forward_only},
+          {"RestoreS2Whole", {moe + "restore=s2"}, forward_only}};
+}
+
+bool possible(const Schedule& s, const Mesh4& m) {
+  const bool sp = m.name.find("Sp") != std::string::npos;
+  if (m.name == "Ep1" && (s.name == "Nodes" || s.name == "S2Saa")) return false;  // no peers to divide
+  return !(s.without_sp && sp) && !(s.needs_etp_in_tp && m.name == "Tp1Ep2Etp2");
+}
+
+void expect_same(const ScheduledLayer::Result& plain, const ScheduledLayer::Result& other, Schedule::Bits bits) {
+  const double rounding = tolerance(Dtype::f64, 4096);
+  expect_bitwise(plain.y, other.y);
+  if (bits == Schedule::Bits::all)
+    expect_bitwise(plain.dx, other.dx);
+  else
+    expect_close(plain.dx, other.dx, rounding);
+  for (size_t i = 0; i < plain.gradients.size(); ++i)
+    expect_close(plain.gradients[i], other.gradients[i], rounding, Zeros::expected);
+  EXPECT_EQ(plain.statistics.counts, other.statistics.counts);
+  EXPECT_EQ(plain.statistics.dropped, other.statistics.dropped);
+}
+
+struct Load {
+  std::string name;
+  Words overrides;
+};
+void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
+
+void compare(const Mesh4& m, const Words& load) {
+  for (const Schedule& s : schedules()) {
+    if (!possible(s, m)) continue;
+    SCOPED_TRACE(m.name + " " + s.name);
+    const comm::ThreadOptions late{.jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
+    comm::with_ranks(
+        4,
+        [&](const comm::ProcessGroup& world) {
+          const Words common = joined(m.overrides, load);
+          const auto plain = ScheduledLayer(world, common).run();
+          const auto other = ScheduledLayer(world, joined(common, s.overrides)).run();
+          expect_same(plain, other, s.same);
+        },
+        late);
+  }
+}
+
+class EverySchedule : public testing::TestWithParam<Load> {};
+
+TEST_P(EverySchedule, EqualsThePlainOne) {
+  for (const Mesh4& m : meshes) compare(m, GetParam().overrides);
+}
+
+const Load loads[] = {{"Routed", {}},
+                      {"R1_Capacity", {"model.moe.capacity_factor=0.8"}},
+                      {"BiasesAndGelu", {"model.bias=true", "model.moe.expert=gelu"}},
+                      {"Zipf", {"model.moe.routing=zipf", "model.moe.zipf_exponent=2"}}};
+INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
+
+// Experts 1 to 7, and with them three of four ranks, get no row.
+TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
+  const Scratch scratch;
+  std::ofstream(scratch / "trace") << "0\n";
+  for (const Mesh4& m : meshes)
+    compare(m, {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=trace",
+                "model.moe.trace=" + scratch / "trace"});
+}
+
+}  // namespace
+}  // namespace hexad::tests

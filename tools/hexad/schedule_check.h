@@ -1,0 +1,12 @@
+// Whether a recipe's section `schedule.moe` makes sense for its layout.
+#pragma once
+
+#include "framework/config/problems.h"
+#include "tools/hexad/recipe.h"
+
+namespace hexad::app {
+
+/// Adds every choice that contradicts another one or the layout, with the reason and what is legal.
+void check_moe_schedule(const Recipe& recipe, config::Problems& problems);
+
+}  // namespace hexad::app
