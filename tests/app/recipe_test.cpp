@@ -2,6 +2,7 @@
 #include "tools/hexad/recipe.h"
 
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -35,11 +36,14 @@ TEST(Recipe, ThatIsRightLoadsForEveryNumberOfRanks) {
 
 TEST(Recipe, EveryOneThatIsShippedIsValidForTheRanksOfItsLayout) {
   int checked = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes")) {
-    if (file.path().extension() != ".yaml") continue;
-    const config::Document document = config::load(file.path());
+  const std::set<std::string> no_recipes{"clusters", "papers"};  // of hexad profile and hexad simulate --paper
+  for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
+       file != std::filesystem::recursive_directory_iterator(); ++file) {
+    if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();
+    if (file->path().extension() != ".yaml") continue;
+    const config::Document document = config::load(file->path());
     const int64_t ranks = load_recipe(document, Registry(), 0).parallel.fewest_ranks();
-    EXPECT_NO_THROW(load_recipe(document, Registry(), ranks)) << file.path();
+    EXPECT_NO_THROW(load_recipe(document, Registry(), ranks)) << file->path();
     ++checked;
   }
   EXPECT_GE(checked, 5);
