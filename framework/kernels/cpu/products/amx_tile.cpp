@@ -55,34 +55,34 @@ Lines columns_of(const Operand& b) {
 __mmask32 first(int64_t n) { return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1; }
 __mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n > 0 ? n : 0)) - 1); }
 
-/// Sixteen pairs of terms; float, because that is what transpose() takes.
+/// Sixteen pairs of terms. Pairs go to memory as float, which is the size of one.
 using Pairs = V<float>;
 
-/// rows[i] = the pairs of line i, for contiguous terms.
-void load_lines(Pairs* rows, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+/// to[i] = the pairs of line i, for contiguous terms.
+void copy_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask32 mask = first(depth);
-  for (int i = 0; i < side; ++i)
-    rows[i] = i < lines ? reinterpret_cast<Pairs>(_mm512_maskz_loadu_epi16(mask, from.at(line + i, term))) : Pairs{};
+  for (int i = 0; i < side; ++i, to += side)
+    _mm512_store_si512(to, i < lines ? _mm512_maskz_loadu_epi16(mask, from.at(line + i, term)) : __m512i{});
 }
 
-/// rows[i] = pair i of sixteen lines, for contiguous lines.
-void load_pairs(Pairs* rows, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+/// to[i] = pair i of sixteen lines, for contiguous lines.
+void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask16 mask = first16(lines);
-  const auto load = [mask](const uint16_t* p) {
+  const auto row = [mask](const uint16_t* p) {
     return __builtin_convertvector(reinterpret_cast<V<uint16_t, 16>>(_mm256_maskz_loadu_epi16(mask, p)),
                                    V<uint32_t, 16>);
   };
-  for (int i = 0; i < side; ++i) {
+  for (int i = 0; i < side; ++i, to += side) {
     const uint16_t* p = from.at(line, term + 2 * i);
     V<uint32_t, 16> pair = {};
-    if (2 * i < depth) pair = load(p);
-    if (2 * i + 1 < depth) pair |= load(p + from.stride) << 16;
-    rows[i] = reinterpret_cast<Pairs>(pair);
+    if (2 * i < depth) pair = row(p);
+    if (2 * i + 1 < depth) pair |= row(p + from.stride) << 16;
+    store<16>(to, reinterpret_cast<Pairs>(pair));
   }
 }
 
-/// load_pairs() for 32 lines and 32 terms.
-void load_all_pairs(Pairs* low, Pairs* high, const Lines& from, int64_t line, int64_t term) {
+/// The same for 32 lines and 32 terms, in two tiles.
+void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   using Quads = V<int64_t, 8>;
   using Words = V<uint16_t, 32>;
   // Lines 4 l .. 4 l + 3 and 16 + 4 l .. come to lie in the 128 bits l, where the two interleaving instructions want
@@ -93,17 +93,50 @@ void load_all_pairs(Pairs* low, Pairs* high, const Lines& from, int64_t line, in
     const int at = i / 8 * 8 + i % 8 / 2;
     first_half[i] = static_cast<uint16_t>(at + i % 2 * 32), second_half[i] = static_cast<uint16_t>(first_half[i] + 4);
   }
+  const uint16_t* p = from.at(line, term);
 #pragma GCC unroll 16
-  for (int i = 0; i < side; ++i) {
-    const uint16_t* p = from.at(line, term + 2 * i);
-    const auto row = [&](const uint16_t* q) {
-      return reinterpret_cast<Words>(__builtin_shuffle(reinterpret_cast<Quads>(load<32>(q)), order));
+  for (int i = 0; i < side; ++i, to += side) {
+    const auto row = [&](int64_t r) {
+      return reinterpret_cast<Words>(__builtin_shuffle(reinterpret_cast<Quads>(load<32>(p + r * from.stride)), order));
     };
-    const Words even = row(p), odd = row(p + from.stride);
-    low[i] = reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, first_half));
-    high[i] = reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, second_half));
+    const Words even = row(2 * i), odd = row(2 * i + 1);
+    store<16>(to, reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, first_half)));
+    store<16>(to + side * side, reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, second_half)));
   }
 }
+
+/// to = the transpose of 16 x 16 pairs in memory, rows `stride` bytes apart. A register takes the same 16 bytes of four
+/// rows, four apart; the rest is exchanges inside 128 bits: half the shuffles that whole rows would need.
+void transpose_from(float* to, const void* from, int64_t stride) {
+  const char* p = static_cast<const char*>(from);
+  const auto part = [&](int row, int quarter) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + row * stride + quarter * 16));
+  };
+  const V<int32_t, 16> low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29}, high = low + 2;
+  const V<int64_t, 8> even = {0, 8, 2, 10, 4, 12, 6, 14}, odd = even + 1;
+  using Quads = V<int64_t, 8>;
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    Pairs r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      __m512i x = _mm512_zextsi128_si512(part(i, q));
+      x = _mm512_mask_broadcast_i32x4(x, 0x00f0, part(i + 4, q));
+      x = _mm512_mask_broadcast_i32x4(x, 0x0f00, part(i + 8, q));
+      r[i] = reinterpret_cast<Pairs>(_mm512_mask_broadcast_i32x4(x, 0xf000, part(i + 12, q)));
+    }
+    const auto s0 = reinterpret_cast<Quads>(__builtin_shuffle(r[0], r[1], low)),
+               s1 = reinterpret_cast<Quads>(__builtin_shuffle(r[0], r[1], high)),
+               s2 = reinterpret_cast<Quads>(__builtin_shuffle(r[2], r[3], low)),
+               s3 = reinterpret_cast<Quads>(__builtin_shuffle(r[2], r[3], high));
+    store<16>(to + (4 * q) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s0, s2, even)));
+    store<16>(to + (4 * q + 1) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s0, s2, odd)));
+    store<16>(to + (4 * q + 2) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s1, s3, even)));
+    store<16>(to + (4 * q + 3) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s1, s3, odd)));
+  }
+}
+
+float* tile(char* to) { return reinterpret_cast<float*>(to); }
 
 enum class Factor : uint8_t { left, right };
 
@@ -113,21 +146,27 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
   constexpr bool transposed = contiguous == (factor == Factor::right);
   for (int64_t l = 0; l < lines; l += strip) {
     for (int64_t k = 0; k < depth; k += terms, to += step_bytes) {
-      Pairs r[2 * side];
       const int64_t lines_here = min(lines - l, strip), some = min(depth - k, terms);
-      if constexpr (contiguous) {
-        for (int half = 0; half < 2; ++half)
-          load_lines(r + half * side, from, line + l + half * side, lines_here - half * side, term + k, some);
-      } else if (lines_here == strip && some == terms) {
-        load_all_pairs(r, r + side, from, line + l, term + k);
-      } else {
-        for (int half = 0; half < 2; ++half)
-          load_pairs(r + half * side, from, line + l + half * side, lines_here - half * side, term + k, some);
+      const bool whole = lines_here == strip && some == terms;
+      if constexpr (contiguous && transposed) {
+        if (whole) {
+          transpose_from(tile(to), from.at(line + l, term + k), from.stride * 2);
+          transpose_from(tile(to + tile_bytes), from.at(line + l + side, term + k), from.stride * 2);
+          continue;
+        }
       }
-      for (int half = 0; half < 2; ++half) {
-        if constexpr (transposed) transpose<float>(r + half * side);
-        for (int i = 0; i < side; ++i)
-          store<16>(reinterpret_cast<float*>(to + half * tile_bytes + i * 64), r[half * side + i]);
+      alignas(64) float buffer[2 * side * side];
+      float* rows = transposed ? buffer : tile(to);
+      if (!contiguous && whole) {
+        pair_all_lines(rows, from, line + l, term + k);
+      } else {
+        const auto load = contiguous ? copy_lines : pair_lines;
+        load(rows, from, line + l, lines_here, term + k, some);
+        load(rows + side * side, from, line + l + side, lines_here - side, term + k, some);
+      }
+      if constexpr (transposed) {
+        transpose_from(tile(to), buffer, 64);
+        transpose_from(tile(to + tile_bytes), buffer + side * side, 64);
       }
     }
   }
@@ -147,8 +186,10 @@ struct Sums {
   int64_t stride;
 };
 
-/// to = (from or zero) + a b over steps of 32 terms. Brings 32 x 32 sums at `ahead` near, if it is not null.
-void multiply(const Sums& to, const float* from, const char* a, const char* b, int64_t steps, const Sums& ahead) {
+/// to = (from or zero) + a b over steps of 32 terms. Meanwhile brings 32 x 32 sums at `near` into the first-level
+/// cache, if it is not null, and lines of `ahead` into the second: a few at every step, since a burst would stall.
+void multiply(const Sums& to, const float* from, const char* a, const char* b, int64_t steps, const float* near,
+              Ahead& ahead) {
   const auto bytes = static_cast<size_t>(to.stride) * sizeof(float);
   memory_is_up_to_date(from);
   if (from) {
@@ -162,8 +203,7 @@ void multiply(const Sums& to, const float* from, const char* a, const char* b, i
     _tile_zero(2);
     _tile_zero(3);
   }
-  const int64_t rows_per_step = ahead.data ? (strip + steps - 1) / steps : 0;
-  const float* near = ahead.data;
+  const int64_t rows_per_step = near ? (strip + steps - 1) / steps : 0;
   for (int64_t i = 0; i < steps; ++i, a += step_bytes, b += step_bytes) {
     _tile_loadd(4, a, 64);
     _tile_loadd(6, b, 64);
@@ -173,7 +213,8 @@ void multiply(const Sums& to, const float* from, const char* a, const char* b, i
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
-    for (int64_t r = 0; r < rows_per_step; ++r, near += ahead.stride) {
+    ahead.step();
+    for (int64_t r = 0; r < rows_per_step; ++r, near += to.stride) {
       _mm_prefetch(reinterpret_cast<const char*>(near), _MM_HINT_T0);
       _mm_prefetch(reinterpret_cast<const char*>(near + side), _MM_HINT_T0);
     }
@@ -229,7 +270,7 @@ struct Product {
     pack<Factor::right>(right, b, j, columns, k, depth);
     const int64_t padded = round_up(columns, strip), strip_bytes = round_up(depth, terms) * strip * 2;
     const int64_t strips = (rows + strip - 1) / strip;
-    Ahead ahead = block_after(i + rows < t.m, j, k, strips * padded / strip);
+    Ahead ahead = block_after(i + rows < t.m, j, k, strips * padded / strip * ((depth + terms - 1) / terms));
     const bool kept = one_depth && strips * strip_bytes <= left_elements * 2;  // for the other columns
     for (int64_t r = 0; r < rows; r += strip) {
       char* rows_left = kept ? left + r / strip * strip_bytes : left;
@@ -237,9 +278,8 @@ struct Product {
       memory_is_up_to_date(left);
       float* sums = partial + (one_depth ? 0 : r * padded);
       for (int64_t c = 0; c < columns; c += strip) {
-        ahead.step();
         multiply_strips(i + r, min(strip, rows - r), j + c, min(strip, columns - c), rows_left,
-                        right + c / strip * strip_bytes, k, depth, {sums + c, padded});
+                        right + c / strip * strip_bytes, k, depth, {sums + c, padded}, ahead);
       }
     }
   }
@@ -256,13 +296,13 @@ struct Product {
 
   /// Terms [k, k + depth) of 32 x 32 elements of c from (i, j) on, of which rows x columns exist.
   void multiply_strips(int64_t i, int64_t rows, int64_t j, int64_t columns, const char* x, const char* y, int64_t k,
-                       int64_t depth, const Sums& sums) const {
+                       int64_t depth, const Sums& sums, Ahead& ahead) const {
     const int64_t steps = (depth + terms - 1) / terms;
     if (narrowed) {
       const bool last = k + depth == t.k;
       float* from = k > 0 ? sums.data : nullptr;
       if (last && from) copy(corner, strip, from, sums.stride, strip, strip), from = corner;
-      multiply(last ? Sums{corner, strip} : sums, from, x, y, steps, {});
+      multiply(last ? Sums{corner, strip} : sums, from, x, y, steps, nullptr, ahead);
       if (last) narrow(static_cast<uint16_t*>(t.c.data) + i * t.c.stride + j, t.c.stride, corner, rows, columns);
       return;
     }
@@ -270,11 +310,11 @@ struct Product {
     const bool add = t.add || k > 0;
     if (rows == strip && columns == strip) {
       const bool more = add && j + 2 * strip <= t.n;
-      multiply({c, t.c.stride}, add ? c : nullptr, x, y, steps, {more ? c + strip : nullptr, t.c.stride});
+      multiply({c, t.c.stride}, add ? c : nullptr, x, y, steps, more ? c + strip : nullptr, ahead);
       return;
     }
     if (add) copy(corner, strip, c, t.c.stride, rows, columns);
-    multiply({corner, strip}, add ? corner : nullptr, x, y, steps, {});
+    multiply({corner, strip}, add ? corner : nullptr, x, y, steps, nullptr, ahead);
     copy(c, t.c.stride, corner, strip, rows, columns);
   }
 };
