@@ -4,7 +4,7 @@
 
 test_hexad_alone_prints_its_help() {
   expect 2 "$HEXAD"
-  expect_text out "Usage: hexad" train generate eval validate prepare inspect env bench reference
+  expect_text out "Usage: hexad" train generate eval validate prepare inspect env bench profile reference
   expect 2 "$HEXAD" bench
   expect_text out "Usage: hexad bench" gemm
   expect 0 "$HEXAD" --help
@@ -12,7 +12,7 @@ test_hexad_alone_prints_its_help() {
 
 test_every_command_has_help() {
   local command
-  for command in train generate eval validate prepare inspect env bench reference; do
+  for command in train generate eval validate prepare inspect env bench profile reference; do
     expect 0 "$HEXAD" $command --help
     expect_text out "Usage: hexad $command"
   done

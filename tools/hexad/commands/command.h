@@ -23,6 +23,7 @@ void add_prepare(CommandLine& line);
 void add_inspect(CommandLine& line);
 void add_env(CommandLine& line);
 void add_bench(CommandLine& line);
+void add_profile(CommandLine& line);
 void add_reference(CommandLine& line);
 void add_simulate(CommandLine& line);
 void add_verify(CommandLine& line);

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# `hexad profile`, alone, with two ranks, and on nodes that HEXAD_NODE names.
+. "$(dirname "$0")/cli.sh"
+
+profile=(profile --quick --seconds 1 --out c.yaml)
+
+# `on_nodes N M ...`: N ranks on a first node, M on a second.
+on_nodes() {
+  "${launch[@]}" -np "$1" env HEXAD_NODE=a "$HEXAD" "${@:3}" : -np "$2" env HEXAD_NODE=b "$HEXAD" "${@:3}"
+}
+
+test_two_ranks_measure_their_links_kernels_and_slowdowns() {
+  expect 0 ranks 2 "${profile[@]}"
+  expect_text out 'profile of 2 ranks on 1 node' 'all_to_all of 2 ranks, intra' 'f32 products' 'together: ' \
+    'speed beside' 'written to c.yaml'
+  expect_text c.yaml 'ranks_per_node: 2' 'operation: reduce_scatter' 'element: bf16' 'kind: restore' 'beside: [intra]'
+  expect_no_text c.yaml 'group: inter'
+  expect_equal "$(ls c.yaml*)" c.yaml
+}
+
+test_ranks_on_two_nodes_form_groups_of_every_kind() {
+  expect 0 on_nodes 2 2 "${profile[@]}"
+  expect_text out 'profile of 4 ranks on 2 nodes' 'send of 2 ranks, inter' 'all_reduce of 4 ranks, all'
+  expect_text c.yaml 'nodes: 2' 'group: intra' 'group: inter' 'group: all' 'beside: [inter, intra, copy]'
+}
+
+test_one_rank_measures_what_needs_no_other() {
+  expect 0 "$HEXAD" "${profile[@]}"
+  expect_text c.yaml 'links: []' 'of: compute' 'beside: [copy]'
+}
+
+test_unequal_nodes_are_refused() {
+  expect 2 on_nodes 1 2 "${profile[@]}"
+  expect_text err 'nodes have 1 to 2 ranks; a profile needs the same number on each'
+  expect_nothing_at c.yaml
+}
+
+test_a_folder_that_is_not_there_is_found_before_measuring() {
+  expect 4 "$HEXAD" profile --out nowhere/c.yaml
+  expect_text err nowhere/c.yaml
+}
+
+test_wrong_options_are_explained() {
+  expect 2 "$HEXAD" profile --seconds 0
+  expect_text err "'0' given, expected a number above 0"
+  expect 2 "$HEXAD" profile --quik
+  expect_text err "did you mean '--quick'?"
+}
+
+run_tests "$@"

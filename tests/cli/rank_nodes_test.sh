@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Emulated nodes with a link for every rank (tools/testbed/rank_nodes.sh). Skipped (77) where network namespaces cannot be
+# made.
+. "$(dirname "$0")/cli.sh"
+
+nodes=$CLI_TESTS/../../tools/testbed/rank_nodes.sh
+
+test_every_rank_knows_its_node_and_its_place_there() {
+  expect 0 "$nodes" --nodes 2 --ranks 3 bash -c \
+    'echo "$OMPI_COMM_WORLD_RANK $HEXAD_NODE $HEXAD_LOCAL_RANK $(hostname) $(nproc) $1"' rank 'two  words'
+  expect_equal "$(sort out | awk '{print $1, $2, $3}' | xargs)" "0 0 0 1 0 1 2 0 2 3 1 0 4 1 1 5 1 2"
+  expect_equal "$(awk '{print $4}' out | sort -u | wc -l)" 6
+  expect_equal "$(awk '{print $2, $5}' out | sort -u | wc -l)" 2  # the ranks of a node share its cores
+  expect_count 6 out 'two  words'
+}
+
+# bytes_per_second OPERATION GROUP: of the largest message in c.yaml.
+bytes_per_second() {
+  awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
+    /points:/ && operation " " group == wanted {n = split($0, p, /[][, ]+/); printf "%d\n", p[n - 2] / p[n - 1]}' c.yaml
+}
+# Of the rate, less frames' heads: neither slower nor, with what a link may send at once, much faster.
+expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
+  local measured
+  measured=$(bytes_per_second "$1" "$2")
+  [ "${measured:-0}" -ge $(($3 * 90 / 100)) ] && [ "$measured" -le $(($3 * 106 / 100)) ] ||
+    failed "$1 of $2 moves $measured bytes a second, the link $3"
+}
+
+test_each_rank_has_both_rates_and_the_program_sees_the_nodes() {
+  expect 0 "$nodes" --nodes 2 --ranks 2 --inter 50mbit --intra 200mbit "$HEXAD" profile --quick --seconds 16 \
+    --out "$PWD/c.yaml"
+  expect_text out 'profile of 4 ranks on 2 nodes'
+  expect_text c.yaml 'nodes: 2' 'ranks_per_node: 2'
+  expect_rate all_to_all inter 6250000
+  expect_rate all_to_all intra 25000000
+  expect_rate send inter 6250000
+}
+
+test_the_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
+
+test_testbeds_stand_beside_each_other() {
+  local wait_for_both='touch "$0/$1"; for ((i = 0; i < 300; i++)); do [ -e "$0/a" ] && [ -e "$0/b" ] && exit 0; sleep 0.1; done; exit 1'
+  "$nodes" --nodes 2 --ranks 1 bash -c "$wait_for_both" "$PWD" a &
+  local first=$!
+  expect 0 "$nodes" --nodes 2 --ranks 1 bash -c "$wait_for_both" "$PWD" b
+  wait $first
+  expect_equal $? 0
+}
+
+gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
+
+# `ends_after SIGNAL`: whatever ends the script ends everything it started.
+ends_after() {
+  rm -f ranks
+  # What a shell starts in the background ignores SIGINT otherwise.
+  env --default-signal=INT "$nodes" --nodes 2 --ranks 2 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" \
+    2>err &
+  local emulation=$! rank
+  wait_until has_lines ranks 4
+  ! gone $emulation || failed "no namespace of $emulation"
+  kill -"$1" $emulation
+  wait $emulation 2>/dev/null
+  code=$?
+  wait_until gone $emulation
+  for rank in $(cat ranks); do
+    ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "rank $rank runs"
+  done
+}
+test_nothing_is_left_after_sigint() { ends_after INT && expect_equal $code 130; }
+test_nothing_is_left_after_sigterm() { ends_after TERM && expect_equal $code 143; }
+test_nothing_is_left_after_sigkill() { ends_after KILL && expect_equal $code 137; }
+
+test_nothing_is_left_when_mpirun_is_killed() {
+  "$nodes" --nodes 2 --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" 2>err &
+  local emulation=$!
+  wait_until has_lines ranks 2
+  kill -9 $(ip netns pids hx${emulation}n0 | xargs -n 1 ps -o pid=,comm= -p | awk '$2 == "mpirun" {print $1}')
+  wait $emulation
+  expect_equal $? 137
+  gone $emulation || failed "namespaces are left"
+}
+
+test_what_it_does_not_understand_it_explains() {
+  expect 2 "$nodes" --rank 2 true
+  expect_text err "unknown option '--rank'" 'rank_nodes.sh [--nodes 2] [--ranks 2]'
+  expect 2 "$nodes" --inter fast true
+  expect_text err "--inter is 'fast', expected kbit, mbit or gbit a second, such as 200mbit"
+  expect 2 "$nodes" --ranks 0 true
+  expect_text err "--ranks is '0', expected a number from 1 to 99"
+  expect 2 "$nodes"
+}
+
+test_what_it_lacks_it_names() {
+  local tool
+  mkdir tools
+  for tool in bash dirname basename sed awk mktemp; do ln -s "$(command -v $tool)" tools; done
+  printf '#!/bin/sh\necho 1000\n' >tools/id
+  chmod +x tools/id
+  expect 77 env PATH="$PWD/tools" "$nodes" true
+  expect_text err 'skipped: network namespaces need root'
+  ln -sf "$(command -v id)" tools/id
+  expect 77 env PATH="$PWD/tools" "$nodes" true
+  expect_text err 'skipped: ip is missing (apt install iproute2)'
+}
+
+"$nodes" --ranks 1 true >/dev/null
+[ $? -ne 77 ] || exit 77
+run_tests "$@"

@@ -1,0 +1,193 @@
+#include "tools/plan/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/base/error.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::plan {
+namespace {
+
+using schedule::Kind;
+using schedule::Lane;
+using schedule::LaneSet;
+using telemetry::TemporaryFolder;
+
+// A profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which one was taken.
+const std::string text = R"(measured: {date: "2025-01-01T00:00:00Z", hexad: 0.1.0, nodes: 2, ranks_per_node: 4}
+links:
+  - {operation: all_to_all, group: intra, ranks: 2, nodes: 1, points: [[4096, 0.001], [8192, 0.0015]]}
+  - {operation: all_to_all, group: intra, ranks: 4, nodes: 1, points: [[4096, 0.002], [8192, 0.0025]]}
+  - {operation: all_to_all, group: inter, ranks: 2, nodes: 2, points: [[4096, 0.003], [8192, 0.0035]]}
+  - {operation: all_to_all, group: all, ranks: 8, nodes: 2, points: [[4096, 0.004], [8192, 0.0045]]}
+products:
+  - {element: f32, pass: forward, experts: 8, inputs: 10, outputs: 50, points: [[16, 1e-5], [32, 2e-5]]}
+  - {element: f32, pass: weight_gradient, experts: 8, inputs: 10, outputs: 50, points: [[16, 3e-5], [32, 6e-5]]}
+  - {element: f32, pass: forward, experts: 4, inputs: 100, outputs: 50, points: [[16, 8e-5], [32, 16e-5]]}
+  - {element: bf16, pass: forward, experts: 8, inputs: 10, outputs: 50, points: [[16, 4e-6], [32, 5e-6]]}
+copies:
+  - {kind: copy, points: [[65536, 1e-5], [131072, 2e-5]]}
+  - {kind: offload, points: [[65536, 1e-4], [131072, 2e-4]]}
+slowdowns:
+  - {of: compute, beside: [inter], speed: 0.75}
+  - {of: inter, beside: [compute], speed: 1.02}
+  - {of: compute, beside: [inter, copy], speed: 0.5}
+)";
+
+Cluster load_text(const std::string& yaml) {
+  const TemporaryFolder folder;
+  telemetry::write_text(folder / "c.yaml", yaml);
+  return load_cluster((folder / "c.yaml").string());
+}
+
+// What is wrong with `text` when `was` reads `is`, without the folder.
+std::string refusal(const std::string& was, const std::string& is) {
+  std::string changed = text;
+  const size_t at = changed.find(was);
+  if (at == changed.npos) return "the test's own text has no " + was;
+  changed.replace(at, was.size(), is);
+  try {
+    load_text(changed);
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    const std::string message = e.what();
+    return message.substr(message.find("c.yaml"));
+  }
+  return "accepted";
+}
+
+TEST(Cluster, ReadsWhatItWrites) {
+  const Cluster cluster = load_text(text);
+  const std::string written = to_yaml(cluster);
+  EXPECT_EQ(to_yaml(load_text(written)), written);
+  EXPECT_EQ(cluster.measured.ranks_per_node, 4);
+  ASSERT_EQ(cluster.links.size(), 4u);
+  EXPECT_EQ(cluster.links[2].group, GroupKind::inter);
+  EXPECT_EQ(cluster.links[2].points, Curve({{4096, 0.003}, {8192, 0.0035}}));
+  ASSERT_EQ(cluster.products.size(), 4u);
+  EXPECT_EQ(cluster.products[1].pass, Pass::weight_gradient);
+  ASSERT_EQ(cluster.slowdowns.size(), 3u);
+  EXPECT_EQ(cluster.slowdowns[2].beside, (std::vector{Work::inter, Work::copy}));
+}
+
+TEST(Cluster, BadFilesAreRefusedWithTheLine) {
+  EXPECT_EQ(refusal("group: inter, ranks: 2, nodes: 2", "group: outer, ranks: 2, nodes: 2"),
+            "c.yaml:5: links.2.group (outer) must be one of intra, inter, all");
+  EXPECT_EQ(refusal("group: intra, ranks: 2, nodes: 1", "group: intra, ranks: 2, nodes: 2"),
+            "c.yaml:3: links.0.nodes (2) must be 1 for a group of intra");
+  EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
+            "c.yaml:5: links.2.nodes (2) must be ranks (4) for a group of inter");
+  EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
+            "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
+  EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
+            "c.yaml:6: links.3.ranks (7) must be divisible by nodes (2); nearest: 6, 8");
+  EXPECT_EQ(refusal("[8192, 0.0015]", "[4096, 0.0015]"),
+            "c.yaml:3: links.0.points.1 (a list) must have a larger x than the point before it");
+  EXPECT_EQ(refusal("[[4096, 0.004], [8192, 0.0045]]", "0.004"),
+            "c.yaml:6: links.3.points (0.004) must be a list of points [size, seconds]");
+  EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),
+            "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0");
+  EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),
+            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not name anything twice, nor compute itself");
+  EXPECT_EQ(refusal("speed: 0.75", "speed: 0"), "c.yaml:16: slowdowns.0.speed (0) must be greater than 0");
+  EXPECT_EQ(refusal("kind: offload", "knd: offload"),
+            "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
+}
+
+TEST(NearestLink, IsOfTheKindAndThenOfTheSize) {
+  const Cluster cluster = load_text(text);
+  const auto first_seconds = [&](int64_t ranks, int64_t nodes) {
+    const MeasuredLink* link = nearest_link(cluster, Collective::all_to_all, {"ep", ranks, nodes});
+    return link ? link->points.points.front().y : 0;
+  };
+  EXPECT_EQ(first_seconds(2, 1), 0.001);
+  EXPECT_EQ(first_seconds(4, 1), 0.002);
+  EXPECT_EQ(first_seconds(3, 1), 0.002) << "nearer to 4 than to 2 as a ratio";
+  EXPECT_EQ(first_seconds(8, 1), 0.002);
+  EXPECT_EQ(first_seconds(2, 2), 0.003);
+  EXPECT_EQ(first_seconds(16, 16), 0.003) << "one rank a node: inter, however many";
+  EXPECT_EQ(first_seconds(4, 2), 0.004) << "some ranks of each node: all";
+  EXPECT_EQ(first_seconds(32, 8), 0.004);
+  EXPECT_EQ(nearest_link(cluster, Collective::all_reduce, {"dp", 2, 1}), nullptr);
+}
+
+TEST(NearestLink, BetweenNodesTheOtherKindStandsIn) {
+  Cluster cluster = load_text(text);
+  const MeasuredLink inter = cluster.links[2], all = cluster.links[3];
+  cluster.links = {all};
+  EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 2}), &cluster.links[0]);
+  EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 1}), nullptr) << "a network is no shared memory";
+  cluster.links = {inter};
+  EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
+}
+
+TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
+  Cluster cluster = load_text(text);
+  for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
+    for (int i : {1, 2}) {
+      cluster.links.push_back(cluster.links[static_cast<size_t>(i)]);
+      cluster.links.back().operation = c;
+    }
+  const schedule::Rates rates =
+      rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 4, 1}, {"dp", 1, 1}}, .inputs = 10, .outputs = 40});
+  EXPECT_EQ(rates.links.size(), 10u) << "five kinds of ep and tp; a group of one sends nothing";
+  const auto* ep = rates.find(Kind::all_to_all, "ep", 2, true);
+  ASSERT_TRUE(ep);
+  EXPECT_EQ(ep->curve.seconds(4096), 0.003);
+  const auto* tp = rates.find(Kind::all_gather, "tp", 4, false);
+  ASSERT_TRUE(tp);
+  EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
+  // 16 rows of 10 x 50 are 16,000 FLOPs; the mean of 1e-5 and 3e-5 seconds.
+  EXPECT_DOUBLE_EQ(rates.compute.seconds(16000), 2e-5);
+  EXPECT_EQ(rates.copy.seconds(65536), 1e-5);
+  EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter}), 0.75);
+  EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter, Lane::copy}), 0.5);
+  EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "measured 1.02: not slowed down";
+}
+
+TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
+  const Cluster cluster = load_text(text);
+  // Without a size the largest shape: 16 rows of 100 x 50 are 160,000 FLOPs.
+  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.seconds(160000), 8e-5);
+  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.seconds(16000), 4e-6);
+  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);
+}
+
+TEST(Rates, NameWhatTheClusterLacks) {
+  const auto complaint = [](const Cluster& cluster, const RatesQuery& query) -> std::string {
+    try {
+      rates_of(cluster, query);
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  const Cluster cluster = load_text(text);
+  EXPECT_EQ(complaint(cluster, {.groups = {{"ep", 8, 2}}}),
+            "the cluster has no measured all_gather for group ep of 8 ranks on 2 nodes; hexad profile measures it on "
+            "such ranks");
+  EXPECT_EQ(complaint(cluster, {.groups = {}, .copy = CopyKind::gather}),
+            "the cluster has no measured gather; hexad profile measures it");
+  EXPECT_EQ(complaint({}, {.groups = {}}), "the cluster has no measured products of f32; hexad profile measures them");
+}
+
+TEST(DefaultCluster, IsAsTheRatesThatNobodyMeasured) {
+  const schedule::Rates defaults = schedule::Rates::defaults();
+  const schedule::Rates rates = rates_of(default_cluster(2, 4), {.groups = {{"ep", 8, 2}, {"tp", 4, 1}, {"dp", 2, 2}}});
+  for (double bytes : {4096.0, 65536.0, 16777216.0}) {
+    EXPECT_EQ(rates.find(Kind::all_to_all, "ep", 8, true)->curve.seconds(bytes),
+              defaults.other_links->between_nodes.seconds(bytes));
+    EXPECT_EQ(rates.find(Kind::all_reduce, "tp", 4, false)->curve.seconds(bytes),
+              defaults.other_links->within_node.seconds(bytes));
+    EXPECT_EQ(rates.copy.seconds(bytes), defaults.copy.seconds(bytes));
+  }
+  EXPECT_TRUE(rates.slowdowns.empty());
+}
+
+TEST(DefaultCluster, CanBeWrittenAndRead) {
+  const std::string written = to_yaml(default_cluster(2, 2));
+  EXPECT_EQ(to_yaml(load_text(written)), written);
+}
+
+}  // namespace
+}  // namespace hexad::plan

@@ -1,0 +1,116 @@
+#include "tools/plan/profile/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "parallel/comm/thread_group.h"
+#include "tools/plan/profile/exchange.h"
+#include "tools/plan/profile/groups.h"
+
+namespace hexad::plan {
+namespace {
+
+using comm::ProcessGroup;
+
+TEST(MeasuredGroups, AreOfEveryKindAndSizeThatTheMachineHas) {
+  comm::ThreadOptions nodes;
+  nodes.node_of_rank = {0, 0, 0, 0, 1, 1, 1, 1};
+  comm::with_ranks(
+      8,
+      [](const ProcessGroup& world) {
+        const auto groups = measured_groups(world);
+        ASSERT_EQ(groups.size(), 4u);
+        const std::vector<std::tuple<GroupKind, int64_t, int64_t>> expected{
+            {GroupKind::intra, 2, 1}, {GroupKind::intra, 4, 1}, {GroupKind::inter, 2, 2}, {GroupKind::all, 8, 2}};
+        for (size_t i = 0; i < groups.size(); ++i) {
+          EXPECT_EQ(std::tuple(groups[i].kind, groups[i].ranks, groups[i].nodes), expected[i]);
+          EXPECT_EQ(groups[i].group->size(), groups[i].ranks);
+          EXPECT_EQ(groups[i].group->crosses_nodes(), groups[i].nodes > 1);
+        }
+      },
+      nodes);
+}
+
+TEST(MeasuredGroups, NodesInterleavedByTheLauncherAreFound) {
+  comm::ThreadOptions nodes;
+  nodes.node_of_rank = {0, 1, 0, 1};
+  comm::with_ranks(
+      4,
+      [](const ProcessGroup& world) {
+        for (const MeasuredGroup& g : measured_groups(world))
+          EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
+      },
+      nodes);
+}
+
+TEST(MeasuredGroups, OneRankHasNone) {
+  comm::with_ranks(1, [](const ProcessGroup& world) { EXPECT_TRUE(measured_groups(world).empty()); });
+}
+
+TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
+  comm::ThreadOptions nodes;
+  nodes.node_of_rank = {0, 0, 1};
+  try {
+    comm::with_ranks(
+        3, [](const ProcessGroup& world) { machine_of(world); }, nodes);
+    FAIL();
+  } catch (const base::Error& e) {
+    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each");
+  }
+}
+
+TEST(Exchange, SendsTheBytesItNames) {
+  for (int ranks : {2, 3})
+    comm::with_ranks(ranks, [](const ProcessGroup& world) {
+      device::DeviceContext context;
+      const auto group = world.split(0, world.rank(), comm::TrafficClass::ep, "group");
+      for (const auto& [operation, name] : enum_names(Collective{}))
+        for (int64_t bytes : {1000, 4096}) {
+          const Exchange exchange = make_exchange(operation, *group, bytes, context);
+          EXPECT_GE(exchange.wire_bytes, bytes) << name;
+          EXPECT_LT(exchange.wire_bytes, bytes + 64) << name;
+          group->take(comm::TrafficClass::ep);
+          exchange.start().wait();
+          exchange.start().wait();
+          group->barrier(context.compute()).wait();
+          EXPECT_EQ(group->take(comm::TrafficClass::ep).bytes, 2 * exchange.wire_bytes) << name;
+        }
+    });
+}
+
+// Every part on two nodes of two ranks, each a thread; what is measured depends on the machine, its form does not.
+TEST(Measure, FillsEveryPartAndAllRanksAgree) {
+  comm::ThreadOptions nodes;
+  nodes.node_of_rank = {0, 0, 1, 1};
+  std::array<std::string, 4> written;
+  Cluster cluster;
+  std::atomic<int> lines = 0;
+  comm::with_ranks(
+      4,
+      [&](const ProcessGroup& world) {
+        ProfileOptions options = quick_profile();
+        options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32;
+        const Cluster mine = measure(world, options, [&](const std::string&) { ++lines; });
+        written[static_cast<size_t>(world.rank())] = to_yaml(mine);
+        if (world.rank() == 0) cluster = mine;
+      },
+      nodes);
+  for (const std::string& other : written) EXPECT_EQ(other, written.front());
+  EXPECT_GT(lines, 0);
+  EXPECT_EQ(cluster.measured.nodes, 2);
+  EXPECT_EQ(cluster.measured.ranks_per_node, 2);
+  EXPECT_EQ(cluster.links.size(), 3u * enum_names(Collective{}).size());
+  EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(Pass{}).size());
+  EXPECT_EQ(cluster.copies.size(), enum_names(CopyKind{}).size());
+  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u) << "every pair, and all four together";
+  for (const MeasuredLink& link : cluster.links) EXPECT_EQ(link.points.points.size(), 2u);
+  EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 2, 1}, {"world", 4, 2}}}));
+  const std::string table = profile_table(cluster);
+  for (const char* part : {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "offload", "speed beside"})
+    EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
+}
+
+}  // namespace
+}  // namespace hexad::plan

@@ -1,0 +1,103 @@
+#include "tools/plan/profile/profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include <fmt/chrono.h>
+
+#include "framework/base/atomic_file.h"
+#include "framework/kernels/cpu/products/products.h"
+#include "framework/kernels/cpu/simd/isa.h"
+#include "framework/telemetry/units.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/machine.h"
+#include "tools/hexad/run_directory.h"
+#include "tools/hexad/version.h"
+
+namespace hexad::app {
+namespace {
+
+using base::ExitCode;
+
+struct Options {
+  std::string out = "cluster.yaml";
+  bool quick = false;
+  std::optional<double> seconds;
+  int threads = 0;
+  std::string offload_folder = "/tmp";
+};
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
+plan::ProfileOptions profile_options(const Options& o, const comm::World& world) {
+  plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
+  if (o.seconds) p.seconds = *o.seconds;
+  const int64_t shared = usable_cores() / ranks_of_this_node(world.topology());
+  p.threads = o.threads > 0 ? o.threads : static_cast<int>(std::max<int64_t>(1, shared));
+  p.offload_folder = o.offload_folder;
+  return p;
+}
+
+void describe_origin(plan::Origin& origin, double seconds) {
+  origin.date = utc_now();
+  origin.seconds = std::round(seconds);
+  origin.hexad = version;
+  origin.processor = processor_name();
+  origin.instructions = kernels::cpu::name_of(kernels::cpu::machine_isa());
+  origin.products = kernels::cpu::products_description();
+  origin.cores = usable_cores();
+}
+
+ExitCode profile(const Options& o, const comm::World& world) {
+  const plan::ProfileOptions options = profile_options(o, world);
+  const bool first = world.rank() == 0;
+  const auto say = [](const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  if (first)
+    say(fmt::format("profile of {} rank{} on {} node{}, about {}", world.size(), world.size() == 1 ? "" : "s",
+                    world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
+                    telemetry::human_duration(options.seconds)));
+  std::optional<base::AtomicFile> file;  // made first: a folder that is not there shall not cost a measurement
+  if (first) file.emplace(o.out);
+  const auto begin = std::chrono::steady_clock::now();
+  plan::Cluster cluster = plan::measure(world.group(), options, say);
+  if (!first) return ExitCode::done;
+  describe_origin(cluster.measured, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  const std::string text = "# Measured by hexad profile; docs/profile.md explains it.\n" + plan::to_yaml(cluster);
+  file->append(text.data(), text.size());
+  file->commit();
+  say("\n" + plan::profile_table(cluster));
+  say(fmt::format("written to {} after {}", o.out, telemetry::human_duration(cluster.measured.seconds)));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_profile(CommandLine& line) {
+  auto* command = line.app.add_subcommand(
+      "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
+  auto options = std::make_shared<Options>();
+  command->add_option("--out", options->out, "YAML file that is written")->capture_default_str();
+  command->add_flag("--quick", options->quick, "few sizes, about four seconds");
+  command->add_option("--seconds", options->seconds, "about how long to measure; two minutes without --quick")
+      ->check(number_above(0));
+  command->add_option("--threads", options->threads, "of a rank's kernels; 0: its share of the node's cores")
+      ->check(whole_number(0, 4096));
+  command->add_option("--offload-folder", options->offload_folder, "where offloaded tensors are written")
+      ->capture_default_str();
+  command->callback([&line, options] {
+    line.exit_code = on_all_ranks([&](comm::World& world) { return profile(*options, world); });
+  });
+}
+
+}  // namespace hexad::app

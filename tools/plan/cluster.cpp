@@ -1,0 +1,226 @@
+#include "tools/plan/cluster.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/base/error.h"
+#include "framework/config/recipe.h"
+
+namespace hexad::plan {
+namespace {
+
+using base::cat;
+
+template <class E>
+std::string_view word(E value) {
+  for (const auto& [v, name] : enum_names(E{}))
+    if (v == value) return name;
+  base::fail_invariant("[cluster] an enum without a name");
+}
+
+void check_points(const Curve& points, const std::string& path, config::Problems& problems) {
+  if (!problems.good({path})) return;
+  if (points.is_constant())
+    problems.add(path, "must be a list of points [size, seconds]");
+  else if (!(points.points.front().x > 0))
+    problems.add(path, "must have sizes above 0");
+}
+
+void check_link(const MeasuredLink& link, const std::string& path, config::Problems& problems) {
+  check_points(link.points, path + ".points", problems);
+  if (!problems.good({path + ".ranks", path + ".nodes", path + ".group"})) return;
+  if (link.ranks % link.nodes != 0)
+    problems.add(path + ".ranks", cat("must be divisible by nodes (", link.nodes,
+                                      "); nearest: ", config::nearest_multiples(link.ranks, link.nodes)));
+  if (link.group == GroupKind::intra && link.nodes != 1)
+    problems.add(path + ".nodes", "must be 1 for a group of intra");
+  if (link.group == GroupKind::all && link.nodes == 1)
+    problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
+  if (link.group == GroupKind::inter && link.nodes != link.ranks)
+    problems.add(path + ".nodes", cat("must be ranks (", link.ranks, ") for a group of inter"));
+}
+
+void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, config::Problems& problems) {
+  if (!problems.good({path + ".of", path + ".beside"})) return;
+  std::vector<Work> all = slowdown.beside;
+  all.push_back(slowdown.of);
+  std::sort(all.begin(), all.end());
+  if (std::adjacent_find(all.begin(), all.end()) != all.end())
+    problems.add(path + ".beside", cat("must not name anything twice, nor ", word(slowdown.of), " itself"));
+}
+
+// How far apart two sizes are, in octaves.
+double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
+
+// 0: the very kind of group, 1: one that may stand for it; nothing: no way.
+std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
+  if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
+  if (measured == GroupKind::intra) return {};
+  return (wanted.nodes == wanted.ranks) == (measured == GroupKind::inter) ? 0 : 1;
+}
+
+schedule::Curve curve_of(const Curve& points, double scale = 1) {
+  schedule::Curve curve;
+  for (const auto& [size, seconds] : points.points) curve.points.push_back({size * scale, seconds});
+  return curve;
+}
+
+// Seconds over FLOPs: the mean of what the passes take, at the sizes of the first.
+schedule::Curve mean_of(const std::vector<const MeasuredProduct*>& passes) {
+  std::vector<schedule::Curve> curves;
+  for (const MeasuredProduct* p : passes)
+    curves.push_back(curve_of(p->points, 2.0 * static_cast<double>(p->inputs * p->outputs)));
+  schedule::Curve mean;
+  for (const auto& point : curves.front().points) {
+    double seconds = 0;
+    for (const auto& curve : curves) seconds += curve.seconds(point.size);
+    mean.points.push_back({point.size, seconds / static_cast<double>(curves.size())});
+  }
+  return mean;
+}
+
+schedule::Curve compute_curve(const Cluster& cluster, const RatesQuery& query) {
+  const auto area = [](const MeasuredProduct& p) {
+    return static_cast<double>(p.inputs) * static_cast<double>(p.outputs);
+  };
+  const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
+  const auto better = [&](const MeasuredProduct& a, const MeasuredProduct& b) {
+    return wanted > 0 ? octaves(area(a), wanted) < octaves(area(b), wanted) : area(a) > area(b);
+  };
+  const MeasuredProduct* best = nullptr;
+  for (const MeasuredProduct& p : cluster.products)
+    if (p.element == query.element && (!best || better(p, *best))) best = &p;
+  if (!best)
+    base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
+               "; hexad profile measures them");
+  std::vector<const MeasuredProduct*> passes;
+  for (const MeasuredProduct& p : cluster.products)
+    if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
+        p.outputs == best->outputs)
+      passes.push_back(&p);
+  return mean_of(passes);
+}
+
+schedule::Kind kind_of(Collective c) {
+  switch (c) {
+    case Collective::all_to_all:
+      return schedule::Kind::all_to_all;
+    case Collective::all_gather:
+      return schedule::Kind::all_gather;
+    case Collective::reduce_scatter:
+      return schedule::Kind::reduce_scatter;
+    case Collective::all_reduce:
+      return schedule::Kind::all_reduce;
+    case Collective::send:
+      return schedule::Kind::send;
+  }
+  base::fail_invariant("[cluster] a collective without a kind");
+}
+
+schedule::Lane lane_of(Work work) {
+  switch (work) {
+    case Work::inter:
+      return schedule::Lane::inter;
+    case Work::intra:
+      return schedule::Lane::intra;
+    case Work::copy:
+      return schedule::Lane::copy;
+    case Work::compute:
+      return schedule::Lane::compute;
+  }
+  base::fail_invariant("[cluster] work without a lane");
+}
+
+// A curve at sizes from 4 KiB to 16 MiB, at each fourth octave.
+Curve sampled(const schedule::Curve& curve) {
+  std::vector<Curve::Point> points;
+  for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
+  return points;
+}
+
+}  // namespace
+
+Cluster load_cluster(const std::string& path) {
+  config::Problems problems;
+  Cluster cluster = config::read<Cluster>(config::load(path), problems);
+  for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
+  for (size_t i = 0; i < cluster.products.size(); ++i)
+    check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.copies.size(); ++i)
+    check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
+    check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
+  problems.throw_if_any();
+  return cluster;
+}
+
+std::string to_yaml(const Cluster& cluster) { return config::write(cluster); }
+
+Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
+  const schedule::Rates rates = schedule::Rates::defaults();
+  Cluster cluster;
+  cluster.measured.date = "assumed";
+  cluster.measured.nodes = nodes, cluster.measured.ranks_per_node = ranks_per_node;
+  const Curve within = sampled(rates.other_links->within_node), between = sampled(rates.other_links->between_nodes);
+  for (const auto& [operation, name] : enum_names(Collective{})) {
+    if (ranks_per_node > 1) cluster.links.push_back({operation, GroupKind::intra, ranks_per_node, 1, within});
+    if (nodes > 1) cluster.links.push_back({operation, GroupKind::inter, nodes, nodes, between});
+    if (nodes > 1 && ranks_per_node > 1)
+      cluster.links.push_back({operation, GroupKind::all, nodes * ranks_per_node, nodes, between});
+  }
+  constexpr int64_t width = 1024;
+  for (Element element : {Element::f32, Element::bf16})
+    for (const auto& [pass, name] : enum_names(Pass{})) {
+      std::vector<Curve::Point> points;
+      for (int64_t rows = 16; rows <= 4096; rows *= 4)
+        points.push_back(
+            {static_cast<double>(rows), rates.compute.seconds(2.0 * static_cast<double>(rows * width * width))});
+      cluster.products.push_back({element, pass, 1, width, width, points});
+    }
+  for (const auto& [kind, name] : enum_names(CopyKind{})) cluster.copies.push_back({kind, sampled(rates.copy)});
+  return cluster;
+}
+
+const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group) {
+  const MeasuredLink* best = nullptr;
+  std::array<double, 3> least{};  // strangeness, octaves between numbers of ranks, less ranks
+  for (const MeasuredLink& link : cluster.links) {
+    const auto strange = strangeness(link.group, group);
+    if (link.operation != operation || !strange) continue;
+    const std::array<double, 3> cost{static_cast<double>(*strange),
+                                     octaves(static_cast<double>(link.ranks), static_cast<double>(group.ranks)),
+                                     -static_cast<double>(link.ranks)};
+    if (!best || cost < least) best = &link, least = cost;
+  }
+  return best;
+}
+
+schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
+  schedule::Rates rates{.compute = compute_curve(cluster, query), .copy = {}, .links = {}};
+  const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
+                                 [&](const MeasuredCopy& c) { return c.kind == query.copy; });
+  if (copy == cluster.copies.end())
+    base::fail(base::ExitCode::usage, "the cluster has no measured ", word(query.copy), "; hexad profile measures it");
+  rates.copy = curve_of(copy->points);
+  for (const GroupShape& group : query.groups) {
+    if (group.ranks < 2) continue;  // sends nothing
+    for (const auto& [operation, name] : enum_names(Collective{})) {
+      const MeasuredLink* link = nearest_link(cluster, operation, group);
+      if (!link)
+        base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
+                   group.ranks, " ranks on ", group.nodes, group.nodes == 1 ? " node" : " nodes",
+                   "; hexad profile measures it on such ranks");
+      rates.links.push_back(
+          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, curve_of(link->points)});
+    }
+  }
+  for (const MeasuredSlowdown& s : cluster.slowdowns) {
+    schedule::LaneSet beside;
+    for (Work work : s.beside) beside.add(lane_of(work));
+    rates.slowdowns.push_back({lane_of(s.of), beside, std::min(1.0, s.speed)});
+  }
+  rates.check();
+  return rates;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,199 @@
+// What the machines of a job can do: links, kernels and how they slow each other down. `hexad profile` measures it and
+// writes it as YAML; the planner and the simulator read it (docs/profile.md).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/config/constraints.h"
+#include "framework/config/curve.h"
+#include "framework/schedule/rates.h"
+
+namespace hexad::plan {
+
+enum class Collective : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send };
+constexpr auto enum_names(Collective) {
+  return std::to_array<std::pair<Collective, std::string_view>>({{Collective::all_to_all, "all_to_all"},
+                                                                 {Collective::all_gather, "all_gather"},
+                                                                 {Collective::reduce_scatter, "reduce_scatter"},
+                                                                 {Collective::all_reduce, "all_reduce"},
+                                                                 {Collective::send, "send"}});
+}
+
+/// Which ranks form a group: some of one node; one of each of some nodes; all of the job.
+enum class GroupKind : uint8_t { intra, inter, all };
+constexpr auto enum_names(GroupKind) {
+  return std::to_array<std::pair<GroupKind, std::string_view>>(
+      {{GroupKind::intra, "intra"}, {GroupKind::inter, "inter"}, {GroupKind::all, "all"}});
+}
+
+enum class Element : uint8_t { f32, bf16 };
+constexpr auto enum_names(Element) {
+  return std::to_array<std::pair<Element, std::string_view>>({{Element::f32, "f32"}, {Element::bf16, "bf16"}});
+}
+
+enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
+constexpr auto enum_names(Pass) {
+  return std::to_array<std::pair<Pass, std::string_view>>({{Pass::forward, "forward"},
+                                                           {Pass::input_gradient, "input_gradient"},
+                                                           {Pass::weight_gradient, "weight_gradient"}});
+}
+
+/// Tensor to tensor; rows by index; into offload memory and back.
+enum class CopyKind : uint8_t { copy, gather, offload, restore };
+constexpr auto enum_names(CopyKind) {
+  return std::to_array<std::pair<CopyKind, std::string_view>>({{CopyKind::copy, "copy"},
+                                                               {CopyKind::gather, "gather"},
+                                                               {CopyKind::offload, "offload"},
+                                                               {CopyKind::restore, "restore"}});
+}
+
+enum class Work : uint8_t { inter, intra, copy, compute };  // the lanes of a schedule
+constexpr auto enum_names(Work) {
+  return std::to_array<std::pair<Work, std::string_view>>(
+      {{Work::inter, "inter"}, {Work::intra, "intra"}, {Work::copy, "copy"}, {Work::compute, "compute"}});
+}
+
+/// Sizes (x, ascending) and seconds (y).
+using config::Curve;
+
+/// When and on what the rest was measured. The sizes of the machine matter to readers, the texts only to people.
+struct Origin {
+  std::string date, hexad, processor, instructions, products;
+  double seconds = 0;
+  int64_t nodes = 1, ranks_per_node = 1, cores = 1, threads = 1;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least;
+    v("date", date, "UTC; 'assumed' when nothing was measured");
+    v("seconds", seconds, "that measuring took", at_least(0));
+    v("hexad", hexad, "version of the program");
+    v("processor", processor, "of the first node");
+    v("instructions", instructions, "instruction set of the kernels' loops");
+    v("products", products, "library of the matrix products");
+    v("nodes", nodes, "machines", at_least(1));
+    v("ranks_per_node", ranks_per_node, "ranks on each of them", at_least(1));
+    v("cores", cores, "that a rank may run on, as the others of its node do", at_least(1));
+    v("threads", threads, "of a rank's kernels", at_least(1));
+  }
+};
+
+/// One collective of groups of one kind, all groups of that kind at once, nothing else running.
+struct MeasuredLink {
+  Collective operation = Collective::all_to_all;
+  GroupKind group = GroupKind::all;
+  int64_t ranks = 2, nodes = 1;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    v("operation", operation, "f32; send: every rank to the next, all at once");
+    v("group", group, "intra: ranks of one node; inter: one rank a node; all: every rank");
+    v("ranks", ranks, "of a group", config::at_least(2));
+    v("nodes", nodes, "that a group is spread over", config::at_least(1));
+    v("points", points, "[bytes that a rank sends to others, seconds], ascending", config::positive());
+  }
+};
+
+/// Products of `experts` equally loaded experts, all ranks at once.
+struct MeasuredProduct {
+  Element element = Element::f32;
+  Pass pass = Pass::forward;
+  int64_t experts = 1, inputs = 1, outputs = 1;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least;
+    v("element", element, "type of the operands");
+    v("pass", pass, "forward, or a gradient");
+    v("experts", experts, "in the grouped product", at_least(1));
+    v("inputs", inputs, "columns of a row", at_least(1));
+    v("outputs", outputs, "columns of its result", at_least(1));
+    v("points", points, "[rows of all experts together, seconds], ascending", config::positive());
+  }
+};
+
+/// Copies, all ranks at once.
+struct MeasuredCopy {
+  CopyKind kind = CopyKind::copy;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    v("kind", kind, "copy, gather (rows by index), offload (to file-backed memory), restore (from it)");
+    v("points", points, "[bytes, seconds], ascending", config::positive());
+  }
+};
+
+/// MPMoE's alpha(y, x), Fig. 3.
+struct MeasuredSlowdown {
+  Work of = Work::compute;
+  std::vector<Work> beside;
+  double speed = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("of", of, "y: inter and intra are communication between nodes and inside them");
+    v("beside", beside, "x: what runs at the same time", config::non_empty());
+    v("speed", speed, "of y while x runs, over its speed alone; about 1 when they do not disturb each other",
+      config::positive());
+  }
+};
+
+struct Cluster {
+  Origin measured;
+  std::vector<MeasuredLink> links;
+  std::vector<MeasuredProduct> products;
+  std::vector<MeasuredCopy> copies;
+  std::vector<MeasuredSlowdown> slowdowns;
+
+  template <class V>
+  void fields(V& v) {
+    v("measured", measured, "when, on what");
+    v("links", links, "communication alone");
+    v("products", products, "grouped matrix products alone");
+    v("copies", copies, "copies alone");
+    v("slowdowns", slowdowns, "what runs together");
+  }
+};
+
+/// Throws Error(usage) with every problem of the file, each with its line.
+Cluster load_cluster(const std::string& path);
+/// The file that load_cluster() reads, equal to the last bit.
+std::string to_yaml(const Cluster& cluster);
+
+/// What is assumed of a machine that nobody measured: the curves of schedule::Rates::defaults() for every group of
+/// `ranks_per_node` ranks on `nodes` nodes, no slowdown. Whoever uses it says so.
+Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
+
+/// A process group as a schedule names it in Cost::group.
+struct GroupShape {
+  std::string name;
+  int64_t ranks, nodes;
+};
+
+/// What rates are wanted for.
+struct RatesQuery {
+  std::vector<GroupShape> groups;
+  Element element = Element::f32;
+  int64_t inputs = 0, outputs = 0;  // of an expert's product; 0: the largest measured one
+  CopyKind copy = CopyKind::copy;
+};
+
+/// The measured link that prices `operation` of `group`; null when none can. A group on one node takes intra links, one
+/// rank a node takes inter links and then those of all ranks, other groups those of all ranks and then inter links.
+/// Among these the nearest number of ranks, as a ratio, wins; of two equally near ones the larger.
+const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
+
+/// For the simulator: each collective of every group by nearest_link(), products of the element type and the nearest
+/// inputs x outputs (as a ratio) as the mean of their passes, slowdowns up to 1. Throws Error(usage) naming what the
+/// cluster lacks.
+schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
+
+}  // namespace hexad::plan

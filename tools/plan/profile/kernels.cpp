@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include "framework/kernels/kernel_table.h"
+#include "framework/kernels/pack_cache.h"
+#include "framework/telemetry/units.h"
+#include "tools/plan/profile/parts.h"
+
+namespace hexad::plan {
+namespace {
+
+using kernels::Write;
+using tensor::Dtype;
+using tensor::Tensor;
+
+struct Shape {
+  int64_t experts, inputs, outputs;
+};
+// Experts of the quickstart's size, and two that outgrow the caches.
+constexpr std::array shapes{Shape{8, 512, 1024}, Shape{8, 256, 512}, Shape{4, 1024, 4096}};
+
+// The weights of one shape, packed once as in training, and operands for any number of rows.
+class GroupedProduct {
+ public:
+  GroupedProduct(const Shape& shape, Element element, tensor::Device device)
+      : shape_(shape), dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {
+    weight_ = filled({shape.experts, shape.outputs, shape.inputs}, dtype_);
+    gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
+  }
+
+  std::function<void()> run(Pass pass, int64_t rows) {
+    std::vector<int64_t> offsets;
+    for (int64_t e = 0; e <= shape_.experts; ++e) offsets.push_back(rows / shape_.experts * e);
+    const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
+    const auto& k = kernels::kernels(device_).grouped_matmul;
+    return [this, pass, offsets, x, y, &k] {
+      device::Stream& stream = device_.context().compute();
+      switch (pass) {
+        case Pass::forward:
+          k.forward(stream, y, x, {weight_, &packs_}, offsets);
+          break;
+        case Pass::input_gradient:
+          k.input_gradient(stream, x, y, {weight_, &packs_}, offsets);
+          break;
+        case Pass::weight_gradient:
+          k.weight_gradient(stream, gradient_, y, x, offsets, Write::add);
+          break;
+      }
+      stream.synchronize();
+    };
+  }
+
+ private:
+  // Zeros stay zeros, however often a product is added to itself; the speed does not depend on values.
+  Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
+
+  Shape shape_;
+  Dtype dtype_;
+  tensor::Device device_;
+  Tensor weight_, gradient_;
+  kernels::PackCache packs_;
+};
+
+constexpr int64_t row_width = 512;  // of gathered rows, f32
+
+std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device device) {
+  const int64_t rows = bytes / (4 * row_width);
+  const Tensor here = Tensor::zeros({rows, row_width}, Dtype::f32, device),
+               other = Tensor::zeros(here.shape(), Dtype::f32, device);
+  const auto& k = kernels::kernels(device);
+  device::Stream* stream = &device.context().compute();
+  switch (kind) {
+    case CopyKind::copy:
+      return [=, &k] { k.pointwise.copy(*stream, other, here), stream->synchronize(); };
+    case CopyKind::gather: {
+      std::vector<int64_t> order;  // neighbours in the result are far apart in the source
+      for (int64_t r = 0; r < rows; ++r) order.push_back(r * 97 % rows);
+      return [=, &k, index = Tensor::from<int64_t>(order, {rows}, device)] {
+        k.permute.gather(*stream, other, here, index), stream->synchronize();
+      };
+    }
+    case CopyKind::offload:  // as tensors are saved: mapped, written and dropped
+      return [=, &k] {
+        const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
+        k.pointwise.copy(*stream, away, here), stream->synchronize();
+      };
+    case CopyKind::restore: {
+      const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
+      k.pointwise.fill(*stream, away, 0);
+      return [=, &k] { k.pointwise.copy(*stream, here, away), stream->synchronize(); };
+    }
+  }
+  base::fail_invariant("[profile] an unknown kind of copy");
+}
+
+}  // namespace
+
+void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                      const Progress& progress) {
+  const std::span<const Shape> chosen(shapes.data(), options.every_shape ? shapes.size() : 1);
+  constexpr auto elements = enum_names(Element{});
+  constexpr auto passes = enum_names(Pass{});
+  const Budget budget(timer, seconds);
+  size_t open = chosen.size() * elements.size() * passes.size();
+  std::vector<int64_t> sizes;
+  for (int64_t rows = 16; rows <= options.largest_rows; rows *= 2) sizes.push_back(rows);
+  for (const auto& [element, element_name] : elements)
+    for (const Shape& shape : chosen) {
+      GroupedProduct product(shape, element, timer.device());
+      double best = 0;
+      for (const auto& [pass, pass_name] : passes) {
+        const auto prepare = [&, p = pass](int64_t rows) -> Timer::Work {
+          return {static_cast<double>(rows), product.run(p, rows)};
+        };
+        const double share = budget.left() / static_cast<double>(open--);
+        MeasuredProduct measured{element,      pass,          shape.experts,
+                                 shape.inputs, shape.outputs, timer.curve(sizes, share, prepare)};
+        for (const auto& [rows, took] : measured.points.points)
+          best = std::max(best, 2.0 * rows * static_cast<double>(shape.inputs * shape.outputs) / took);
+        cluster.products.push_back(std::move(measured));
+      }
+      progress(fmt::format("{} products of {} experts, {} x {}: up to {} a rank", element_name, shape.experts,
+                           shape.inputs, shape.outputs, telemetry::human_quantity(best, "FLOP/s")));
+    }
+}
+
+void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                    const Progress& progress) {
+  constexpr auto kinds = enum_names(CopyKind{});
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 16 << 10; bytes <= options.largest_bytes; bytes *= 4) sizes.push_back(bytes);
+  const Budget budget(timer, seconds);
+  size_t open = kinds.size();
+  for (const auto& [kind, name] : kinds) {
+    const auto prepare = [&, k = kind](int64_t bytes) -> Timer::Work {
+      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device())};
+    };
+    const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
+    cluster.copies.push_back({kind, curve});
+    const Curve::Point& last = curve.points.back();
+    progress(fmt::format("{}: {} at {}", name, telemetry::human_quantity(last.x / last.y, "B/s"),
+                         telemetry::human_bytes(last.x)));
+  }
+}
+
+}  // namespace hexad::plan

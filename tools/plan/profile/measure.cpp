@@ -1,0 +1,30 @@
+#include "framework/kernels/cpu/parallel.h"
+#include "tools/plan/profile/parts.h"
+
+namespace hexad::plan {
+
+ProfileOptions quick_profile() {
+  return {.seconds = 4, .octaves = 4, .largest_bytes = 1 << 20, .largest_rows = 256, .every_shape = false};
+}
+
+Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress) {
+  kernels::cpu::set_thread_count(options.threads);
+  device::DeviceContext context({.offload_folder = options.offload_folder});
+  const Timer timer(world, context);
+  const Progress from_one = [&](const std::string& line) {
+    if (world.rank() == 0) progress(line);
+  };
+  Cluster cluster;
+  const auto [nodes, ranks_per_node] = machine_of(world);
+  cluster.measured.nodes = nodes, cluster.measured.ranks_per_node = ranks_per_node;
+  cluster.measured.threads = options.threads;
+  const std::vector<MeasuredGroup> groups = measured_groups(world);
+  const Budget budget(timer, options.seconds);
+  if (!groups.empty()) measure_links(cluster, groups, timer, options, 0.5 * budget.left(), from_one);
+  measure_products(cluster, timer, options, 0.4 * budget.left(), from_one);
+  measure_copies(cluster, timer, options, 0.15 * budget.left(), from_one);
+  measure_slowdowns(cluster, groups, timer, options, budget.left(), from_one);
+  return cluster;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,20 @@
+// The parts of a profile. Each is collective over the timer's world and fills its part of `cluster`.
+#pragma once
+
+#include "tools/plan/profile/groups.h"
+#include "tools/plan/profile/profile.h"
+#include "tools/plan/profile/timer.h"
+
+namespace hexad::plan {
+
+void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
+                   const ProfileOptions& options, double seconds, const Progress& progress);
+void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                      const Progress& progress);
+void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                    const Progress& progress);
+/// After the others: it chooses pieces of work by what they measured.
+void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
+                       const ProfileOptions& options, double seconds, const Progress& progress);
+
+}  // namespace hexad::plan

@@ -1,0 +1,200 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <latch>
+#include <memory>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/kernel_table.h"
+#include "framework/kernels/pack_cache.h"
+#include "tools/plan/profile/exchange.h"
+#include "tools/plan/profile/parts.h"
+
+namespace hexad::plan {
+namespace {
+
+using tensor::Dtype;
+using tensor::Tensor;
+
+// When each unit of a load was done; written by the threads that do them.
+struct Stamps {
+  explicit Stamps(size_t units) : times(units), open(static_cast<std::ptrdiff_t>(units)) {}
+  void set(size_t unit) {
+    times[unit] = now();
+    open.count_down();
+  }
+  std::vector<double> times;
+  std::latch open;
+};
+using StampsPtr = std::shared_ptr<Stamps>;
+
+// Equal units of work of one lane, enough for the time that is measured.
+struct Load {
+  Work work;
+  size_t units;
+  std::function<comm::Event(const StampsPtr&)> start;  // all units; the event of the last
+};
+
+// Units done at `time`, the one under way in part.
+double done_at(const Stamps& stamps, double begin, double time) {
+  double before = begin;
+  for (size_t i = 0; i < stamps.times.size(); ++i) {
+    const double end = stamps.times[i];
+    if (end > time) return static_cast<double>(i) + std::max(0.0, time - before) / (end - before);
+    before = end;
+  }
+  return static_cast<double>(stamps.times.size());
+}
+
+// Units per second of each load while all of them run: up to the end of the first.
+std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& timer) {
+  std::vector<StampsPtr> stamps;
+  for (const Load* load : loads) stamps.push_back(std::make_shared<Stamps>(load->units));
+  timer.meet();
+  const double begin = now();
+  std::vector<comm::Event> last;
+  for (size_t i = 0; i < loads.size(); ++i) last.push_back(loads[i]->start(stamps[i]));
+  for (const comm::Event& event : last) event.wait();
+  for (const StampsPtr& s : stamps) s->open.wait();
+  double end = stamps.front()->times.back();
+  for (const StampsPtr& s : stamps) end = std::min(end, s->times.back());
+  std::vector<double> result;
+  for (const StampsPtr& s : stamps) result.push_back(done_at(*s, begin, end) / (end - begin));
+  return result;
+}
+
+// Sizes and numbers of units: each takes about a sixteenth of `seconds` alone, all of them `seconds`.
+class Loads {
+ public:
+  Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)
+      : cluster_(cluster),
+        timer_(timer),
+        seconds_(seconds),
+        lanes_({.worker_lanes = true, .offload_folder = options.offload_folder}) {}
+
+  std::vector<Load> all(const std::vector<MeasuredGroup>& groups) {
+    std::vector<Load> loads;
+    for (GroupKind kind : {GroupKind::inter, GroupKind::intra}) {
+      const MeasuredGroup* widest = nullptr;
+      for (const MeasuredGroup& g : groups)
+        if (g.kind == kind) widest = &g;
+      if (widest) loads.push_back(communication(*widest));
+    }
+    loads.push_back(copying());
+    loads.push_back(computing());  // last: it runs on this thread, when the others are under way
+    return loads;
+  }
+
+ private:
+  struct Unit {
+    double size;
+    size_t count;
+  };
+  Unit unit_of(const Curve& curve) const {
+    Curve::Point best = curve.points.front();
+    for (const Curve::Point& p : curve.points)
+      if (p.y <= seconds_ / 16) best = p;
+    return {best.x, static_cast<size_t>(std::clamp(seconds_ / best.y, 4.0, 1000.0))};
+  }
+
+  // As the lanes of MoE layers: all-to-all between nodes, all-gather inside them.
+  Load communication(const MeasuredGroup& g) const {
+    const bool inter = g.kind == GroupKind::inter;
+    const Collective operation = inter ? Collective::all_to_all : Collective::all_gather;
+    const MeasuredLink* link = nearest_link(cluster_, operation, {"", g.ranks, g.nodes});
+    const Unit unit = unit_of(link->points);
+    const Exchange exchange = make_exchange(operation, *g.group, static_cast<int64_t>(unit.size), timer_.device());
+    return {inter ? Work::inter : Work::intra, unit.count, [=](const StampsPtr& stamps) {
+              comm::Event last;
+              for (size_t i = 0; i < unit.count; ++i) {
+                last = exchange.start();
+                last.then([=] { stamps->set(i); });
+              }
+              return last;
+            }};
+  }
+
+  Load copying() {
+    const auto measured = std::find_if(cluster_.copies.begin(), cluster_.copies.end(),
+                                       [](const MeasuredCopy& c) { return c.kind == CopyKind::copy; });
+    const Unit unit = unit_of(measured->points);
+    const Tensor from = Tensor::zeros({static_cast<int64_t>(unit.size) / 4}, Dtype::f32, timer_.device());
+    const Tensor to = Tensor::zeros(from.shape(), Dtype::f32, timer_.device());
+    device::Stream* stream = &lanes_.stream(device::Lane::copy);
+    const auto& k = kernels::kernels(timer_.device());
+    return {Work::copy, unit.count, [=, &k](const StampsPtr& stamps) {
+              for (size_t i = 0; i < unit.count; ++i)
+                stream->run([=, &k] {
+                  kernels::cpu::set_thread_count(1);
+                  device::InlineStream here;
+                  k.pointwise.copy(here, to, from);
+                  stamps->set(i);
+                });
+              return stream->record();
+            }};
+  }
+
+  Load computing() {
+    const MeasuredProduct& p = cluster_.products.front();
+    const Unit unit = unit_of(p.points);
+    const int64_t rows = static_cast<int64_t>(unit.size);
+    const Tensor w = Tensor::zeros({p.experts, p.outputs, p.inputs}, Dtype::f32, timer_.device());
+    const Tensor x = Tensor::zeros({rows, p.inputs}, Dtype::f32, timer_.device());
+    const Tensor y = Tensor::zeros({rows, p.outputs}, Dtype::f32, timer_.device());
+    std::vector<int64_t> offsets;
+    for (int64_t e = 0; e <= p.experts; ++e) offsets.push_back(rows / p.experts * e);
+    const auto& k = kernels::kernels(timer_.device());
+    return {Work::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
+              for (size_t i = 0; i < unit.count; ++i) {
+                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, {w, &packs_}, offsets);
+                stamps->set(i);
+              }
+              return comm::Event();
+            }};
+  }
+
+  const Cluster& cluster_;
+  const Timer& timer_;
+  double seconds_;
+  device::DeviceContext lanes_;
+  kernels::PackCache packs_;
+};
+
+std::string name_of(Work work) { return std::string(enum_names(Work{})[static_cast<size_t>(work)].second); }
+
+}  // namespace
+
+void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
+                       const ProfileOptions& options, double seconds, const Progress& progress) {
+  // Alone each takes its time, in pairs up to twice, all at once up to four times: about 24 of them.
+  Loads make(cluster, timer, options, seconds / 24);
+  const std::vector<Load> loads = make.all(groups);
+  std::vector<double> alone;
+  for (const Load& load : loads) {
+    speeds({&load}, timer);  // warms up: weights are packed, pages are touched
+    alone.push_back(speeds({&load}, timer).front());
+  }
+  const auto together = [&](const std::vector<size_t>& chosen) {
+    std::vector<const Load*> running;
+    for (size_t i : chosen) running.push_back(&loads[i]);
+    const std::vector<double> speed = speeds(running, timer);
+    std::string line;
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      MeasuredSlowdown s{
+          .of = running[i]->work, .beside = {}, .speed = rounded(timer.mean(speed[i] / alone[chosen[i]]))};
+      for (const Load* other : running)
+        if (other != running[i]) s.beside.push_back(other->work);
+      line += fmt::format("{}{} at {:.0f}%", i == 0 ? "together: " : ", ", name_of(s.of), 100 * s.speed);
+      cluster.slowdowns.push_back(std::move(s));
+    }
+    progress(line);
+  };
+  std::vector<size_t> all;
+  for (size_t i = 0; i < loads.size(); ++i) {
+    for (size_t j = i + 1; j < loads.size(); ++j) together({i, j});
+    all.push_back(i);
+  }
+  if (all.size() > 2) together(all);
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/telemetry/units.h"
+#include "tools/plan/profile/profile.h"
+
+namespace hexad::plan {
+namespace {
+
+using telemetry::human_quantity;
+
+template <class E>
+std::string_view word(E value) {
+  return enum_names(E{})[static_cast<size_t>(value)].second;
+}
+
+// The speed at a measured size, `per_size` units for each; "-" where nothing was measured.
+std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
+  for (const auto& [x, seconds] : curve.points)
+    if (x > 0.75 * size && x < 1.5 * size) return human_quantity(x * per_size / seconds, unit);
+  return "-";
+}
+
+std::string links_table(const std::vector<MeasuredLink>& links) {
+  std::string text = fmt::format("\n{:<16}{:<8}{:>5}{:>13}{:>13}{:>13}{:>13}\n", "links", "group", "ranks", "4 KiB",
+                                 "64 KiB", "1 MiB", "16 MiB");
+  for (const MeasuredLink& l : links) {
+    text += fmt::format("{:<16}{:<8}{:>5}{:>13}", word(l.operation), word(l.group), l.ranks,
+                        fmt::format("{:.0f} us", 1e6 * l.points.points.front().y));
+    for (double size : {65536.0, 1048576.0, 16777216.0})
+      text += fmt::format("{:>13}", speed_at(l.points, size, 1, "B/s"));
+    text += '\n';
+  }
+  return text;
+}
+
+std::string products_table(const std::vector<MeasuredProduct>& products) {
+  std::string text = fmt::format("\n{:<34}{:>16}{:>16}{:>16}\n", "products, rows", 64, 512, 4096);
+  for (const MeasuredProduct& p : products) {
+    text += fmt::format(
+        "{:<34}", fmt::format("{} {}, {} x {} x {}", word(p.element), word(p.pass), p.experts, p.inputs, p.outputs));
+    const double flops = 2.0 * static_cast<double>(p.inputs * p.outputs);
+    for (double rows : {64.0, 512.0, 4096.0}) text += fmt::format("{:>16}", speed_at(p.points, rows, flops, "FLOP/s"));
+    text += '\n';
+  }
+  return text;
+}
+
+std::string copies_table(const std::vector<MeasuredCopy>& copies) {
+  std::string text = fmt::format("\n{:<16}{:>13}{:>13}{:>13}\n", "copies", "64 KiB", "1 MiB", "16 MiB");
+  for (const MeasuredCopy& c : copies) {
+    text += fmt::format("{:<16}", word(c.kind));
+    for (double size : {65536.0, 1048576.0, 16777216.0})
+      text += fmt::format("{:>13}", speed_at(c.points, size, 1, "B/s"));
+    text += '\n';
+  }
+  return text;
+}
+
+// alpha(y, x): a row for each y, a column for each x, and one for all others at once.
+std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
+  std::string text = fmt::format("\n{:<16}", "speed beside");
+  constexpr auto works = enum_names(Work{});
+  for (const auto& [x, name] : works) text += fmt::format("{:>10}", name);
+  text += fmt::format("{:>10}\n", "all");
+  for (const auto& [y, name] : works) {
+    const auto cell = [&, of = y](const auto& is_meant) {
+      const auto found = std::find_if(slowdowns.begin(), slowdowns.end(),
+                                      [&](const MeasuredSlowdown& s) { return s.of == of && is_meant(s.beside); });
+      return found == slowdowns.end() ? "-" : fmt::format("{:.2f}", found->speed);
+    };
+    std::string row;
+    for (const auto& [x, beside] : works)
+      row += fmt::format("{:>10}", cell([x = x](const std::vector<Work>& b) { return b == std::vector{x}; }));
+    row += fmt::format("{:>10}", cell([](const std::vector<Work>& b) { return b.size() > 1; }));
+    if (row.find('.') != row.npos) text += fmt::format("{:<16}{}\n", name, row);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string profile_table(const Cluster& cluster) {
+  const Origin& m = cluster.measured;
+  std::string text = fmt::format("{} node{}, {} rank{} each, {} thread{} a rank; {}\n", m.nodes,
+                                 m.nodes == 1 ? "" : "s", m.ranks_per_node, m.ranks_per_node == 1 ? "" : "s", m.threads,
+                                 m.threads == 1 ? "" : "s", m.processor);
+  if (!cluster.links.empty()) text += links_table(cluster.links);
+  if (!cluster.products.empty()) text += products_table(cluster.products);
+  if (!cluster.copies.empty()) text += copies_table(cluster.copies);
+  if (!cluster.slowdowns.empty()) text += slowdowns_table(cluster.slowdowns);
+  return text;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,57 @@
+// Timing of what all ranks do at once.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+#include "parallel/comm/process_group.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::plan {
+
+/// Seconds of a monotonic clock.
+double now();
+/// Four significant digits: all that a measurement is worth.
+double rounded(double value);
+
+/// Every function is collective over the world and returns the same on all ranks, so that all of them go on alike.
+class Timer {
+ public:
+  Timer(const comm::ProcessGroup& world, tensor::Device device) : world_(world), device_(device) {}
+
+  /// What is timed, and the size that its seconds are noted under.
+  struct Work {
+    double size;
+    std::function<void()> run;
+  };
+  /// The largest of the ranks' medians. After a run that does not count, as many as about `seconds` take, 3 to 21.
+  double median(const std::function<void()>& work, double seconds) const;
+  /// A point for every size, as long as all of them take about `seconds`: later sizes are left out then, but not the
+  /// first two. Two sizes or more, ascending; `prepare` may round them.
+  Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
+
+  void meet() const { world_.barrier(device_.context().compute()).wait(); }
+  double largest(double value) const { return world_.all_reduce_value(value, comm::Reduce::max, device_); }
+  double mean(double value) const { return world_.all_reduce_value(value, comm::Reduce::sum, device_) / world_.size(); }
+  tensor::Device device() const { return device_; }
+  const comm::ProcessGroup& world() const { return world_; }
+
+ private:
+  const comm::ProcessGroup& world_;
+  tensor::Device device_;
+};
+
+/// Time that several measurements share: what one leaves the next may use.
+class Budget {
+ public:
+  Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}
+  /// Collective: what is left, the same on all ranks.
+  double left() const { return std::max(0.0, seconds_ - timer_.largest(now() - begin_)); }
+
+ private:
+  const Timer& timer_;
+  double seconds_, begin_;
+};
+
+}  // namespace hexad::plan
