@@ -19,6 +19,13 @@ struct CommMetrics {
   double exposed_seconds = 0;  // the part in which computation waited
 };
 
+/// The passes of the MoE layers in one step, as their schedules were predicted and as they ran: of a rank all of them
+/// together, seconds, the mean over the ranks that have MoE layers.
+struct ScheduleMetrics {
+  double predicted_seconds = 0, measured_seconds = 0;
+  std::map<std::string, double> exposed_seconds = {};  // measured, by collective ("S"): no computation ran meanwhile
+};
+
 /// One optimizer step. Step numbers count finished optimizer steps: the first is 1.
 struct StepMetrics {
   int64_t step = 0;
@@ -40,6 +47,7 @@ struct StepMetrics {
   /// [layer][expert]: share of the layer's token-expert pairs, each row sums to 1. A dense layer's row is empty; all of
   /// it may be empty in steps where it was not collected.
   std::vector<std::vector<double>> expert_load;
+  std::optional<ScheduleMetrics> schedule;  // of the step that was recorded
 };
 
 /// Held-out evaluation after `step`.

@@ -61,6 +61,15 @@ void read_comm(const Json& object, std::map<std::string, CommMetrics>& comm) {
   for (const auto& [name, value] : exposed) comm[name].exposed_seconds = value;
 }
 
+void read_schedule(const Json& object, std::optional<ScheduleMetrics>& schedule) {
+  const auto it = object.find("schedule");
+  if (it == object.end()) return;
+  schedule.emplace();
+  read(*it, "predicted_seconds", schedule->predicted_seconds);
+  read(*it, "measured_seconds", schedule->measured_seconds);
+  read(*it, "exposed_seconds", schedule->exposed_seconds);
+}
+
 void read(const Json& object, StepMetrics& s) {
   object.at("step").get_to(s.step);
   read(object, "tokens", s.tokens);
@@ -79,6 +88,7 @@ void read(const Json& object, StepMetrics& s) {
   read_comm(object, s.comm);
   read(object, "skipped_steps", s.skipped_steps);
   read(object, "expert_load", s.expert_load);
+  read_schedule(object, s.schedule);
 }
 
 void read(const Json& object, EvalMetrics& e) {
@@ -121,6 +131,13 @@ std::string to_json_line(const StepMetrics& s) {
       Json& row = layers.emplace_back(Json::array());
       for (double value : layer) row.push_back(number(share(value)));
     }
+  }
+  if (s.schedule) {
+    Json exposed = Json::object();
+    for (const auto& [name, seconds] : s.schedule->exposed_seconds) exposed[name] = number(seconds);
+    json["schedule"] = {{"predicted_seconds", number(s.schedule->predicted_seconds)},
+                        {"measured_seconds", number(s.schedule->measured_seconds)},
+                        {"exposed_seconds", exposed}};
   }
   return json.dump();
 }

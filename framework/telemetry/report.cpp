@@ -136,6 +136,29 @@ std::string sample_blocks(const std::vector<ReportInputs::Sample>& samples) {
   return out + "</section>\n";
 }
 
+/// What the recorded steps of the MoE layers' schedules say; nothing when none was recorded.
+std::string schedule_block(const MetricsHistory& history, const std::vector<std::string>& timelines) {
+  const auto milliseconds = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
+  std::string out;
+  for (const StepMetrics& s : history.steps) {
+    if (!s.schedule) continue;
+    const ScheduleMetrics& m = *s.schedule;
+    std::string text =
+        fmt::format("Step {}, all passes of the MoE layers, a rank: measured {}, predicted {} ({:+.1f}%).",
+                    grouped(s.step), milliseconds(m.measured_seconds), milliseconds(m.predicted_seconds),
+                    100 * (m.predicted_seconds / m.measured_seconds - 1));
+    std::string exposed;
+    for (const auto& [name, seconds] : m.exposed_seconds)
+      exposed += fmt::format("{} {} {}", exposed.empty() ? "" : ",", name, milliseconds(seconds));
+    if (!exposed.empty()) text += fmt::format(" Exposed communication by collective:{}.", exposed);
+    out += fmt::format("<p>{}</p>\n", escaped(text));
+  }
+  if (out.empty()) return "";
+  out = "<section class=\"card wide\"><h2>Schedule</h2>\n" + out;
+  for (const std::string& svg : timelines) out += svg;
+  return out + "</section>\n";
+}
+
 /// The sentence below the title.
 std::string subtitle(const MetricsHistory& history, const RunInfo& run) {
   const int64_t steps = history.steps.back().step;
@@ -166,6 +189,7 @@ void write_report(const ReportInputs& inputs) {
                                                        {"facts", fact_rows(inputs)},
                                                        {"recipe", escaped(inputs.recipe)},
                                                        {"samples", sample_blocks(inputs.samples)},
+                                                       {"schedule", schedule_block(history, inputs.timelines)},
                                                        {"data", report_data(history)},
                                                        {"library", std::string(inputs.charts)},
                                                        {"script", std::string(report_script)}}));

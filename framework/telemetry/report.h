@@ -28,6 +28,8 @@ struct ReportInputs {
     std::string prompt, text;
   };
   std::vector<Sample> samples;  // may be empty
+  /// SVG elements of timeline_svg(), put in as they are beside the recorded step's numbers; may be empty.
+  std::vector<std::string> timelines{};
 
   std::string_view charts = chart_library();
 };

@@ -33,18 +33,45 @@ StepMetrics full_step(int64_t step) {
   s.comm = {{"ep", {.bytes = 100, .seconds = 0.2, .exposed_seconds = 0.05}}, {"dp", {.bytes = 7}}};
   s.skipped_steps = 2;
   s.expert_load = {{}, {0.25, 0.75}};  // layer 0 is dense
+  s.schedule = {.predicted_seconds = 0.25, .measured_seconds = 0.1 + 0.2, .exposed_seconds = {{"R", 0}, {"S", 0.125}}};
   return s;
 }
 
 TEST(MetricsJson, ALineHoldsEveryFixedName) {
   const auto json = nlohmann::json::parse(to_json_line(full_step(5)));
-  for (const char* name :
-       {"step", "tokens", "loss", "lr", "grad_norm", "step_seconds", "tokens_per_second", "model_flops_per_second",
-        "mfu", "memory_peak_bytes", "aux_loss", "z_loss", "router_max_load", "dropped_fraction", "comm_bytes",
-        "comm_seconds", "comm_exposed_seconds", "skipped_steps", "expert_load"})
+  for (const char* name : {"step",
+                           "tokens",
+                           "loss",
+                           "lr",
+                           "grad_norm",
+                           "step_seconds",
+                           "tokens_per_second",
+                           "model_flops_per_second",
+                           "mfu",
+                           "memory_peak_bytes",
+                           "aux_loss",
+                           "z_loss",
+                           "router_max_load",
+                           "dropped_fraction",
+                           "comm_bytes",
+                           "comm_seconds",
+                           "comm_exposed_seconds",
+                           "skipped_steps",
+                           "expert_load",
+                           "schedule"})
     EXPECT_TRUE(json.contains(name)) << name;
   EXPECT_EQ(json["memory_peak_bytes"]["activation"], int64_t{1} << 40);
   EXPECT_EQ(json["comm_exposed_seconds"]["ep"], 0.05);
+  EXPECT_EQ(json["schedule"]["exposed_seconds"]["S"], 0.125);
+}
+
+TEST(MetricsJson, OnlyARecordedStepHasASchedule) {
+  StepMetrics before = full_step(5), after = before;
+  before.schedule.reset();
+  EXPECT_FALSE(nlohmann::json::parse(to_json_line(before)).contains("schedule"));
+  EvalMetrics eval;
+  ASSERT_EQ(parse_json_line(to_json_line(before), after, eval), RecordKind::step);
+  EXPECT_FALSE(after.schedule);
 }
 
 TEST(MetricsJson, StepsReadBackExactly) {
@@ -62,6 +89,9 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.comm.at("dp").exposed_seconds, 0);
   EXPECT_EQ(after.skipped_steps, 2);
   EXPECT_EQ(after.expert_load, before.expert_load);
+  ASSERT_TRUE(after.schedule);
+  EXPECT_EQ(after.schedule->measured_seconds, before.schedule->measured_seconds);
+  EXPECT_EQ(after.schedule->exposed_seconds, before.schedule->exposed_seconds);
   EXPECT_EQ(to_json_line(after), to_json_line(before));
 }
 

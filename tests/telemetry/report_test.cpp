@@ -7,6 +7,8 @@
 
 #include "framework/base/error.h"
 #include "framework/telemetry/report_data.h"
+#include "framework/telemetry/timeline_svg.h"
+#include "tests/telemetry/sample_timelines.h"
 #include "tests/telemetry/temporary_folder.h"
 
 namespace hexad::telemetry {
@@ -63,6 +65,20 @@ TEST(Report, HoldsTheSummaryTheRecipeAndTheCharts) {
   for (const char* part :
        {"<h1>small</h1>", "2.2500", "1.7500", "46.7 B", "46,702,792,704 (12,879,925,248 active a token)", "layers: 4",
         "two cores", "<b>In the beginning</b> was the word", "/* charts */"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(Report, ShowsTheRecordedSchedule) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  EXPECT_EQ(report_of(inputs).find("<h2>Schedule</h2>"), std::string::npos) << "no step was recorded";
+  StepMetrics s = steps_with_losses({1}).front();
+  s.schedule = {.predicted_seconds = 0.9, .measured_seconds = 1, .exposed_seconds = {{"<S>", 0.25}}};
+  write_text(inputs.metrics, to_json_line(s) + "\n");
+  const SampleTimelines sample;
+  inputs.timelines = {timeline_svg("forward", {&sample.measured, &sample.predicted})};
+  const std::string html = report_of(inputs);
+  for (const char* part : {"<h2>Schedule</h2>", "(-10.0%)", "&lt;S&gt; 250.00 ms", "<title>forward</title>", ">D0<"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
