@@ -28,8 +28,7 @@ std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world)
     : context({.memory_limit = recipe.memory.limit_bytes,
-               .worker_lanes = recipe.schedule.worker_lanes.value_or(recipe.schedule.moe.overlaps() ||
-                                                                     recipe.schedule.moe.copies()),
+               .worker_lanes = recipe.schedule.lanes_run_by_themselves(),
                .offload_folder = recipe.offload.folder}),
       mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),

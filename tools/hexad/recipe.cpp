@@ -68,6 +68,14 @@ void check_objective(const Recipe& r, Problems& problems) {
   if (r.data.synthetic && r.model.vocab == 0) problems.add("model.vocab", "must be given with data.synthetic");
 }
 
+void check_trace(const Recipe& r, Problems& problems) {
+  const int64_t step = r.schedule.trace;
+  if (step > 0 && r.model.moe_layers() == 0)
+    problems.add("schedule.trace", "records MoE layers, of which the model has none; 0 records nothing");
+  else if (step > r.train.steps)
+    problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
+}
+
 }  // namespace
 
 Recipe load_recipe(const config::Document& document, const layers::Registry& registry, int64_t world) {
@@ -84,6 +92,7 @@ Recipe load_recipe(const config::Document& document, const layers::Registry& reg
   }
   check_layout(r, world, problems);
   check_moe_schedule(r, problems);
+  if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {

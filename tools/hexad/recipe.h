@@ -110,11 +110,21 @@ struct ScheduleConfig {
   pp::PipelineConfig pipeline;
   moe::MoeSchedule moe;
   std::optional<bool> worker_lanes;
+  int64_t trace = 0;
+  std::string profile;
+
+  bool lanes_run_by_themselves() const { return worker_lanes.value_or(moe.overlaps() || moe.copies()); }
 
   template <class V>
   void fields(V& v) {
     v("pipeline", pipeline, "over the stages of parallel.pp");
     v("moe", moe, "of an MoE layer; none of it changes what is computed");
+    v("trace", trace,
+      "step whose MoE passes are recorded, in trace.json.gz, metrics.jsonl, the log and the report, beside what was "
+      "predicted; 0: none",
+      config::at_least(0));
+    v("profile", profile,
+      "cluster file of `hexad profile` that predictions are made from; empty: a plain machine is assumed");
     v("worker_lanes", worker_lanes,
       "lanes for communication and copies get a thread each, else all work is inline; auto: when the MoE layers "
       "overlap "

@@ -28,7 +28,8 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
 }
 
 void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
-                      const std::vector<telemetry::ReportInputs::Sample>& samples, double peak_flops) {
+                      const std::vector<telemetry::ReportInputs::Sample>& samples,
+                      const std::vector<std::string>& timelines, double peak_flops) {
   const std::filesystem::path dir = recipe.run.dir;
   telemetry::ReportInputs inputs;
   inputs.metrics = dir / "metrics.jsonl";
@@ -36,6 +37,7 @@ void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
   inputs.run = info;
   inputs.recipe = config::write(recipe);
   inputs.samples = samples;
+  inputs.timelines = timelines;
   inputs.environment = {
       {"Machine", processor_name()},
       {"Layout", fmt::format("{} ranks: {}; {} threads each", info.ranks, describe(recipe.parallel, info.ranks),

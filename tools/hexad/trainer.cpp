@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "framework/base/atomic_file.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/gemm_rate.h"
@@ -82,6 +84,7 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
+  if (recipe_.schedule.trace > 0) predictor_.emplace(recipe_, instance_->mesh);
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(), data_.fingerprints,
                                      io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
@@ -195,6 +198,27 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
   return m;
 }
 
+void Trainer::trace_schedule(const PassRecorder& recorder, telemetry::StepMetrics& metrics) {
+  auto trace = gather_trace(recorder.passes(), *predictor_, world_.group(), instance_->context);
+  if (!trace) return;
+  metrics.schedule = trace->total;
+  timelines_ = std::move(trace->pictures);
+  for (const ScheduleTrace::Kind& kind : trace->kinds)
+    log_->info("schedule of step {}, {} passes {}", metrics.step, kind.passes, ScheduleTrace::line(kind));
+  const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
+  if (recipe_.schedule.profile.empty())
+    warn(cat("schedule.trace: predicted for a plain machine, as there is no schedule.profile",
+             links.empty() ? "" : "; unmeasured links: ", links));
+  else if (!links.empty())
+    warn(cat("schedule.trace: ", recipe_.schedule.profile,
+             " lacks links, which are predicted as those of a plain machine: ", links));
+  try {
+    telemetry::write_trace(std::filesystem::path(recipe_.run.dir) / "trace.json.gz", trace->events);
+  } catch (const Error& e) {
+    warn(e.what());
+  }
+}
+
 std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
   if (!data_.heldout) return {};
   const Evaluation e = evaluate(*instance_, recipe_, *data_.heldout, sequences, bytes_per_id_);
@@ -237,7 +261,7 @@ void Trainer::write_report() {
   const auto continued = samples();
   if (!leader()) return;
   try {
-    write_run_report(recipe_, info_, continued, peak_flops_);
+    write_run_report(recipe_, info_, continued, timelines_, peak_flops_);
   } catch (const Error& e) {
     warn(cat("no report: ", e.what()));
   }
@@ -253,6 +277,8 @@ ExitCode Trainer::run() {
     inject_fault(world_.rank(), step, *instance_);
     const int64_t update = step - progress_.skipped;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
+    std::optional<PassRecorder> recorder;
+    if (step == recipe_.schedule.trace) recorder.emplace(instance_->model);
     const double start = now();
     const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
     const double seconds = now() - start;
@@ -266,7 +292,9 @@ ExitCode Trainer::run() {
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
     if (result.skipped && leader())
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
-    const telemetry::StepMetrics metrics = metrics_of(result, lr, seconds);
+    telemetry::StepMetrics metrics = metrics_of(result, lr, seconds);
+    if (recorder) trace_schedule(*recorder, metrics);
+    recorder.reset();
     sinks_.on_step(metrics);
     if (skipped_in_a_row >= recipe_.train.max_skipped)
       fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,

@@ -14,6 +14,7 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/evaluation.h"
+#include "tools/hexad/schedule_trace.h"
 #include "tools/hexad/train_step.h"
 
 namespace hexad::app {
@@ -32,6 +33,8 @@ class Trainer {
   void open_sinks();
   telemetry::StepMetrics metrics_of(const StepResult& result, double lr, double seconds);
   void collect_traffic(telemetry::StepMetrics& metrics);
+  /// Gathers and writes what was recorded; the metrics are rank 0's.
+  void trace_schedule(const PassRecorder& recorder, telemetry::StepMetrics& metrics);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
   void save(SaveFailure on_failure);
   std::vector<telemetry::ReportInputs::Sample> samples();
@@ -51,7 +54,9 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Checkpointer> checkpoints_;
   std::unique_ptr<TrainStep> step_;
-  telemetry::MetricsHub sinks_;  // rank 0 only has any
+  std::optional<Predictor> predictor_;  // of a run that records its schedules
+  std::vector<std::string> timelines_;  // for the report
+  telemetry::MetricsHub sinks_;         // rank 0 only has any
   telemetry::RunInfo info_;
   Progress progress_;
   int64_t saved_step_ = -1;
