@@ -6,73 +6,12 @@
 #include <fstream>
 
 #include "parallel/comm/thread_group.h"
-#include "tests/support/compare.h"
-#include "tests/support/lab.h"
+#include "tests/moe/scheduled_layer.h"
 #include "tests/support/tolerance.h"
 #include "tests/training/scratch.h"
-#include "tests/training/training.h"
 
 namespace hexad::tests {
 namespace {
-
-using Words = std::vector<std::string>;
-
-Words joined(const Words& a, const Words& b) {
-  Words all = a;
-  all.insert(all.end(), b.begin(), b.end());
-  return all;
-}
-
-// An MoE layer of 16 features and 8 experts on one rank of a mesh.
-class ScheduledLayer : public Lab {
- public:
-  ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides)
-      : Lab(default_seed, {.worker_lanes = true}),
-        recipe(small_recipe(joined({"model.moe.experts=8", "model.moe.expert_hidden=12"}, overrides))),
-        mesh(world, recipe.parallel.sizes()),
-        layer(recipe.model, 0, 0,
-              Builder(parameters, states, mesh, Dtype::f64,
-                      {.sequence = recipe.parallel.sp, .moe = recipe.schedule.moe}) /
-                  "moe") {
-    for (const auto& p : parameters) p->initialize(default_seed);
-    statistics.resize(1);
-    statistics[0].counts.assign(8, 0);
-  }
-
-  struct Result {
-    Tensor y, dx, penalty;
-    std::vector<Tensor> gradients;
-    RouterStatistics statistics;
-  };
-  // Ranks of one dp coordinate hold the same tokens.
-  Result run(int64_t sequences = 3, int64_t length = 4) {
-    MicroBatch batch;
-    batch.sequences = sequences, batch.length = length;
-    Lab data(default_seed + static_cast<uint64_t>(mesh.coordinate(Axis::dp)));
-    Tensor x = data.randn({batch.tokens(), recipe.model.hidden}), dy = data.randn(x.shape());
-    if (recipe.parallel.sp) {
-      const int64_t share = batch.tokens() / mesh.size(Axis::tp), begin = share * mesh.coordinate(Axis::tp);
-      x = copy_of(x.slice(0, begin, begin + share)), dy = copy_of(dy.slice(0, begin, begin + share));
-    }
-    const auto policy = keep_policy();
-    Tape tape(stream(), *policy);
-    const Value in = tape.leaf(x);
-    const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics});
-    const Replay::Root roots[] = {{out.y, dy}, {out.penalty, values<double>({1.0})}};
-    Result result{copy_of(out.y.data), {}, copy_of(out.penalty.data), {}, statistics[0]};
-    Replay replay(tape, roots);
-    replay.run();
-    result.dx = replay.take_gradient(in);
-    for (const auto& p : parameters) result.gradients.push_back(copy_of(p->gradient_to_add(stream())));
-    return result;
-  }
-
-  Recipe recipe;
-  mesh::Mesh mesh;
-  StateSet states;
-  moe::MoeLayer layer;
-  std::vector<RouterStatistics> statistics;
-};
 
 struct Mesh4 {
   std::string name;

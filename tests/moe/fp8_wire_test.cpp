@@ -1,0 +1,58 @@
+// Rows that travel as fp8: what it costs in accuracy, and in bytes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/base/fp8.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/moe/scheduled_layer.h"
+
+namespace hexad::tests {
+namespace {
+
+// || a - b || / || a ||
+double relative_distance(const Tensor& a, const Tensor& b) {
+  const auto x = values_of(a), y = values_of(b);
+  double difference = 0, whole = 0;
+  for (size_t i = 0; i < x.size(); ++i) difference += (x[i] - y[i]) * (x[i] - y[i]), whole += x[i] * x[i];
+  return std::sqrt(difference / whole);
+}
+
+// A value is off by at most 1/16 of itself on each of its two ways, and what it becomes in between is smooth; errors of
+// single values are independent, so the distance of a tensor stays well below what all of them together could make.
+constexpr double two_ways = 2 * base::e4m3::relative_error;
+
+void expect_near_under_fp8(const Words& overrides) {
+  comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
+    const auto exact = ScheduledLayer(world, overrides).run();
+    const auto rounded = ScheduledLayer(world, joined(overrides, {"schedule.moe.wire=fp8"})).run();
+    const double y = relative_distance(exact.y, rounded.y), dx = relative_distance(exact.dx, rounded.dx);
+    EXPECT_GT(y, 0) << "nothing was rounded";
+    EXPECT_LT(y, two_ways);
+    EXPECT_GT(dx, 0) << "nothing was rounded";
+    EXPECT_LT(dx, two_ways);
+    EXPECT_EQ(exact.statistics.counts, rounded.statistics.counts);  // routing happens before rows travel
+  });
+}
+
+TEST(Fp8Wire, RoundsRowsWithinItsBound) { expect_near_under_fp8({"parallel.ep=4"}); }
+TEST(Fp8Wire, AlsoWhereRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
+TEST(Fp8Wire, AlsoInChunksThatAreRestored) {
+  expect_near_under_fp8(
+      {"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.restore=s4"});
+}
+
+// Row by row: whoever sends a row, in whatever chunk, it is rounded alike.
+TEST(Fp8Wire, DoesNotDependOnTheChunks) {
+  comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
+    const Words fp8{"parallel.ep=4", "schedule.moe.wire=fp8"};
+    const auto whole = ScheduledLayer(world, fp8).run();
+    const auto chunks =
+        ScheduledLayer(world, joined(fp8, {"schedule.moe.cut=tokens", "schedule.moe.parts=3"})).run();
+    expect_bitwise(whole.y, chunks.y);
+    expect_bitwise(whole.dx, chunks.dx);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,159 @@
+// Dispatch and combine of an MoE layer whose tokens tensor-parallel ranks hold alike, by schedule and volume: the
+// tables of tools/bench/papers/monta.sh. Experts compute nothing.
+//
+//   mpirun -np 16 moe_exchange [--ranks 8] [--bytes 65536,...] [--rounds 5] [--chunks 2,4,8] [--profile cluster.yaml]
+//
+// --ranks: t, tensor-parallel ranks a node, all of which hold the same tokens; the world is e nodes of them. --bytes:
+// I, of all rows that one of them sends in the baseline, (e - 1)/e of them to other nodes.
+//
+// dispatch: experts' widths are shared by the node's ranks (MoNTA, Table 1, case 2), every one of which needs all rows.
+// combine: experts are whole (case 1), and every tensor rank needs all results. baseline: every rank sends its copy.
+// o1: one t-th of it, then the node's ranks gather. o2xN: in N chunks, the all-to-all of one beside the gathering (and
+// copying) of the one before. o3xN: and beside the copying of the one before that. All schedules in every round.
+//
+// One line a measurement, fields separated by tabs: round, part, t, bytes, schedule, seconds of the slowest rank,
+// predicted seconds (of one rank, from the profile; - without one).
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/schedule/executor.h"
+#include "framework/schedule/simulator.h"
+#include "layers/moe/round_trip.h"
+#include "parallel/comm/world.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::moe {
+namespace {
+
+constexpr int64_t width = 1024;  // f32: rows of 4 KiB
+
+struct Options {
+  int ranks = 2, rounds = 5;
+  std::vector<int64_t> bytes{1 << 20};
+  std::vector<int> chunks{2, 4, 8};
+  std::string profile;
+};
+
+// What a rank has of the job.
+struct Groups {
+  std::unique_ptr<comm::ProcessGroup> nodes, node, none;  // one rank a node; this node's; this rank alone
+
+  Groups(const comm::ProcessGroup& world, int ranks)
+      : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),
+        node(world.split(world.rank() / ranks, world.rank(), comm::TrafficClass::tp, "tp")),
+        none(world.split(world.rank(), 0, comm::TrafficClass::tp, "alone")) {}
+};
+
+struct Way {
+  std::string name;
+  Overlap overlap = Overlap::sequential;
+  int chunks = 1;
+  bool baseline = false;
+};
+
+class Bench {
+ public:
+  Bench(const Options& o, const comm::ProcessGroup& world)
+      : options_(o), world_(world), groups_(world, o.ranks), device_({.worker_lanes = true}) {
+    if (!o.profile.empty()) {
+      const auto nodes = static_cast<int64_t>(groups_.nodes->size()), ranks = static_cast<int64_t>(o.ranks);
+      rates_ = plan::rates_of(plan::load_cluster(o.profile),
+                              {.groups = {{"ep", nodes, nodes}, {"etp", ranks, 1}, {"tp", ranks, 1}}});
+    }
+    ways_.push_back({.name = "baseline", .baseline = true});
+    ways_.push_back({.name = "o1"});
+    for (int n : o.chunks) {
+      ways_.push_back({fmt::format("o2x{}", n), Overlap::a2a_allgather, n});
+      ways_.push_back({fmt::format("o3x{}", n), Overlap::a2a_allgather_copy, n});
+    }
+  }
+
+  void round(int number) {
+    for (int64_t bytes : options_.bytes)
+      for (const Way& way : ways_) {
+        measure(number, "dispatch", bytes, way, *groups_.node, nullptr);
+        measure(number, "combine", bytes, way, *groups_.none, way.baseline ? nullptr : groups_.node.get());
+      }
+  }
+
+ private:
+  // `collector`: who gathers the results, if anybody.
+  void measure(int number, std::string_view part, int64_t bytes, const Way& way, const comm::ProcessGroup& etp,
+               const comm::ProcessGroup* collector) {
+    const int64_t all = bytes / (width * 4), tokens = way.baseline ? all : all / options_.ranks;
+    const int experts = groups_.nodes->size();
+    const Tensor ids = Tensor::empty({tokens, 1}, Dtype::i32, device_);
+    for (int64_t i = 0; i < tokens; ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % experts);
+    const ep::ExpertGroups groups{groups_.nodes.get(), &etp, groups_.nodes.get()};
+    const bool merged = way.overlap != Overlap::sequential;
+    const ep::RoutingPlan plan = ep::make_routing_plan(ids, experts, groups,
+                                                       {.cutting = {ep::Cutting::By::tokens, way.chunks},
+                                                        .spread = way.baseline ? ep::Spread::held : ep::Spread::gather,
+                                                        .merged = merged});
+    const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
+    RoundTrip trip{
+        .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};
+    trip.pack = [&](Stream&, size_t c) {
+      return RowSource{.values = rows, .index = plan.chunks[c].of(plan.wire_tokens)};
+    };
+    trip.compute = [](Stream&, size_t, Rows grouped, const Tensor&) { return grouped; };
+    RowCollection collection{.group = collector, .counts = {}};
+    if (collector) {
+      for (const ep::Chunk& c : plan.chunks)
+        collection.counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
+      trip.collection = &collection;
+    }
+    const schedule::TaskGraph graph = make_round_trip(trip);
+    world_.barrier(device_.compute()).wait();
+    std::vector<schedule::TaskTime> times;
+    schedule::execute(graph, device_, &times);
+    const double seconds =
+        world_.all_reduce_value(of(part, schedule::measured(graph, times)), comm::Reduce::max, device_);
+    if (world_.rank() != 0) return;
+    const std::string predicted =
+        rates_ ? fmt::format("{:.6f}", of(part, schedule::simulate(graph, *rates_))) : std::string("-");
+    fmt::print("{}\t{}\t{}\t{}\t{}\t{:.6f}\t{}\n", number, part, options_.ranks, bytes, way.name, seconds, predicted);
+    std::fflush(stdout);
+  }
+
+  // Seconds until the experts can begin, or from their end on.
+  static double of(std::string_view part, const schedule::Timeline& timeline) {
+    const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
+                                      [](const auto& span) { return span.task.name.starts_with("C"); });
+    return part == "dispatch" ? experts->begin : timeline.total() - experts->end;
+  }
+
+  const Options& options_;
+  const comm::ProcessGroup& world_;
+  const Groups groups_;
+  device::DeviceContext device_;
+  std::optional<schedule::Rates> rates_;
+  std::vector<Way> ways_;
+};
+
+int run(int argc, char** argv) {
+  Options o;
+  CLI::App app("Times the dispatch and combine of an MoE layer by schedule");
+  app.add_option("--ranks", o.ranks, "tensor-parallel ranks a node")->check(CLI::PositiveNumber);
+  app.add_option("--bytes", o.bytes, "of the rows a rank sends in the baseline")->delimiter(',');
+  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--chunks", o.chunks, "of the overlapped schedules")->delimiter(',');
+  app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
+  CLI11_PARSE(app, argc, argv);
+  kernels::cpu::set_thread_count(1);
+  return comm::with_world([&](comm::World& world) {
+    base::require(world.size() % o.ranks == 0, "[moe_exchange] ", world.size(), " ranks are no nodes of ", o.ranks);
+    Bench bench(o, world.group());
+    for (int i = 1; i <= o.rounds; ++i) bench.round(i);
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace hexad::moe
+
+int main(int argc, char** argv) { return hexad::moe::run(argc, argv); }

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# MoNTA's dispatch and combine under tensor parallelism, on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh):
+# the baseline, O1 (drop, all-to-all, all-gather), O2 and O3 (in chunks), by volume. Prints, for each t, part and volume,
+# medians over the rounds of each schedule's time over the baseline's of the same round, the formula's value for O1, the
+# baseline's share of the wire's rate, and the simulator's prediction from a profile of the same testbed.
+#
+#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--inter 25mbit] [--intra 200mbit]
+#                               [--bytes 65536,262144,1048576,4194304] [--rounds 3] [--chunks 2,4,8]
+#
+# --ranks: t, tensor-parallel ranks a node. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD,
+# BENCH (build/release/bench/moe_exchange).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+nodes=2 ranks='2 4 8' inter=25mbit intra=200mbit bytes=65536,262144,1048576,4194304 rounds=3 chunks=2,4,8
+while [ $# -gt 0 ]; do
+  case $1 in
+  --nodes) nodes=${2:?} ;;
+  --ranks) ranks=${2:?} ;;
+  --inter) inter=${2:?} ;;
+  --intra) intra=${2:?} ;;
+  --bytes) bytes=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --chunks) chunks=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+bench=${BENCH:-build/release/bench/moe_exchange}
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+need "$bench" 'cmake --build --preset release --target moe_exchange'
+bits() {  # bits a second of a rate such as 25mbit
+  case $1 in
+  *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
+  *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
+  *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
+  *) usage "a rate is '$1', expected such as 25mbit" ;;
+  esac
+}
+inter_bits=$(bits "$inter") intra_bits=$(bits "$intra")
+
+machine
+echo "testbed:   $nodes nodes, a link a rank: $inter between nodes, $intra inside"
+echo "rounds:    $rounds"
+for t in $ranks; do
+  testbed=(tools/testbed/rank_nodes.sh --nodes "$nodes" --ranks "$t" --inter "$inter" --intra "$intra")
+  "${testbed[@]}" "$hexad" profile --quick --out "$scratch/cluster-$t.yaml" >"$scratch/profile-$t.log" 2>&1 || {
+    status=$?
+    cat "$scratch/profile-$t.log" >&2
+    exit $status
+  }
+  "${testbed[@]}" "$bench" --ranks "$t" --bytes "$bytes" --rounds "$rounds" --chunks "$chunks" \
+    --profile "$scratch/cluster-$t.yaml" >>"$scratch/rows"
+done
+awk -f tools/bench/median.awk -f tools/bench/papers/monta.awk -v e="$nodes" -v inter="$inter_bits" -v intra="$intra_bits" \
+  "$scratch/rows"
+printf '\nround, part, t, bytes, schedule, seconds, predicted seconds\n'
+cat "$scratch/rows"
