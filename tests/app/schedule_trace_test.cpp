@@ -1,0 +1,221 @@
+// What schedule.trace records of a training step.
+#include "tools/hexad/schedule_trace.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr double rounding = 1e-6;  // microseconds: of sums of times
+
+using Passes = std::vector<PassRecorder::Pass>;
+
+// Two layers, and on each of two ranks two micro-batches, cut in two parts.
+Recipe traced_recipe(std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.end(), {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=2"});
+  return small_recipe(overrides);
+}
+
+Passes recorded_step(TrainingRun& run) {
+  const PassRecorder recorder(run.instance.model);
+  run.step(documents_of(run.recipe));
+  return recorder.passes();
+}
+
+// The trace of a step of two ranks, as rank 0 has it.
+ScheduleTrace trace_of_two(const Recipe& recipe, const comm::ThreadOptions& options = {}) {
+  ScheduleTrace trace;
+  comm::with_ranks(
+      2,
+      [&](const comm::ProcessGroup& world) {
+        kernels::cpu::set_thread_count(1);
+        TrainingRun run(recipe, world);
+        const Passes passes = recorded_step(run);
+        auto mine = gather_trace(passes, Predictor(recipe, run.instance.mesh), world, run.instance.context);
+        EXPECT_EQ(mine.has_value(), world.rank() == 0);
+        if (mine) trace = std::move(*mine);
+      },
+      options);
+  return trace;
+}
+
+nlohmann::json read_trace(const std::string& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  std::string text, part(1 << 16, '\0');
+  for (int n; (n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0;)
+    text.append(part, 0, static_cast<size_t>(n));
+  gzclose(file);
+  return nlohmann::json::parse(text);
+}
+
+TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
+  const Scratch folder;
+  write_trace(folder / "trace.json.gz", trace_of_two(traced_recipe()).events);
+  std::map<int, std::set<std::string>> rows;
+  std::map<int, std::map<std::string, int>> tasks;  // by row's kind
+  const nlohmann::json trace = read_trace(folder / "trace.json.gz");
+  for (const auto& e : trace.at("traceEvents")) {
+    const int rank = e.at("pid");
+    if (e.at("name") == "thread_name") rows[rank].insert(e.at("args").at("name").get<std::string>());
+    if (e.at("ph") != "X") continue;
+    EXPECT_GE(e.at("ts").get<double>(), 0);
+    EXPECT_GE(e.at("dur").get<double>(), 0);
+    const std::string pass = e.at("args").at("pass");
+    EXPECT_TRUE(pass.starts_with("layers.0.moe ") || pass.starts_with("layers.1.moe ")) << pass;
+    tasks[rank][e.at("cat").get<std::string>().ends_with(" (predicted)") ? "predicted" : "measured"]++;
+  }
+  ASSERT_EQ(rows.size(), 2u);
+  for (int rank : {0, 1}) {
+    for (const char* row : {"inter", "inter (predicted)", "compute", "compute (predicted)"})
+      EXPECT_TRUE(rows[rank].contains(row)) << row << " of rank " << rank;
+    EXPECT_EQ(tasks[rank]["measured"], tasks[rank]["predicted"]);
+    EXPECT_GT(tasks[rank]["measured"], 0);
+  }
+}
+
+TEST(ScheduleTrace, APredictedRowShowsOneTaskAtATime) {
+  std::map<std::pair<int, std::string>, double> end;
+  for (const auto& e : trace_of_two(traced_recipe()).events) {
+    if (!e.lane.ends_with(" (predicted)")) continue;
+    double& last = end[{e.rank, e.lane}];
+    EXPECT_GE(e.start_us, last - rounding) << e.name << " in " << e.lane << " of rank " << e.rank;
+    last = e.start_us + e.duration_us;
+  }
+  EXPECT_FALSE(end.empty());
+}
+
+TEST(ScheduleTrace, SumsThePassesOfEachKind) {
+  const ScheduleTrace trace = trace_of_two(traced_recipe());
+  ASSERT_EQ(trace.kinds.size(), 2u);
+  EXPECT_EQ(trace.kinds[0].name, "forward");
+  EXPECT_EQ(trace.kinds[1].name, "backward");
+  double predicted = 0, measured = 0;
+  std::map<std::string, double> exposed;
+  for (const ScheduleTrace::Kind& kind : trace.kinds) {
+    EXPECT_EQ(kind.passes, 2 * 2 * 2) << "layers x micro-batches x ranks";
+    EXPECT_GT(kind.seconds.predicted_seconds, 0);
+    EXPECT_GE(kind.seconds.measured_seconds, kind.exposed);
+    predicted += kind.seconds.predicted_seconds, measured += kind.seconds.measured_seconds;
+    for (const auto& [name, seconds] : kind.seconds.exposed_seconds) exposed[name] += seconds;
+    EXPECT_TRUE(kind.seconds.exposed_seconds.contains("S") && kind.seconds.exposed_seconds.contains("R"));
+  }
+  EXPECT_DOUBLE_EQ(trace.total.predicted_seconds, predicted);
+  EXPECT_DOUBLE_EQ(trace.total.measured_seconds, measured);
+  ASSERT_EQ(trace.total.exposed_seconds.size(), exposed.size());
+  for (const auto& [name, seconds] : exposed) EXPECT_DOUBLE_EQ(trace.total.exposed_seconds.at(name), seconds) << name;
+}
+
+TEST(ScheduleTrace, DrawsTheFirstLayerForwardAndBackward) {
+  const ScheduleTrace trace = trace_of_two(traced_recipe());
+  ASSERT_EQ(trace.pictures.size(), 2u);
+  EXPECT_NE(trace.pictures[0].find("layers.0.moe forward, rank 0"), std::string::npos);
+  EXPECT_NE(trace.pictures[1].find("layers.0.moe backward, rank 0"), std::string::npos);
+}
+
+TEST(ScheduleTrace, RanksOfSeveralNodesComeTogether) {
+  const ScheduleTrace trace = trace_of_two(traced_recipe(), {.node_of_rank = {0, 1}});
+  std::set<int> ranks;
+  for (const auto& e : trace.events) ranks.insert(e.rank);
+  EXPECT_EQ(ranks, (std::set<int>{0, 1}));
+  ASSERT_FALSE(trace.assumed_links.empty());
+  EXPECT_NE(trace.assumed_links[0].find("between nodes"), std::string::npos) << trace.assumed_links[0];
+}
+
+TEST(ScheduleTrace, AProfileLeavesNoLinkToAssume) {
+  const Scratch folder;
+  std::ofstream(folder / "cluster.yaml") << plan::to_yaml(plan::default_cluster(1, 2));
+  const auto links = [](const std::vector<std::string>& overrides) {
+    return trace_of_two(traced_recipe(overrides)).assumed_links;
+  };
+  const std::vector<std::string> assumed = links({});
+  ASSERT_EQ(assumed.size(), 1u);
+  EXPECT_TRUE(assumed[0].starts_with("all_to_all of ep, 2 ranks")) << assumed[0];
+  EXPECT_TRUE(links({"schedule.profile=" + folder / "cluster.yaml"}).empty());
+}
+
+TEST(ScheduleTrace, AProfileThatIsMissingIsRefused) {
+  const comm::SelfGroup self;
+  const Recipe recipe = small_recipe({"schedule.profile=nowhere.yaml"});
+  const TrainingRun run(recipe, self);
+  EXPECT_NE(message_of(ExitCode::usage, [&] { Predictor(recipe, run.instance.mesh); }).find("nowhere.yaml"),
+            std::string::npos);
+}
+
+TEST(ScheduleTrace, AStageWithoutMoeLayersAddsNothing) {
+  const Recipe recipe = small_recipe({"parallel.pp=2", "model.moe.dense_layers=1"});
+  const ScheduleTrace trace = trace_of_two(recipe);
+  ASSERT_EQ(trace.kinds.size(), 2u);
+  EXPECT_EQ(trace.kinds[0].passes, 4);
+  EXPECT_TRUE(trace.pictures.empty()) << "rank 0 has no MoE layer";
+  for (const auto& e : trace.events) EXPECT_EQ(e.rank, 1);
+}
+
+TEST(ScheduleTrace, ChangesNoBit) {
+  on_ranks(2, [](const comm::ProcessGroup& world) {
+    const Recipe recipe = traced_recipe();
+    const FixedSource source = documents_of(recipe);
+    TrainingRun plain(recipe, world), traced(recipe, world);
+    const Trajectory expected = trajectory(plain, source, 3);
+    Trajectory actual;
+    for (int s = 0; s < 3; ++s) {
+      std::optional<PassRecorder> recorder;
+      if (s == 1) recorder.emplace(traced.instance.model);
+      StepResult result = traced.step(source);
+      actual.steps.push_back({std::move(result), traced.gradients()});
+      if (recorder)
+        gather_trace(recorder->passes(), Predictor(recipe, traced.instance.mesh), world, traced.instance.context);
+    }
+    actual.weights = traced.weights(), actual.states = traced.states();
+    expect_bitwise(expected, actual);
+  });
+}
+
+TEST(PassRecorder, HearsOfNothingBeforeAndAfter) {
+  const comm::SelfGroup self;
+  TrainingRun run(small_recipe(), self);
+  const FixedSource source = documents_of(run.recipe);
+  run.step(source);
+  EXPECT_EQ(recorded_step(run).size(), 2u * 4 * 2) << "layers x micro-batches x forward and backward, of one step";
+  run.step(source);  // would tell a recorder that is gone
+  EXPECT_EQ(recorded_step(run).size(), 2u * 4 * 2);
+}
+
+TEST(PassRecorder, KeepsNoTensorOfAPass) {
+  const comm::SelfGroup self;
+  TrainingRun run(small_recipe(), self);
+  const auto in_use = [&] { return run.instance.context.allocator()->stats().total; };
+  const FixedSource source = documents_of(run.recipe);
+  run.step(source);
+  const int64_t before = in_use();
+  const PassRecorder recorder(run.instance.model);
+  run.step(source);
+  EXPECT_EQ(in_use(), before);
+  EXPECT_FALSE(recorder.passes().empty());
+}
+
+TEST(Recipe, ATraceNeedsAStepThatRunsAndAnMoeLayer) {
+  EXPECT_NE(message_of(ExitCode::usage, [] { small_recipe({"schedule.trace=11"}); }).find("train.steps is 10"),
+            std::string::npos);
+  EXPECT_NE(message_of(ExitCode::usage,
+                       [] {
+                         small_recipe({"schedule.trace=1", "model.moe.experts=0"});
+                       })
+                .find("the model has none"),
+            std::string::npos);
+  EXPECT_NO_THROW(small_recipe({"schedule.trace=10"}));
+}
+
+}  // namespace
+}  // namespace hexad::tests
