@@ -159,6 +159,8 @@ int64_t RoutingPlan::rows_computed() const {
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
                               const PlanOptions& options) {
   const int ranks = groups.ep->size();
+  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(), " ranks are no ",
+          ranks, " x ", groups.etp->size(), " of ep x etp");
   const int64_t chunks = options.cutting.chunks;
   const SlotOrder order = order_slots(ids, experts, options.cutting, groups.ep->rank(), ranks);
   const Counts counts = received_counts(order, groups, options, ids.device());

@@ -88,7 +88,7 @@ class Bench {
     const int experts = groups_.nodes->size();
     const Tensor ids = Tensor::empty({tokens, 1}, Dtype::i32, device_);
     for (int64_t i = 0; i < tokens; ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % experts);
-    const ep::ExpertGroups groups{groups_.nodes.get(), &etp, groups_.nodes.get()};
+    const ep::ExpertGroups groups{groups_.nodes.get(), &etp, etp.size() > 1 ? &world_ : groups_.nodes.get()};
     const bool merged = way.overlap != Overlap::sequential;
     const ep::RoutingPlan plan = ep::make_routing_plan(ids, experts, groups,
                                                        {.cutting = {ep::Cutting::By::tokens, way.chunks},
