@@ -109,15 +109,16 @@ run_ranks() {
   shift 4
   for ((i = 0; i < hosts; i++)); do list+=${list:+,}${name}n$i:$ranks; done
   local mca=(
-    plm_rsh_agent "$here/enter_node.sh" plm_rsh_no_tree_spawn 1
+    plm_rsh_agent "$here/enter_node.sh" plm_rsh_no_tree_spawn 1 orte_leave_session_attached 1
     btl tcp,self,vader btl_vader_single_copy_mechanism none
     btl_tcp_if_include "$subnet" oob_tcp_if_include "$subnet"
     btl_tcp_eager_limit 8388608 btl_tcp_rndv_eager_limit 8388608 btl_tcp_max_send_size 8388608
     mpi_yield_when_idle 1
   )
   export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$hosts HEXAD_TESTBED_NODES=$nodes
-  # In the background, so that a signal ends the hosts at once and not after the command.
-  "$here/enter_node.sh" ${name}n0 mpirun --allow-run-as-root --oversubscribe --bind-to none \
+  # In the background, so that a signal ends the hosts at once and not after the command. All in one session of their own:
+  # where the scheduler shares cores out by session, sched_yield() gives way to nobody of another one.
+  setsid "$here/enter_node.sh" ${name}n0 mpirun --allow-run-as-root --oversubscribe --bind-to none \
     $(printf -- '--mca %s %s ' "${mca[@]}") --host "$list" -np $((hosts * ranks)) "$(printf '%q ' "$@")" \
     <&0 {alive}>&- &
   wait $!
