@@ -96,8 +96,6 @@ struct RoundTrip {
   };
   std::vector<Travelling> chunks{};
   Rows together{};  // grouped rows, then results, of all chunks
-
-  bool plain(int64_t extras) const { return wire == kernels::WireFormat::model && extras == 0; }
 };
 
 /// `trip` outlives the graph. Insertion order: while the experts compute a chunk, the next one is on its way and the
