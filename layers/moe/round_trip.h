@@ -88,7 +88,6 @@ struct RoundTrip {
 
   /// Rows of a chunk on their way.
   struct Travelling {
-    Tensor wire;       // as they are sent
     Rows there;        // as they are computed
     Tensor again;      // the second ones
     Rows computed;     // grouped results
