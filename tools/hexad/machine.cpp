@@ -15,12 +15,13 @@ int64_t usable_cores() {
 }
 
 std::string processor_name() {
+  const int64_t n = usable_cores();
+  const std::string cores = ", " + std::to_string(n) + (n == 1 ? " core" : " cores");
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("model name"))
-      if (const size_t colon = line.find(": "); colon != std::string::npos)
-        return line.substr(colon + 2) + ", " + std::to_string(usable_cores()) + " cores";
-  return "unknown processor, " + std::to_string(usable_cores()) + " cores";
+      if (const size_t colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2) + cores;
+  return "unknown processor" + cores;
 }
 
 int64_t peak_resident_bytes() {

@@ -14,6 +14,7 @@ struct ProfileOptions {
   int octaves = 1;                     // from one size of a message to the next
   int64_t largest_bytes = 16ll << 20;  // of a message or copy
   int64_t largest_rows = 4096;         // of a product
+  int rounds = 3;                      // of slowdowns; their medians count
   bool every_shape = true;             // of products; else one
   int threads = 1;                     // of kernels
   std::string offload_folder = "/tmp";

@@ -160,41 +160,58 @@ class Loads {
   kernels::PackCache packs_;
 };
 
-std::string name_of(Work work) { return std::string(enum_names(Work{})[static_cast<size_t>(work)].second); }
+// Loads that run together, and what each reaches then, over its speed alone, in every round.
+struct Mix {
+  std::vector<size_t> loads;
+  std::vector<std::vector<double>> speeds;  // of each load
+};
+
+// Every pair, and all at once.
+std::vector<Mix> mixes_of(size_t loads) {
+  std::vector<Mix> mixes;
+  Mix all;
+  for (size_t i = 0; i < loads; ++i) {
+    for (size_t j = i + 1; j < loads; ++j) mixes.push_back({{i, j}, {{}, {}}});
+    all.loads.push_back(i), all.speeds.emplace_back();
+  }
+  if (loads > 2) mixes.push_back(all);
+  return mixes;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 }  // namespace
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // Alone each takes its time, in pairs up to twice, all at once up to four times: about 24 of them.
-  Loads make(cluster, timer, options, seconds / 24);
+  // In a round each load takes its time alone, up to twice that in pairs, up to four times with all: about 24 of them.
+  Loads make(cluster, timer, options, seconds / (24 * options.rounds + 4));
   const std::vector<Load> loads = make.all(groups);
-  std::vector<double> alone;
-  for (const Load& load : loads) {
-    speeds({&load}, timer);  // warms up: weights are packed, pages are touched
-    alone.push_back(speeds({&load}, timer).front());
+  for (const Load& load : loads) speeds({&load}, timer);  // warms up: weights are packed, pages are touched
+  std::vector<Mix> mixes = mixes_of(loads.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    std::vector<double> alone;
+    for (const Load& load : loads) alone.push_back(speeds({&load}, timer).front());
+    for (Mix& mix : mixes) {
+      std::vector<const Load*> running;
+      for (size_t i : mix.loads) running.push_back(&loads[i]);
+      const std::vector<double> together = speeds(running, timer);
+      for (size_t i = 0; i < together.size(); ++i)
+        mix.speeds[i].push_back(timer.mean(together[i] / alone[mix.loads[i]]));
+    }
+    progress(fmt::format("{} mixes of work, round {} of {}", mixes.size(), round + 1, options.rounds));
   }
-  const auto together = [&](const std::vector<size_t>& chosen) {
-    std::vector<const Load*> running;
-    for (size_t i : chosen) running.push_back(&loads[i]);
-    const std::vector<double> speed = speeds(running, timer);
-    std::string line;
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      MeasuredSlowdown s{
-          .of = running[i]->work, .beside = {}, .speed = rounded(timer.mean(speed[i] / alone[chosen[i]]))};
-      for (const Load* other : running)
-        if (other != running[i]) s.beside.push_back(other->work);
-      line += fmt::format("{}{} at {:.0f}%", i == 0 ? "together: " : ", ", name_of(s.of), 100 * s.speed);
+  for (const Mix& mix : mixes)
+    for (size_t i = 0; i < mix.loads.size(); ++i) {
+      MeasuredSlowdown s{loads[mix.loads[i]].work, {}, rounded(median(mix.speeds[i]))};
+      for (size_t other : mix.loads)
+        if (other != mix.loads[i]) s.beside.push_back(loads[other].work);
       cluster.slowdowns.push_back(std::move(s));
     }
-    progress(line);
-  };
-  std::vector<size_t> all;
-  for (size_t i = 0; i < loads.size(); ++i) {
-    for (size_t j = i + 1; j < loads.size(); ++j) together({i, j});
-    all.push_back(i);
-  }
-  if (all.size() > 2) together(all);
 }
 
 }  // namespace hexad::plan
