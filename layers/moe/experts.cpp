@@ -126,10 +126,10 @@ Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, co
     table(doutput).gelu.backward(s, g.up, g.product, m.up, config_.gelu);
   }
   g.product = {};
+  // Weights are asked for in the reverse of forward's order: those that come and go are then fetched once.
+  const Tensor of_gate = gated() ? gate_.input_gradient(s, g.gate, offsets) : Tensor{};
   g.rows = up_.input_gradient(s, g.up, offsets);
-  if (!gated()) return g;
-  const Tensor of_gate = gate_.input_gradient(s, g.gate, offsets);
-  table(doutput).pointwise.add(s, g.rows, of_gate, g.rows);
+  if (gated()) table(doutput).pointwise.add(s, g.rows, of_gate, g.rows);
   return g;
 }
 

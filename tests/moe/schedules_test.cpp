@@ -109,8 +109,12 @@ void compare(const Mesh4& m, const Words& load) {
 
 class EverySchedule : public testing::TestWithParam<Load> {};
 
+// Where every load goes; the others show what meshes do.
+bool is_telling(const Mesh4& m) { return m.name == "Ep4" || m.name == "Tp4Ep2Etp2"; }
+
 TEST_P(EverySchedule, EqualsThePlainOne) {
-  for (const Mesh4& m : meshes) compare(m, GetParam().overrides);
+  for (const Mesh4& m : meshes)
+    if (GetParam().overrides.empty() || is_telling(m)) compare(m, GetParam().overrides);
 }
 
 const Load loads[] = {{"Routed", {}},
@@ -124,8 +128,9 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0\n";
   for (const Mesh4& m : meshes)
-    compare(m, {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=trace",
-                "model.moe.trace=" + scratch / "trace"});
+    if (is_telling(m))
+      compare(m, {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=trace",
+                  "model.moe.trace=" + scratch / "trace"});
 }
 
 }  // namespace
