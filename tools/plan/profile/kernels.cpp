@@ -12,6 +12,9 @@ using kernels::Write;
 using tensor::Dtype;
 using tensor::Tensor;
 
+// Several turns of a process at a core.
+constexpr double turns = 0.012;
+
 struct Shape {
   int64_t experts, inputs, outputs;
 };
@@ -109,7 +112,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
       double best = 0;
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, p = pass](int64_t rows) -> Timer::Work {
-          return {static_cast<double>(rows), product.run(p, rows)};
+          return {static_cast<double>(rows), product.run(p, rows), turns};
         };
         const double share = budget.left() / static_cast<double>(open--);
         MeasuredProduct measured{element,      pass,          shape.experts,
@@ -132,7 +135,7 @@ void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& 
   size_t open = kinds.size();
   for (const auto& [kind, name] : kinds) {
     const auto prepare = [&, k = kind](int64_t bytes) -> Timer::Work {
-      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device())};
+      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device()), turns};
     };
     const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
     cluster.copies.push_back({kind, curve});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 
 namespace hexad::plan {
@@ -11,10 +12,10 @@ namespace {
 
 constexpr int least = 3, most = 21;
 
-double timed(const std::function<void()>& work) {
+double timed(const Timer::Work& work, int runs) {
   const double begin = now();
-  work();
-  return now() - begin;
+  for (int i = 0; i < runs; ++i) work.run();
+  return (now() - begin) / runs;
 }
 
 }  // namespace
@@ -23,13 +24,14 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
-double Timer::median(const std::function<void()>& work, double seconds) const {
+double Timer::median(const Work& work, double seconds) const {
   meet();
-  const double once = largest(timed(work));
-  const int repeats = static_cast<int>(std::clamp(seconds / std::max(once, 1e-9), double{least}, double{most}));
+  const double once = std::max(1e-9, largest(timed(work, 1)));
+  const int runs = static_cast<int>(std::ceil(std::clamp(work.batch_seconds / once, 1.0, 1e6)));
+  const int repeats = static_cast<int>(std::clamp(seconds / (once * runs), double{least}, double{most}));
   std::vector<double> times;
   meet();
-  for (int i = 0; i < repeats; ++i) times.push_back(timed(work));
+  for (int i = 0; i < repeats; ++i) times.push_back(timed(work, runs));
   const auto middle = times.begin() + repeats / 2;
   std::nth_element(times.begin(), middle, times.end());
   return rounded(largest(*middle));
@@ -38,14 +40,15 @@ double Timer::median(const std::function<void()>& work, double seconds) const {
 Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const {
   std::vector<Curve::Point> points;
   double left = seconds;
+  size_t open = sizes.size() + 1;
   for (const int64_t size : sizes) {
+    --open;  // what the small ones leave of their shares is for the large ones
     const double begin = now();
     const Work work = prepare(size);
     if (!points.empty() && work.size <= points.back().x) continue;  // rounded to the one before
     const double expected = points.empty() ? 0 : points.back().y * work.size / points.back().x;
     if (points.size() >= 2 && (1 + least) * expected > left) break;
-    // Large sizes cost most; a third of the rest for each leaves something for those that follow.
-    points.push_back({work.size, median(work.run, left / 3)});
+    points.push_back({work.size, median(work, left / static_cast<double>(open))});
     left -= largest(now() - begin);
   }
   return points;

@@ -20,13 +20,16 @@ class Timer {
  public:
   Timer(const comm::ProcessGroup& world, tensor::Device device) : world_(world), device_(device) {}
 
-  /// What is timed, and the size that its seconds are noted under.
+  /// What is timed, and the size that its seconds are noted under. One repeat runs it for at least `batch_seconds`:
+  /// where ranks share a core, a short run mostly ends before its turn does, and would seem to have the core for
+  /// itself.
   struct Work {
     double size;
     std::function<void()> run;
+    double batch_seconds = 0;
   };
   /// The largest of the ranks' medians. After a run that does not count, as many as about `seconds` take, 3 to 21.
-  double median(const std::function<void()>& work, double seconds) const;
+  double median(const Work& work, double seconds) const;
   /// A point for every size, as long as all of them take about `seconds`: later sizes are left out then, but not the
   /// first two. Two sizes or more, ascending; `prepare` may round them.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
