@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "framework/base/error.h"
 #include "tests/telemetry/temporary_folder.h"
 
@@ -187,6 +189,17 @@ TEST(DefaultCluster, IsAsTheRatesThatNobodyMeasured) {
 TEST(DefaultCluster, CanBeWrittenAndRead) {
   const std::string written = to_yaml(default_cluster(2, 2));
   EXPECT_EQ(to_yaml(load_text(written)), written);
+}
+
+TEST(ClusterRecipes, AreLegalAndGiveRates) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
+    const Cluster cluster = load_cluster(entry.path().string());
+    const int64_t nodes = cluster.measured.nodes, ranks = nodes * cluster.measured.ranks_per_node;
+    EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"world", ranks, nodes}}})) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 0);
 }
 
 }  // namespace

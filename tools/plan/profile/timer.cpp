@@ -10,7 +10,8 @@
 namespace hexad::plan {
 namespace {
 
-constexpr int least = 3, most = 21;
+constexpr int least = 3;
+int most(const Timer::Work& work) { return work.batch_seconds > 0 ? 9 : 21; }
 
 double timed(const Timer::Work& work, int runs) {
   const double begin = now();
@@ -25,10 +26,11 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
 double Timer::median(const Work& work, double seconds) const {
+  if (work.batch_seconds > 0) work.run();  // packs weights, which would hide how many runs fill a batch
   meet();
   const double once = std::max(1e-9, largest(timed(work, 1)));
   const int runs = static_cast<int>(std::ceil(std::clamp(work.batch_seconds / once, 1.0, 1e6)));
-  const int repeats = static_cast<int>(std::clamp(seconds / (once * runs), double{least}, double{most}));
+  const int repeats = static_cast<int>(std::clamp(seconds / (once * runs), double(least), double(most(work))));
   std::vector<double> times;
   meet();
   for (int i = 0; i < repeats; ++i) times.push_back(timed(work, runs));
@@ -40,15 +42,13 @@ double Timer::median(const Work& work, double seconds) const {
 Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const {
   std::vector<Curve::Point> points;
   double left = seconds;
-  size_t open = sizes.size() + 1;
-  for (const int64_t size : sizes) {
-    --open;  // what the small ones leave of their shares is for the large ones
-    const double begin = now();
-    const Work work = prepare(size);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const double begin = now(), share = left / static_cast<double>(sizes.size() - i);  // small ones leave some
+    const Work work = prepare(sizes[i]);
     if (!points.empty() && work.size <= points.back().x) continue;  // rounded to the one before
     const double expected = points.empty() ? 0 : points.back().y * work.size / points.back().x;
     if (points.size() >= 2 && (1 + least) * expected > left) break;
-    points.push_back({work.size, median(work, left / static_cast<double>(open))});
+    points.push_back({work.size, median(work, share)});
     left -= largest(now() - begin);
   }
   return points;
