@@ -1,6 +1,7 @@
 #include "layers/moe/expert_call.h"
 
 #include "framework/schedule/executor.h"
+#include "parallel/comm/rows.h"
 
 namespace hexad::moe {
 
@@ -33,7 +34,7 @@ void BroughtTogether::by(RoundTrip& trip, const TokenRoutes& routes) {
   if (!routes.gatherers) return;
   const comm::ProcessGroup& group = *routes.gatherers;
   trip.bring = {.group = &group,
-                .work = [this, own = rows, &group](Stream& s) { rows = gather_equal_rows(own, group, s); },
+                .work = [this, own = rows, &group](Stream& s) { rows = comm::all_gather_rows(own, group, s); },
                 .bytes = (group.size() - 1) * rows.bytes()};
 }
 

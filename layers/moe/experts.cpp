@@ -117,15 +117,15 @@ Tensor Experts::output(Stream& s, const ExpertMiddle& m, Offsets offsets) const 
 Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, const Tensor& doutput,
                                             Offsets offsets) const {
   Gradients g;
-  g.product = down_.input_gradient(s, doutput, offsets);
+  Tensor dproduct = down_.input_gradient(s, doutput, offsets);
   g.up = Tensor::like(m.up);
   if (gated()) {
     g.gate = Tensor::like(m.gate);
-    table(doutput).swiglu.backward(s, g.gate, g.up, g.product, m.gate, m.up);
+    table(doutput).swiglu.backward(s, g.gate, g.up, dproduct, m.gate, m.up);
   } else {
-    table(doutput).gelu.backward(s, g.up, g.product, m.up, config_.gelu);
+    table(doutput).gelu.backward(s, g.up, dproduct, m.up, config_.gelu);
   }
-  g.product = {};
+  dproduct = {};
   // Weights are asked for in the reverse of forward's order: those that come and go are then fetched once.
   const Tensor of_gate = gated() ? gate_.input_gradient(s, g.gate, offsets) : Tensor{};
   g.rows = up_.input_gradient(s, g.up, offsets);
@@ -176,8 +176,9 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   m.product = {};
   if (gated()) gate_.weight_gradient(s, m.gate, rows, offsets);
   up_.weight_gradient(s, m.up, rows, offsets);
+  const Tensor of_gate = gated() ? gate_.input_gradient(s, m.gate, offsets) : Tensor{};
   out.rows = up_.input_gradient(s, m.up, offsets);
-  if (gated()) k.pointwise.add(s, out.rows, gate_.input_gradient(s, m.gate, offsets), out.rows);
+  if (gated()) k.pointwise.add(s, out.rows, of_gate, out.rows);
   return out;
 }
 

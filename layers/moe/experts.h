@@ -46,8 +46,8 @@ class Experts {
 
   /// Gradients on the way back; `middle` is consumed (its product is computed first where it is missing).
   struct Gradients {
-    Tensor product, gate, up;  // [R, F]; gate as in ExpertMiddle
-    Tensor rows;               // [R, D]: what goes on to the inputs
+    Tensor gate, up;  // [R, F]; gate as in ExpertMiddle
+    Tensor rows;      // [R, D]: what goes on to the inputs
   };
   Gradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput, Offsets offsets) const;
   /// Adds to the parameters' gradients; any time after input_gradients.

@@ -109,7 +109,8 @@ struct MoeSchedule {
       automatic);
     v("restore", restore,
       "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
-      "offload), s3 (offload, compute again), s4 (send again, compute again)");
+      "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
+      "keeps");
     v("wire", wire,
       "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which rounds to 4 bits)");
   }

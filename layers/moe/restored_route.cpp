@@ -5,9 +5,9 @@
 namespace hexad::moe {
 namespace {
 
-// The middle without its product, which is cheaper to compute than to move.
+// In offload memory; null: nothing. The middle without its product, which is cheaper to compute than to move.
 struct Away {
-  Tensor rows, gate, up;
+  std::shared_ptr<SavedTensor> rows, gate, up;
 };
 
 // One chunk's tokens among the op's, and the rows [tokens, K] of their slots among the chunk's.
@@ -20,6 +20,7 @@ struct Restored {
   std::shared_ptr<ExpertCall> call;
   std::vector<ChunkTokens> tokens;
   std::vector<Away> away;
+  std::unique_ptr<SavePolicy> offload = offload_policy(0);
 
   bool offloads_inputs() const { return schedule() == Restore::s1 || schedule() == Restore::s3; }
   bool offloads_middles() const { return schedule() == Restore::s1 || schedule() == Restore::s2; }
@@ -28,11 +29,12 @@ struct Restored {
 
 std::vector<ChunkTokens> tokens_of(const TokenRoutes& routes) {
   const int64_t tokens = routes.end - routes.begin, top_k = routes.plan.rows.dim(1);
-  const auto chunks = static_cast<int64_t>(routes.plan.chunks.size());
+  const ep::Cutting cutting{ep::Cutting::By::tokens, static_cast<int>(routes.plan.chunks.size())};
   std::vector<ChunkTokens> all;
-  for (int64_t c = 0, begin = 0; c < chunks; ++c) {
+  int64_t begin = 0;
+  for (int c = 0; c < cutting.chunks; ++c) {
     int64_t end = begin;
-    while (end < tokens && end * chunks / tokens == c) ++end;
+    while (end < tokens && cutting.chunk(end, tokens, 0, 1, 0, 1) == c) ++end;
     const Tensor rows = Tensor::empty({end - begin, top_k}, Dtype::i64, routes.plan.rows.device());
     const int64_t first = routes.plan.chunks[static_cast<size_t>(c)].slots_begin;
     const int64_t* from = routes.plan.rows.data<int64_t>() + begin * top_k;
@@ -42,20 +44,6 @@ std::vector<ChunkTokens> tokens_of(const TokenRoutes& routes) {
     begin = end;
   }
   return all;
-}
-
-Tensor to_offload(Stream& s, Tensor t) {
-  if (!t.defined()) return t;
-  const Tensor away = Tensor::offloaded(t.shape(), t.dtype(), t.device());
-  kernels::kernels(t.device()).pointwise.copy(s, away, t);
-  return away;
-}
-
-Tensor from_offload(Stream& s, Tensor away) {
-  if (!away.defined()) return away;
-  const Tensor t = Tensor::like(away, Category::activation);
-  kernels::kernels(away.device()).pointwise.copy(s, t, away);
-  return t;
 }
 
 int64_t aside_bytes(const Restored& r, int64_t width, Dtype dtype) {
@@ -98,7 +86,8 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights) {
     trip.aside_bytes_per_row = aside_bytes(r, x.dim(1), x.dtype());
     trip.offload = [&](Stream& s, size_t c) {
       const ExpertWork w = std::move(work[c]);
-      r.away[c] = {to_offload(s, w.rows), to_offload(s, w.middle.gate), to_offload(s, w.middle.up)};
+      const auto save = [&](const Tensor& t) { return t.defined() ? r.offload->save(t, s) : nullptr; };
+      r.away[c] = {save(w.rows), save(w.middle.gate), save(w.middle.up)};
     };
   }
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
@@ -132,9 +121,9 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
     trip.aside_bytes_per_row = aside_bytes(r, x.dim(1), x.dtype());
     trip.fetch = [&](Stream& s, size_t c) {
       const Away away = std::move(r.away[c]);
-      work[c].rows = from_offload(s, away.rows);
-      work[c].middle.gate = from_offload(s, away.gate);
-      work[c].middle.up = from_offload(s, away.up);
+      const auto back = [&](const auto& saved) { return saved ? saved->get(s) : Tensor{}; };
+      work[c].rows = back(away.rows);
+      work[c].middle.gate = back(away.gate), work[c].middle.up = back(away.up);
     };
   }
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor& again) {

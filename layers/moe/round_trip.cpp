@@ -1,6 +1,5 @@
 #include "layers/moe/round_trip.h"
 
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -31,7 +30,9 @@ class GraphOfTrip {
         again_{trip.wire, trip.width, trip.dtype, 0},
         last_(plan_.chunks.size(), none),
         computed_(plan_.chunks.size(), none),
-        returned_(plan_.chunks.size(), none) {
+        returned_(plan_.chunks.size(), none),
+        arrived_(plan_.chunks.size()),
+        boxes_(plan_.chunks.size()) {
     trip.chunks.assign(plan_.chunks.size(), {});
     if (!trip.accept && !returns_at_once())
       trip.returned = Tensor::empty({plan_.slots(), trip.width}, trip.dtype, trip.device);
@@ -78,7 +79,6 @@ class GraphOfTrip {
   Cost wire(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) const {
     return {.wire_bytes = sent,
             .received_bytes = received,
-            .copy_bytes = 0,
             .group = std::move(name),
             .group_size = group.size(),
             .crosses_nodes = group.crosses_nodes()};
@@ -124,6 +124,8 @@ class GraphOfTrip {
                          on_lane([t = t_](Stream& s) { t->bring.work(s); }));
   }
 
+  // Of a row as it was computed.
+  int64_t result_bytes() const { return t_->width * size_of(t_->dtype); }
   int64_t rows_there(const ep::Chunk& chunk) const {
     if (!plan_.merged) return chunk.rows_computed();
     return chunk.place.defined() ? chunk.place.dim(0) : plan_.rows_computed();
@@ -134,7 +136,7 @@ class GraphOfTrip {
     if (t_->pack_again) {
       dispatch(c, again_, "'", t_->pack_again,
                [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].again = rows.values; });
-      last_[c] = none;  // the experts wait for it through again_there_
+      last_[c] = brought_;  // the two ways are independent
     }
     dispatch(c, there_, "", t_->pack, [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].there = std::move(rows); });
   }
@@ -227,9 +229,9 @@ class GraphOfTrip {
               t->chunks[c].returning = format.pack(s, {results.values, at.place, extras.values});
           }));
     if (shares_width(ep::Spread::gather)) {
-      const int64_t mine = chunk.rows_received() * size_of(t->dtype) * t->width;
+      const int64_t mine = chunk.rows_received() * result_bytes();
       add(c, Lane::intra, Kind::reduce_scatter, cat("A", c),
-          wire(etp_, "etp", ep::sum_of(chunk.shared) * size_of(t->dtype) * t->width - mine, (etp_.size() - 1) * mine),
+          wire(etp_, "etp", ep::sum_of(chunk.shared) * result_bytes() - mine, (etp_.size() - 1) * mine),
           on_lane([t, c, format](Stream& s) {
             const Rows rows = std::exchange(t->chunks[c].computed, {});
             const std::vector<int64_t>& shared = t->plan.chunks[c].shared;
@@ -240,7 +242,7 @@ class GraphOfTrip {
           }));
     }
     if (shares_width(ep::Spread::held)) {
-      const int64_t sent = 2 * (etp_.size() - 1) * chunk.rows_received() * size_of(t->dtype) * t->width / etp_.size();
+      const int64_t sent = 2 * (etp_.size() - 1) * chunk.rows_received() * result_bytes() / etp_.size();
       add(c, Lane::intra, Kind::all_reduce, cat("A", c), wire(etp_, "etp", sent, sent),
           on_lane([t, c, format](Stream& s) {
             const Rows rows = std::exchange(t->chunks[c].computed, {});
@@ -300,7 +302,7 @@ class GraphOfTrip {
     for (size_t before = 0; before < c; ++before) begin += ep::sum_of(rows.counts[before]);
     const int64_t all = ep::sum_of(rows.counts[c]), mine = rows.counts[c][static_cast<size_t>(group.rank())];
     const Tensor out = t->collected.slice(0, begin, begin + all);
-    const int64_t row_bytes = t->width * size_of(t->dtype);
+    const int64_t row_bytes = result_bytes();
     add(c, Lane::intra, Kind::all_gather, cat("X", c),
         wire(group, "tp", (group.size() - 1) * mine * row_bytes, (all - mine) * row_bytes), [t, c, out](Stream& s) {
           const ep::Chunk& at = t->plan.chunks[c];
@@ -322,9 +324,10 @@ class GraphOfTrip {
   const RowFormat there_, back_, again_;
   schedule::TaskGraph graph_;
   TaskId brought_ = none;
-  std::vector<TaskId> last_, computed_, returned_;                                // by chunk
-  std::map<size_t, std::vector<TaskId>> arrived_;                                 // what the experts wait for
-  std::map<size_t, std::vector<std::pair<std::shared_ptr<Tensor>, Put>>> boxes_;  // rows that need no copy
+  // By chunk:
+  std::vector<TaskId> last_, computed_, returned_;
+  std::vector<std::vector<TaskId>> arrived_;                                 // what the experts wait for
+  std::vector<std::vector<std::pair<std::shared_ptr<Tensor>, Put>>> boxes_;  // rows that need no copy
 };
 
 }  // namespace

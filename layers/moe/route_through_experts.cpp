@@ -3,6 +3,7 @@
 #include "framework/schedule/executor.h"
 #include "layers/moe/expert_call.h"
 #include "layers/moe/restored_route.h"
+#include "parallel/comm/rows.h"
 
 namespace hexad::moe {
 namespace {
@@ -56,7 +57,7 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
   RoundTrip trip = call.trip(dout);
   gradients.by(trip, routes);
   Tensor dreturned, dweights;
-  const Tensor slot_weights = routes.gatherers ? gather_equal_rows(weights, *routes.gatherers, stream)
+  const Tensor slot_weights = routes.gatherers ? comm::all_gather_rows(weights, *routes.gatherers, stream)
                                                : weights.slice(0, routes.begin, routes.end);
   trip.pack = [&](Stream& s, size_t c) {
     if (c == 0) {
@@ -84,8 +85,8 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
   if (routes.copies > 1)
     for (const Tensor& t : {dx, own_dweights}) k.pointwise.scale(stream, t, routes.copies);
   if (!routes.collection) return {dx, own_dweights};
-  return {gather_equal_rows(dx, *routes.collection->group, stream),
-          gather_equal_rows(own_dweights, *routes.collection->group, stream)};
+  return {comm::all_gather_rows(dx, *routes.collection->group, stream),
+          comm::all_gather_rows(own_dweights, *routes.collection->group, stream)};
 }
 
 Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<ExpertCall> call) {

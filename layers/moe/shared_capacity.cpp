@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "parallel/comm/rows.h"
+
 namespace hexad::moe {
 namespace {
-
-Tensor gathered(const Tensor& mine, const comm::ProcessGroup& group, Stream& stream) {
-  Tensor all =
-      Tensor::empty({group.size() * mine.dim(0), mine.dim(1)}, mine.dtype(), mine.device(), Category::communication);
-  group.all_gather(all, mine, stream).wait();
-  return all;
-}
 
 // Rows in the order of the ranks to rows in the order of their tokens.
 template <class T>
@@ -35,8 +30,8 @@ int64_t drop_over_shared_capacity(const Tensor& ids, const Tensor& scores, const
     const std::vector<int64_t> of_rank = split.tokens(c);
     token_of_row.insert(token_of_row.end(), of_rank.begin(), of_rank.end());
   }
-  const Tensor whole_ids = by_token<int32_t>(gathered(ids, tokens, stream), token_of_row);
-  const Tensor all_scores = gathered(scores, tokens, stream);
+  const Tensor whole_ids = by_token<int32_t>(comm::all_gather_rows(ids, tokens, stream), token_of_row);
+  const Tensor all_scores = comm::all_gather_rows(scores, tokens, stream);
   Tensor whole_scores;
   with_dtype<float, double>("capacity", scores.dtype(),
                             [&]<class T>() { whole_scores = by_token<T>(all_scores, token_of_row); });

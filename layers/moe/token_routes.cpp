@@ -1,5 +1,8 @@
 #include "layers/moe/token_routes.h"
 
+#include <algorithm>
+
+#include "parallel/comm/rows.h"
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
@@ -14,8 +17,9 @@ ep::PlanOptions plan_options(const MoeSchedule& s) {
   return options;
 }
 
-// The order in which every tensor rank's rows come back is known here: all of them hold the same ids.
-void collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, const ep::Cutting& cutting) {
+// The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
+// rank's.
+ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, const ep::Cutting& cutting) {
   const int ranks = route.tensor->size();
   const int64_t share = ids.dim(0) / ranks, top_k = ids.dim(1);
   std::vector<ep::SlotOrder> orders;
@@ -50,6 +54,7 @@ void collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, c
     }
   }
   routes.collection = std::move(rows);
+  return std::move(orders[static_cast<size_t>(route.tensor->rank())]);
 }
 
 }  // namespace
@@ -65,32 +70,21 @@ int ExpertRoute::copies() const {
   }
 }
 
-Tensor gather_equal_rows(const Tensor& mine, const comm::ProcessGroup& group, Stream& stream) {
-  Shape shape = mine.shape();
-  shape[0] *= group.size();
-  Tensor all = Tensor::empty(shape, mine.dtype(), mine.device(), Category::communication);
-  stream.wait(group.all_gather(all, mine, stream));
-  return all;
-}
-
 TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream) {
   const MoeSchedule& schedule = route.schedule;
   const ep::PlanOptions options = plan_options(schedule);
-  const int64_t tokens = ids.dim(0);
   TokenRoutes routes;
-  routes.end = tokens;
-  const bool divided = alike && schedule.divides();
-  if (divided) {
-    const int64_t share = tokens / route.tensor->size();
+  routes.end = ids.dim(0);
+  if (alike && schedule.divides()) {
+    const int64_t share = ids.dim(0) / route.tensor->size();
     routes.begin = route.tensor->rank() * share, routes.end = routes.begin + share;
-    collect(routes, ids, route, options.cutting);
-  } else if (alike) {
-    routes.copies = route.copies();
+    routes.plan = ep::make_routing_plan(collect(routes, ids, route, options.cutting), route.groups, options);
+    return routes;
   }
+  if (alike) routes.copies = route.copies();
   if (schedule.duplicates == Duplicates::baseline && route.groups.etp->size() > 1) routes.gatherers = route.groups.etp;
-  const Tensor own = ids.slice(0, routes.begin, routes.end);
-  routes.plan = ep::make_routing_plan(routes.gatherers ? gather_equal_rows(own, *routes.gatherers, stream) : own,
-                                      route.experts, route.groups, options);
+  const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : ids;
+  routes.plan = ep::make_routing_plan(sent, route.experts, route.groups, options);
   return routes;
 }
 

@@ -30,7 +30,4 @@ struct TokenRoutes {
 /// Collective over the groups of `route`.
 TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream);
 
-/// Rows of all ranks of `group`, which hold equally many, in rank order.
-Tensor gather_equal_rows(const Tensor& mine, const comm::ProcessGroup& group, Stream& stream);
-
 }  // namespace hexad::moe

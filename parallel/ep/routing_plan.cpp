@@ -158,12 +158,17 @@ int64_t RoutingPlan::rows_computed() const {
 
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
                               const PlanOptions& options) {
+  const ExpertGroups& g = groups;
+  return make_routing_plan(order_slots(ids, experts, options.cutting, g.ep->rank(), g.ep->size()), g, options);
+}
+
+RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options) {
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(), " ranks are no ",
           ranks, " x ", groups.etp->size(), " of ep x etp");
   const int64_t chunks = options.cutting.chunks;
-  const SlotOrder order = order_slots(ids, experts, options.cutting, groups.ep->rank(), ranks);
-  const Counts counts = received_counts(order, groups, options, ids.device());
+  const Device device = order.rows.device();
+  const Counts counts = received_counts(order, groups, options, device);
   const int64_t fan = options.spread == Spread::direct ? groups.etp->size() : 1;
 
   RoutingPlan plan;
@@ -180,7 +185,7 @@ RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGr
     chunk.wire_end = chunk.slots_end * fan;
     chunk.splits.send = rows_to(order, c, ranks, fan);
     splits_of(chunk, counts, c, options, groups);
-    chunk.place = placement(counts, c, options.spread, grouped, ids.device());
+    chunk.place = placement(counts, c, options.spread, grouped, device);
     chunk.offsets = grouped.offsets;
     plan.chunks.push_back(std::move(chunk));
   };
@@ -190,7 +195,7 @@ RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGr
   } else {
     for (int64_t c = 0; c < chunks; ++c) add(c, GroupedOrder(counts, c, c + 1));
   }
-  if (fan > 1) fan_out(plan, slots_to, fan, ids.device());
+  if (fan > 1) fan_out(plan, slots_to, fan, device);
   return plan;
 }
 

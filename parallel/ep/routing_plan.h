@@ -78,7 +78,9 @@ struct PlanOptions {
 };
 
 /// Collective over the groups: the ranks exchange their counts by chunk and expert once (the full matrix), before any
-/// data moves. ids: [T, K] i32, entries in [0, experts) or -1 for a dropped slot.
+/// data moves. `order` is cut as the options say.
+RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options);
+/// The same, of ids [T, K] i32, entries in [0, experts) or -1 for a dropped slot.
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
                               const PlanOptions& options = {});
 

@@ -122,31 +122,19 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   return ranks;
 }
 
-std::vector<int> Layout::token_sharers(int rank) const {
-  const Coordinates mine = coordinates(rank);
-  const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };
-  auto ranks = ranks_where([&](const Coordinates& c) {
-    return at(c, Axis::pp) == at(mine, Axis::pp) && at(c, Axis::dp) == at(mine, Axis::dp);
-  });
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return std::pair(coordinate(Axis::cp, a), coordinate(Axis::tp, a)) <
-           std::pair(coordinate(Axis::cp, b), coordinate(Axis::tp, b));
-  });
+std::vector<int> Layout::same_replica(Axis replicas, Axis major, Axis minor, int rank) const {
+  const auto apart = [&](int r) { return std::pair(coordinate(Axis::pp, r), coordinate(replicas, r)); };
+  const auto place = [&](int r) { return std::pair(coordinate(major, r), coordinate(minor, r)); };
+  std::vector<int> ranks;
+  for (int r = 0; r < world_; ++r)
+    if (apart(r) == apart(rank)) ranks.push_back(r);
+  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return place(a) < place(b); });
   return ranks;
 }
 
-std::vector<int> Layout::expert_sharers(int rank) const {
-  const Coordinates mine = coordinates(rank);
-  const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };
-  auto ranks = ranks_where([&](const Coordinates& c) {
-    return at(c, Axis::pp) == at(mine, Axis::pp) && at(c, Axis::edp) == at(mine, Axis::edp);
-  });
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return std::pair(coordinate(Axis::ep, a), coordinate(Axis::etp, a)) <
-           std::pair(coordinate(Axis::ep, b), coordinate(Axis::etp, b));
-  });
-  return ranks;
-}
+std::vector<int> Layout::token_sharers(int rank) const { return same_replica(Axis::dp, Axis::cp, Axis::tp, rank); }
+
+std::vector<int> Layout::expert_sharers(int rank) const { return same_replica(Axis::edp, Axis::ep, Axis::etp, rank); }
 
 std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies copies) const {
   const Coordinates mine = coordinates(rank);

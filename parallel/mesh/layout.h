@@ -91,6 +91,8 @@ class Layout {
   std::vector<int> sharers(const Placement& placement, int rank, Copies copies) const;
   template <class Same>
   std::vector<int> ranks_where(Same same) const;
+  /// Ranks of the same stage and the same coordinate along `replicas`, ordered by (major, minor).
+  std::vector<int> same_replica(Axis replicas, Axis major, Axis minor, int rank) const;
 
   int world_;
   std::array<int, axis_count> sizes_{};

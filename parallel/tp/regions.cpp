@@ -1,5 +1,7 @@
 #include "parallel/tp/regions.h"
 
+#include "parallel/comm/rows.h"
+
 namespace hexad::tp {
 namespace {
 
@@ -14,21 +16,14 @@ void sum_over(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   stream.wait(group.all_reduce(x, comm::Reduce::sum, stream));
 }
 
-// `rows` rows of the size of x's.
-Tensor with_rows(const Tensor& x, int64_t rows) {
-  Shape shape = x.shape();
-  shape[0] = rows;
-  return Tensor::empty(shape, x.dtype(), x.device());
-}
-
 Tensor gathered(const ProcessGroup& group, const Tensor& x, Stream& stream) {
-  Tensor out = with_rows(x, x.dim(0) * group.size());
-  stream.wait(group.all_gather(out, x, stream));
-  return out;
+  return comm::all_gather_rows(x, group, stream, Category::temporary);
 }
 
 Tensor scattered(const ProcessGroup& group, std::string_view op, const Tensor& x, Stream& stream) {
-  Tensor out = with_rows(x, rows_per_rank(op, x.dim(0), group));
+  Shape shape = x.shape();
+  shape[0] = rows_per_rank(op, x.dim(0), group);
+  Tensor out = Tensor::empty(shape, x.dtype(), x.device());
   stream.wait(group.reduce_scatter(out, x, stream));
   return out;
 }

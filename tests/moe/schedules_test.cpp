@@ -28,7 +28,7 @@ const Mesh4 meshes[] = {{"Ep1", {}},
 struct Schedule {
   std::string name;
   Words overrides;
-  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // of what is compared bit for bit
+  enum class Bits : uint8_t { all, forward } same = Bits::all;  // of what is compared bit for bit
   bool without_sp = false, needs_etp_in_tp = false;
 };
 constexpr auto forward_only = Schedule::Bits::forward;
