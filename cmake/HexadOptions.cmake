@@ -5,7 +5,8 @@ endif()
 
 find_program(HEXAD_CCACHE ccache)
 if(HEXAD_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${HEXAD_CCACHE})
+  # Without these ccache would not keep what was compiled with a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HEXAD_CCACHE})
 endif()
 
 add_library(hexad_warnings INTERFACE)
@@ -14,7 +15,7 @@ target_compile_options(hexad_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshado
 
 # Debug keeps -O1: the tests are numerical, and at -O0 they would take hours.
 set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
-set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 # Contraction is left to the kernels that ask for it: results then do not depend on the instruction set chosen.
 add_compile_options(-ffp-contract=off)
 
