@@ -1,43 +1,74 @@
 #include "parallel/ep/routing_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 
 #include "parallel/ep/offsets.h"
 
 namespace hexad::ep {
 namespace {
 
-// Rows by who sends them: at(j, p, c, e) come from etp rank j, ep rank p, in chunk c, for local expert e.
+// By who sends: etp rank j, ep rank p, in chunk c.
 struct Counts {
   int64_t etp, ep, chunks, local;
-  std::vector<int64_t> rows;
+  std::vector<int64_t> slots, rows;
 
+  /// Slots of local expert e.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const {
-    return rows[static_cast<size_t>(((j * ep + p) * chunks + c) * local + e)];
+    return slots[static_cast<size_t>(index(j, p, c) * local + e)];
   }
+  int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows[static_cast<size_t>(index(j, p, c))]; }
+
+ private:
+  int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// What the local experts get, from the full matrix of counts [sources, chunks, experts]. With `held` rows the etp ranks
-// get the same, each from its own ep group: one of them is enough to know.
+// Whose rows are to be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them is
+// enough to know.
+const comm::ProcessGroup& sources(const ExpertGroups& g, Spread spread) {
+  return spread == Spread::held ? *g.ep : *g.experts;
+}
+
+// What this rank gets, from the full matrix of counts: of each source [chunks, experts] slots and [chunks, ranks] rows.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
-  const bool held = options.spread == Spread::held;
-  const comm::ProcessGroup& sources = held ? *g.ep : *g.experts;
-  const std::vector<int64_t> matrix = sources.all_gather_values(order.counts, device);
-  const int64_t etp = held ? 1 : g.etp->size(), ep = g.ep->size(), local = order.experts / ep;
-  Counts counts{etp, ep, options.cutting.chunks, local, {}};
-  for (int64_t j = 0; j < etp; ++j)
-    for (int64_t p = 0; p < ep; ++p)
+  std::vector<int64_t> mine = order.counts;
+  mine.insert(mine.end(), order.rows_to.begin(), order.rows_to.end());
+  const comm::ProcessGroup& all = sources(g, options.spread);
+  const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
+  const int64_t ep = g.ep->size(), local = order.experts / ep;
+  Counts counts{all.size() / ep, ep, options.cutting.chunks, local, {}, {}};
+  for (int64_t j = 0; j < counts.etp; ++j)
+    for (int64_t p = 0; p < ep; ++p) {
+      const auto slots = matrix.begin() + (p * counts.etp + j) * static_cast<int64_t>(mine.size());
+      const auto rows = slots + counts.chunks * order.experts;
       for (int64_t c = 0; c < counts.chunks; ++c) {
-        const auto row = matrix.begin() + ((p * etp + j) * counts.chunks + c) * order.experts + g.ep->rank() * local;
-        counts.rows.insert(counts.rows.end(), row, row + local);
+        const auto of_chunk = slots + c * order.experts + g.ep->rank() * local;
+        counts.slots.insert(counts.slots.end(), of_chunk, of_chunk + local);
+        counts.rows.push_back(rows[c * ep + g.ep->rank()]);
       }
+    }
   return counts;
+}
+
+// Calls f(etp rank, ep rank) in the order in which their rows lie: by etp rank after a gathering, by ep rank after a
+// direct all-to-all.
+template <class F>
+void for_each_source(const Counts& n, Spread spread, const F& f) {
+  const bool direct = spread == Spread::direct;
+  const int64_t outer = direct ? n.ep : n.etp, inner = direct ? n.etp : n.ep;
+  for (int64_t a = 0; a < outer; ++a)
+    for (int64_t b = 0; b < inner; ++b)
+      if (direct)
+        f(b, a);
+      else
+        f(a, b);
 }
 
 // In grouped order, (expert, etp rank, ep rank, chunk): where the rows of each begin.
 class GroupedOrder {
  public:
-  GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.rows.size()) {
+  GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
     int64_t row = 0;
     offsets.push_back(0);
     for (int64_t e = 0; e < n.local; ++e) {
@@ -61,59 +92,126 @@ class GroupedOrder {
   std::vector<int64_t> first_;
 };
 
-// Rows lie by (etp rank, ep rank, expert) after a gathering, by (ep rank, etp rank, expert) after a direct all-to-all.
+Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
+  return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
+}
+
 Tensor placement(const Counts& n, int64_t chunk, Spread spread, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
-  const auto add = [&](int64_t j, int64_t p) {
+  for_each_source(n, spread, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e)
       for (int64_t i = 0; i < n.at(j, p, chunk, e); ++i) place.push_back(order.first(j, p, chunk, e) + i);
-  };
-  if (spread == Spread::direct) {
-    for (int64_t p = 0; p < n.ep; ++p)
-      for (int64_t j = 0; j < n.etp; ++j) add(j, p);
-  } else {
-    for (int64_t j = 0; j < n.etp; ++j)
-      for (int64_t p = 0; p < n.ep; ++p) add(j, p);
-  }
+  });
   const auto rows = static_cast<int64_t>(place.size());
   bool identity = true;
   for (int64_t i = 0; i < rows; ++i) identity &= place[static_cast<size_t>(i)] == i;
   if (identity && rows == order.offsets.back()) return {};
-  Tensor t = Tensor::empty({rows}, Dtype::i64, device, Category::communication);
-  std::copy(place.begin(), place.end(), t.data<int64_t>());
-  return t;
+  return index_tensor(place, device);
+}
+
+// The experts that rows of tokens are for, of every row that reaches this rank, by source and chunk.
+class RowExperts {
+ public:
+  RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, Spread spread, Device device)
+      : n_(n), width_(order.row_experts.dim(1)) {
+    const comm::ProcessGroup& all = sources(g, spread);
+    const std::vector<int64_t> first = offsets_of(order.rows_to);
+    comm::Splits splits;
+    std::vector<int32_t> out;
+    for (int64_t p = 0; p < n.ep; ++p)
+      for (int64_t j = 0; j < n.etp; ++j) {
+        const size_t before = out.size();
+        for (int64_t c = 0; c < n.chunks; ++c) {
+          const auto part = static_cast<size_t>(c * n.ep + p);
+          const int32_t* from = order.row_experts.data<int32_t>();
+          out.insert(out.end(), from + first[part] * width_, from + first[part + 1] * width_);
+        }
+        splits.send.push_back(static_cast<int64_t>(out.size() - before) / width_);
+      }
+    first_.assign(n.rows.size(), 0);
+    int64_t rows = 0;
+    for (int64_t p = 0; p < n.ep; ++p)
+      for (int64_t j = 0; j < n.etp; ++j) {
+        const int64_t before = rows;
+        for (int64_t c = 0; c < n.chunks; ++c) {
+          first_[index(j, p, c)] = rows;
+          rows += n.rows_at(j, p, c);
+        }
+        splits.receive.push_back(rows - before);
+      }
+    const Tensor send = Tensor::from<int32_t>(out, {sum_of(splits.send), width_}, device, Category::communication);
+    received_ = Tensor::empty({rows, width_}, Dtype::i32, device, Category::communication);
+    device::InlineStream stream;
+    all.all_to_all(received_, send, splits, stream).wait();
+  }
+
+  int64_t width() const { return width_; }
+  /// [width]: of the i-th row of a source and chunk; -1: no more.
+  std::span<const int32_t> of(int64_t j, int64_t p, int64_t c, int64_t i) const {
+    return {received_.data<int32_t>() + (first_[index(j, p, c)] + i) * width_, static_cast<size_t>(width_)};
+  }
+
+ private:
+  size_t index(int64_t j, int64_t p, int64_t c) const { return static_cast<size_t>((j * n_.ep + p) * n_.chunks + c); }
+
+  const Counts& n_;
+  int64_t width_;
+  std::vector<int64_t> first_;
+  Tensor received_;
+};
+
+// Where rows of tokens are copied to, and what each returns the sum of.
+void place_copies(Chunk& chunk, const Counts& n, const RowExperts& experts, int64_t c, Spread spread,
+                  const GroupedOrder& order, bool merged, Device device) {
+  const int64_t width = experts.width();
+  std::vector<int64_t> reduced, place, source, entry;
+  for_each_source(n, spread, [&](int64_t j, int64_t p) {
+    std::vector<int64_t> next;
+    for (int64_t e = 0; e < n.local; ++e) next.push_back(order.first(j, p, c, e));
+    for (int64_t i = 0; i < n.rows_at(j, p, c); ++i)
+      for (const int32_t e : experts.of(j, p, c, i)) {
+        const auto at = static_cast<int64_t>(reduced.size());
+        reduced.push_back(e < 0 ? -1 : next[static_cast<size_t>(e)]++);
+        if (e < 0) continue;
+        place.push_back(reduced.back());
+        source.push_back(at / width);
+        entry.push_back(at);
+      }
+  });
+  if (!merged) {  // in grouped order they need not be moved again
+    std::vector<int64_t> by_group(place.size());
+    for (size_t i = 0; i < place.size(); ++i) by_group[static_cast<size_t>(place[i])] = entry[i];
+    entry = std::move(by_group);
+    for (size_t i = 0; i < entry.size(); ++i) source[i] = entry[i] / width;
+  } else {
+    chunk.place = index_tensor(place, device);
+  }
+  chunk.source = index_tensor(source, device);
+  chunk.entry = index_tensor(entry, device);
+  chunk.reduced = index_tensor(reduced, device).reshape({static_cast<int64_t>(reduced.size()) / width, width});
 }
 
 // What leaves this rank in chunk c for each rank of the all-to-all, in order. One that is sent directly goes to every
 // etp rank of its expert's ep rank.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
-  const int64_t local = order.experts / ranks;
-  for (int64_t p = 0; p < ranks; ++p) {
-    const auto first = order.counts.begin() + c * order.experts + p * local;
-    const int64_t rows = sum_of({first, first + local});
-    for (int64_t j = 0; j < fan_out; ++j) to.push_back(rows);
-  }
+  for (int64_t p = 0; p < ranks; ++p)
+    to.insert(to.end(), static_cast<size_t>(fan_out), order.rows_to[static_cast<size_t>(c * ranks + p)]);
   return to;
 }
 
 void splits_of(Chunk& chunk, const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
-  const auto from = [&](int64_t j, int64_t p) {
-    int64_t rows = 0;
-    for (int64_t e = 0; e < n.local; ++e) rows += n.at(j, p, c, e);
-    return rows;
-  };
   const int64_t own = options.spread == Spread::held ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
     if (options.spread == Spread::direct)
-      for (int64_t j = 0; j < n.etp; ++j) chunk.splits.receive.push_back(from(j, p));
+      for (int64_t j = 0; j < n.etp; ++j) chunk.splits.receive.push_back(n.rows_at(j, p, c));
     else
-      chunk.splits.receive.push_back(from(own, p));
+      chunk.splits.receive.push_back(n.rows_at(own, p, c));
   }
   if (options.spread != Spread::gather) return;
   for (int64_t j = 0; j < n.etp; ++j) {
     int64_t rows = 0;
-    for (int64_t p = 0; p < n.ep; ++p) rows += from(j, p);
+    for (int64_t p = 0; p < n.ep; ++p) rows += n.rows_at(j, p, c);
     chunk.shared.push_back(rows);
   }
 }
@@ -159,7 +257,8 @@ int64_t RoutingPlan::rows_computed() const {
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
                               const PlanOptions& options) {
   const ExpertGroups& g = groups;
-  return make_routing_plan(order_slots(ids, experts, options.cutting, g.ep->rank(), g.ep->size()), g, options);
+  return make_routing_plan(order_slots(ids, experts, options.cutting, g.ep->rank(), g.ep->size(), options.row_of), g,
+                           options);
 }
 
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options) {
@@ -170,11 +269,13 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const Device device = order.rows.device();
   const Counts counts = received_counts(order, groups, options, device);
   const int64_t fan = options.spread == Spread::direct ? groups.etp->size() : 1;
+  std::optional<RowExperts> row_experts;
+  if (options.row_of == RowOf::token) row_experts.emplace(order, counts, groups, options.spread, device);
 
   RoutingPlan plan;
-  plan.spread = options.spread, plan.merged = options.merged;
+  plan.spread = options.spread, plan.row_of = options.row_of, plan.merged = options.merged;
   plan.tokens = plan.wire_tokens = order.tokens;
-  plan.rows = order.rows;
+  plan.rows = order.rows, plan.row_slots = order.row_slots;
   std::vector<std::vector<int64_t>> slots_to;
   const auto add = [&](int64_t c, const GroupedOrder& grouped) {
     slots_to.push_back(rows_to(order, c, ranks, 1));
@@ -185,8 +286,11 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     chunk.wire_end = chunk.slots_end * fan;
     chunk.splits.send = rows_to(order, c, ranks, fan);
     splits_of(chunk, counts, c, options, groups);
-    chunk.place = placement(counts, c, options.spread, grouped, device);
     chunk.offsets = grouped.offsets;
+    if (row_experts)
+      place_copies(chunk, counts, *row_experts, c, options.spread, grouped, options.merged, device);
+    else
+      chunk.place = placement(counts, c, options.spread, grouped, device);
     plan.chunks.push_back(std::move(chunk));
   };
   if (options.merged) {

@@ -31,30 +31,41 @@ constexpr auto enum_names(Spread) {
       {{Spread::gather, "gather"}, {Spread::direct, "direct"}, {Spread::held, "held"}});
 }
 
-/// The rows that travel and are computed together.
+/// The rows that travel and are computed together. R of them are there when they have arrived; C are computed, one for
+/// each slot.
 struct Chunk {
   int64_t slots_begin = 0, slots_end = 0;  // its rows among the slot rows, ...
   int64_t wire_begin = 0, wire_end = 0;    // ... and among the rows that are sent
   comm::Splits splits;                     // rows to and from each rank of the all-to-all
   std::vector<int64_t> shared;             // [etp]: rows that each of the gathering ranks received
-  Tensor place;                            // [R] i64: grouped row of each row that is there; undefined: its own
   std::vector<int64_t> offsets;            // [E/P + 1]: grouped rows of each local expert
+  Tensor place;                            // [C] i64: grouped row of each row computed; undefined: its own
+  // Rows of tokens; undefined where a row is a slot's:
+  Tensor source;   // [C] i64: row that is there of which each row computed is a copy, ...
+  Tensor entry;    // [C] i64: ... and which of the [R, M] slots of those rows it stands for
+  Tensor reduced;  // [R, M] i64: grouped rows that add up to what each row returns; -1: no more
 
+  bool of_tokens() const { return source.defined(); }
   int64_t slots() const { return slots_end - slots_begin; }
-  /// Its part of a tensor with an entry for each row to send.
-  Tensor of(const Tensor& wire) const { return wire.slice(0, wire_begin, wire_end); }
+  /// Its part of a tensor with an entry for each row to send; of none nothing.
+  Tensor of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   int64_t rows_computed() const { return offsets.back(); }
 };
 
-/// Made from the experts chosen by T local tokens in K slots; see SlotOrder for the order of the S slot rows. Grouped
-/// rows are sorted by expert, then etp rank, then ep rank of their source, then token, whatever the spread. Counts and
-/// offsets are int64.
+/// Made from the experts chosen by T local tokens in K slots; see SlotOrder for the order of the S slot rows, each of
+/// which is a slot's, or a token's on one rank. Grouped rows are slots', sorted by expert, then etp rank, then ep rank
+/// of their source, then token, whatever the spread and whatever the rows are of. Counts and offsets are int64.
+///
+/// The order of all sums: a rank adds up what its experts give for a token in the order of the token's slots; then the
+/// token's rank adds up what comes back from etp ranks in their order, and slot rows in the order of their first slots.
 struct RoutingPlan {
   Spread spread = Spread::gather;
+  RowOf row_of = RowOf::slot;
   Tensor tokens;       // [S] i64: token of each slot row
-  Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped
+  Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or an earlier slot of the token has it
+  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order; -1: no more
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined: its own
   Tensor wire_tokens;  // [W] i64: token of each row to send
   Tensor copies;       // [S, etp] i64: rows to send of each slot row, counted within its chunk; undefined: its own
@@ -63,6 +74,8 @@ struct RoutingPlan {
   bool merged = false;
 
   int64_t slots() const { return tokens.dim(0); }
+  /// M: 1 for rows of slots.
+  int64_t slots_per_row() const { return row_slots.dim(1); }
   int64_t rows_received() const;
   int64_t rows_computed() const;
   /// Of a chunk on its own, or of all when they are computed together.
@@ -74,11 +87,12 @@ struct RoutingPlan {
 struct PlanOptions {
   Cutting cutting{};
   Spread spread = Spread::gather;
+  RowOf row_of = RowOf::slot;
   bool merged = false;
 };
 
-/// Collective over the groups: the ranks exchange their counts by chunk and expert once (the full matrix), before any
-/// data moves. `order` is cut as the options say.
+/// Collective over the groups: the ranks exchange their counts by chunk and expert once (the full matrix), and for rows
+/// of tokens the experts of each row, before any data moves. `order` is made as the options say.
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options);
 /// The same, of ids [T, K] i32, entries in [0, experts) or -1 for a dropped slot.
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,

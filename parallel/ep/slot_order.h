@@ -1,7 +1,10 @@
 // In which order a rank sends the rows that its tokens' slots ask for, and how they are cut into chunks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/tensor/tensor.h"
@@ -25,19 +28,34 @@ struct Cutting {
   int chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const;
 };
 
-/// The kept slots of a rank as rows, sorted by chunk, expert, token, slot: so results are deterministic, and what goes
-/// to one rank in one chunk lies together.
+/// What travels as one row.
+enum class RowOf : uint8_t {
+  slot,   // each expert of a token is sent a copy of its own and returns its result
+  token,  // each rank that has any of a token's experts is sent one copy, and returns one weighted sum (EPS-MoE's
+          // LocalReduce); of a chunk, where the cut parts a token's experts
+};
+constexpr auto enum_names(RowOf) {
+  return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
+}
+
+/// The kept slots of a rank as rows, sorted by chunk, expert (rows of tokens: the expert's rank), token, slot: so
+/// results are deterministic, and what goes to one rank in one chunk lies together.
 struct SlotOrder {
   int64_t experts = 0;
-  std::vector<int64_t> counts;  // [chunks, experts]
-  Tensor tokens;                // [S] i64: token of each row
-  Tensor rows;                  // [T, K] i64: row of each slot; -1: dropped
+  std::vector<int64_t> counts;   // [chunks, experts]: slots
+  std::vector<int64_t> rows_to;  // [chunks, ranks]: rows
+  Tensor tokens;                 // [S] i64: token of each row
+  Tensor rows;                   // [T, K] i64: row of each slot; -1: dropped, or an earlier slot of the token has it
+  Tensor row_slots;              // [S, M] i64: slots t K + k that go with each row, in order; -1: no more
+  Tensor row_experts;            // [S, M] i32: their experts, counted among those of one rank; -1: no more
 
   int64_t size() const { return tokens.dim(0); }
 };
 
 /// ids: [T, K] i32, entries in [0, experts) or -1 for a dropped slot, of rank `rank` among the `ranks` over which the
-/// experts lie in equal blocks.
-SlotOrder order_slots(const Tensor& ids, int64_t experts, const Cutting& cutting, int rank, int ranks);
+/// experts lie in equal blocks. M is 1 for rows of slots, else as many of a token's K distinct experts as one rank can
+/// have.
+SlotOrder order_slots(const Tensor& ids, int64_t experts, const Cutting& cutting, int rank, int ranks,
+                      RowOf row_of = RowOf::slot);
 
 }  // namespace hexad::ep

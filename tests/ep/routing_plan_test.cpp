@@ -15,6 +15,7 @@ namespace {
 
 using ep::Cutting;
 using ep::RoutingPlan;
+using ep::RowOf;
 using ep::Spread;
 
 // Of one etp rank: `world` is the ep group.
@@ -185,6 +186,32 @@ TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
 }
 
+// Two ranks of two experts each.
+TEST(SlotOrder, OfTokensHasARowForEachTokenAndRankWithAnyOfItsExperts) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, 3, -1, -1, -1}, 3);
+  const ep::SlotOrder order = ep::order_slots(ids, 4, {}, 0, 2, RowOf::token);
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 1, 1, 2}));
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1}));
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, -1, 1, 2, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2, -1, 3, 5}));
+  EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
+}
+
+TEST(SlotOrder, OfTokensSendsARowOnceForEachChunkThatHasAnyOfItsExperts) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
+  const ep::SlotOrder order = ep::order_slots(ids, 4, {Cutting::By::experts, 2}, 0, 2, RowOf::token);
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+}
+
+TEST(SlotOrder, OfTokensRefusesAnExpertNamedTwice) {
+  Lab lab;
+  EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), 4, {}, 0, 2, RowOf::token), std::logic_error);
+}
+
 TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0}, 1);
@@ -218,6 +245,45 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
       return placed(lab, there.data, chunk.place, {});
     };
     expect_bitwise(grouped(Spread::gather), grouped(Spread::direct), Zeros::expected);
+  });
+}
+
+// EPS-MoE: what is computed is the same whether a slot or a token travels as a row.
+TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
+  comm::with_ranks(4, [](const comm::ProcessGroup& world) {
+    Lab lab;
+    const Tensor ids = random_ids(lab, world.rank(), world.rank() == 1 ? 0 : 9, 3, 8);
+    // Rows that name their source rank and token.
+    const auto grouped = [&](RowOf row_of, Cutting cutting, std::vector<int64_t>& offsets) {
+      const RoutingPlan plan = plan_over(world, ids, 8, {.cutting = cutting, .row_of = row_of});
+      std::vector<Tensor> all;
+      for (const ep::Chunk& chunk : plan.chunks) {
+        const Tensor rows = Tensor::empty({chunk.rows_to_send(), 2}, Dtype::f64, lab.context);
+        for (int64_t r = 0; r < rows.dim(0); ++r) {
+          rows.data<double>()[2 * r] = world.rank();
+          rows.data<double>()[2 * r + 1] = static_cast<double>(chunk.of(plan.wire_tokens).data<int64_t>()[r]);
+        }
+        auto there = ep::send_to_experts(chunk, rows, world, lab.stream());
+        there.arrived.wait();
+        offsets.insert(offsets.end(), chunk.offsets.begin(), chunk.offsets.end());
+        if (row_of == RowOf::slot) {
+          all.push_back(placed(lab, there.data, chunk.place, {}));
+          continue;
+        }
+        EXPECT_FALSE(chunk.place.defined());
+        EXPECT_EQ(chunk.reduced.dim(0), chunk.rows_received());
+        all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
+        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, chunk.source);
+      }
+      return all;
+    };
+    const Cutting cuttings[] = {{}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 4}, {Cutting::By::experts, 2}};
+    for (const Cutting& cutting : cuttings) {
+      std::vector<int64_t> of_slots, of_tokens;
+      const auto slots = grouped(RowOf::slot, cutting, of_slots), tokens = grouped(RowOf::token, cutting, of_tokens);
+      EXPECT_EQ(of_slots, of_tokens);
+      for (size_t c = 0; c < slots.size(); ++c) expect_bitwise(slots[c], tokens[c], Zeros::expected);
+    }
   });
 }
 
