@@ -7,7 +7,8 @@
 
 // Operands are copied ("packed") into tiles of 16 rows of 64 bytes, zeros beyond their edges; two by two tiles of sums
 // stay in registers. A left tile holds [16 rows][16 pairs of terms], a right one [16 pairs of terms][16 columns]: as
-// matrices of pairs one is the transpose of the other. Everything but the entry has internal linkage.
+// matrices of pairs one is the transpose of the other. Rows of a whose terms are contiguous are such tiles already and
+// are read where they are. Everything but the entry has internal linkage.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
@@ -144,31 +145,38 @@ enum class Factor : uint8_t { left, right };
 template <Factor factor, bool contiguous>
 void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   constexpr bool transposed = contiguous == (factor == Factor::right);
-  for (int64_t l = 0; l < lines; l += strip) {
-    for (int64_t k = 0; k < depth; k += terms, to += step_bytes) {
-      const int64_t lines_here = min(lines - l, strip), some = min(depth - k, terms);
-      const bool whole = lines_here == strip && some == terms;
-      if constexpr (contiguous && transposed) {
-        if (whole) {
-          transpose_from(tile(to), from.at(line + l, term + k), from.stride * 2);
-          transpose_from(tile(to + tile_bytes), from.at(line + l + side, term + k), from.stride * 2);
-          continue;
-        }
-      }
-      alignas(64) float buffer[2 * side * side];
-      float* rows = transposed ? buffer : tile(to);
-      if (!contiguous && whole) {
-        pair_all_lines(rows, from, line + l, term + k);
-      } else {
-        const auto load = contiguous ? copy_lines : pair_lines;
-        load(rows, from, line + l, lines_here, term + k, some);
-        load(rows + side * side, from, line + l + side, lines_here - side, term + k, some);
-      }
-      if constexpr (transposed) {
-        transpose_from(tile(to), buffer, 64);
-        transpose_from(tile(to + tile_bytes), buffer + side * side, 64);
+  const int64_t strip_bytes = round_up(depth, terms) * strip * 2;
+  const auto step = [&](char* at, int64_t l, int64_t k) {
+    const int64_t lines_here = min(lines - l, strip), some = min(depth - k, terms);
+    const bool whole = lines_here == strip && some == terms;
+    if constexpr (contiguous && transposed) {
+      if (whole) {
+        transpose_from(tile(at), from.at(line + l, term + k), from.stride * 2);
+        transpose_from(tile(at + tile_bytes), from.at(line + l + side, term + k), from.stride * 2);
+        return;
       }
     }
+    alignas(64) float buffer[2 * side * side];
+    float* rows = transposed ? buffer : tile(at);
+    if (!contiguous && whole) {
+      pair_all_lines(rows, from, line + l, term + k);
+    } else {
+      const auto load = contiguous ? copy_lines : pair_lines;
+      load(rows, from, line + l, lines_here, term + k, some);
+      load(rows + side * side, from, line + l + side, lines_here - side, term + k, some);
+    }
+    if constexpr (transposed) {
+      transpose_from(tile(at), buffer, 64);
+      transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
+    }
+  };
+  // In the order of memory, which the processor's own prefetching follows.
+  if constexpr (contiguous) {
+    for (int64_t l = 0; l < lines; l += strip)
+      for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);
+  } else {
+    for (int64_t k = 0; k < depth; k += terms)
+      for (int64_t l = 0; l < lines; l += strip) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);
   }
 }
 
@@ -180,45 +188,91 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
     pack<factor, false>(to, from, line, lines, term, depth);
 }
 
+/// Eight instructions that do nothing. Beside a busy hyperthread of the same core, tile instructions that follow each
+/// other at once run at two thirds of the speed that they have with others between them; alone it makes no difference.
+inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
+
 /// Sums in memory: 32 x 32, rows `stride` elements apart.
 struct Sums {
   float* data;
   int64_t stride;
 };
 
-/// to = (from or zero) + a b over steps of 32 terms. Meanwhile brings 32 x 32 sums at `near` into the first-level
-/// cache, if it is not null, and lines of `ahead` into the second: a few at every step, since a burst would stall.
-void multiply(const Sums& to, const float* from, const char* a, const char* b, int64_t steps, const float* near,
-              Ahead& ahead) {
-  const auto bytes = static_cast<size_t>(to.stride) * sizeof(float);
-  memory_is_up_to_date(from);
-  if (from) {
-    _tile_loadd(0, from, bytes);
-    _tile_loadd(1, from + side, bytes);
-    _tile_loadd(2, from + side * to.stride, bytes);
-    _tile_loadd(3, from + side * to.stride + side, bytes);
+/// A block of sums on their way to a bf16 result, a row at a time.
+struct Rounding {
+  uint16_t* to = nullptr;
+  int64_t stride = 0, rows = 0;
+  __mmask32 columns = 0;
+  const float* from = nullptr;
+
+  void step() {
+    if (rows == 0) return;
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + side), _mm512_load_ps(from));
+    _mm512_mask_storeu_epi16(to, columns, reinterpret_cast<const __m512i&>(both));
+    to += stride, from += strip, --rows;
+  }
+};
+
+/// Thirty-two lines of a: packed, or where they are.
+struct Strip {
+  const char* data;
+  int64_t row, step;  // bytes from one line, and from 32 terms, to the next
+};
+
+/// Thirty-two rows of a result that are wanted soon: two lines of the cache each.
+struct Near {
+  const char* data = nullptr;
+  int64_t stride = 0;  // bytes
+};
+
+/// to = (from or zero) + a b over steps of 32 terms. Meanwhile rounds the sums before these and brings `near`, if it is
+/// not null, and lines of `ahead` into the second-level cache (rows a power of two apart would push each other out of
+/// the first): a few at every step, since a burst would stall.
+void multiply(const Sums& to, const Sums& from, const Strip& a, const char* b, int64_t steps, Near near, Ahead& ahead,
+              Rounding& rounding) {
+  memory_is_up_to_date(from.data);
+  if (from.data) {
+    const auto bytes = static_cast<size_t>(from.stride) * sizeof(float);
+    _tile_loadd(0, from.data, bytes);
+    _tile_loadd(1, from.data + side, bytes);
+    _tile_loadd(2, from.data + side * from.stride, bytes);
+    _tile_loadd(3, from.data + side * from.stride + side, bytes);
   } else {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
   }
-  const int64_t rows_per_step = near ? (strip + steps - 1) / steps : 0;
-  for (int64_t i = 0; i < steps; ++i, a += step_bytes, b += step_bytes) {
-    _tile_loadd(4, a, 64);
+  const int64_t rounded_per_step = (rounding.rows + steps - 1) / steps;
+  const int64_t rows_per_step = near.data ? (strip + steps - 1) / steps : 0;
+  const char* upper = a.data;
+  const char* lower = a.data + side * a.row;
+  const auto a_row = static_cast<size_t>(a.row);
+  for (int64_t i = 0; i < steps; ++i, upper += a.step, lower += a.step, b += step_bytes) {
+    _tile_loadd(4, upper, a_row);
+    gap();
     _tile_loadd(6, b, 64);
+    gap();
     _tile_loadd(7, b + tile_bytes, 64);
-    _tile_loadd(5, a + tile_bytes, 64);
+    gap();
+    _tile_loadd(5, lower, a_row);
+    gap();
     _tile_dpbf16ps(0, 4, 6);
+    gap();
     _tile_dpbf16ps(1, 4, 7);
+    gap();
     _tile_dpbf16ps(2, 5, 6);
+    gap();
     _tile_dpbf16ps(3, 5, 7);
+    gap();
     ahead.step();
-    for (int64_t r = 0; r < rows_per_step; ++r, near += to.stride) {
-      _mm_prefetch(reinterpret_cast<const char*>(near), _MM_HINT_T0);
-      _mm_prefetch(reinterpret_cast<const char*>(near + side), _MM_HINT_T0);
+    for (int64_t r = 0; r < rounded_per_step; ++r) rounding.step();
+    for (int64_t r = 0; r < rows_per_step; ++r, near.data += near.stride) {
+      _mm_prefetch(near.data, _MM_HINT_T1);
+      _mm_prefetch(near.data + 64, _MM_HINT_T1);
     }
   }
+  const auto bytes = static_cast<size_t>(to.stride) * sizeof(float);
   _tile_stored(0, to.data, bytes);
   _tile_stored(1, to.data + side, bytes);
   _tile_stored(2, to.data + side * to.stride, bytes);
@@ -233,53 +287,54 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-void narrow(uint16_t* to, int64_t to_stride, const float* from, int64_t rows, int64_t columns) {
-  const __mmask32 mask = first(columns);
-  for (int64_t i = 0; i < rows; ++i, to += to_stride, from += strip) {
-    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_load_ps(from + side), _mm512_load_ps(from));
-    _mm512_mask_storeu_epi16(to, mask, reinterpret_cast<const __m512i&>(both));
-  }
-}
-
 struct Product {
   const GemmTile& t;
   const GemmTile* next;
   char *left, *right;  // packed operands
-  float* corner;       // 32 x 32 sums
+  float* corners;      // 32 x 32 sums, twice
   float* partial;      // of a bf16 result with more than one block of terms
   bool narrowed = t.c.dtype == base::Dtype::bf16;
   bool one_depth = t.k <= block_depth;
   Lines a = rows_of(t.a), b = columns_of(t.b);
+  Rounding rounding = {};  // of one corner, while the other is computed
+  bool other_corner = false;
 
-  void run() const {
+  void run() {
     const int64_t columns = columns_of_block(t);
     const int64_t rows = one_depth || !narrowed ? t.m : partial_elements / columns / strip * strip;
     for (int64_t i = 0; i < t.m; i += rows)
       for (int64_t j = 0; j < t.n; j += columns)
         for (int64_t k = 0; k < t.k; k += block_depth)
           multiply_block(i, min(rows, t.m - i), j, min(columns, t.n - j), k, min(block_depth, t.k - k));
+    while (rounding.rows > 0) rounding.step();
   }
 
-  /// Columns of b that are packed at once, at most.
+  /// Columns of b that are packed at once, at most. Twice as many where a is packed again for each of these blocks.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, block_depth), terms);
-    return min(round_up(t.n, strip), right_elements / depth / strip * strip);
+    return min(round_up(t.n, strip), right_elements / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
   }
 
-  void multiply_block(int64_t i, int64_t rows, int64_t j, int64_t columns, int64_t k, int64_t depth) const {
+  void multiply_block(int64_t i, int64_t rows, int64_t j, int64_t columns, int64_t k, int64_t depth) {
     pack<Factor::right>(right, b, j, columns, k, depth);
-    const int64_t padded = round_up(columns, strip), strip_bytes = round_up(depth, terms) * strip * 2;
-    const int64_t strips = (rows + strip - 1) / strip;
-    Ahead ahead = block_after(i + rows < t.m, j, k, strips * padded / strip * ((depth + terms - 1) / terms));
-    const bool kept = one_depth && strips * strip_bytes <= left_elements * 2;  // for the other columns
+    const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
+    const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
+    Ahead ahead = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
+    const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
+    const int64_t group = left_elements / (steps * terms) / strip * strip;  // rows that are packed at once
+    const bool kept = one_depth && rows - in_place <= group && j > 0;       // from the columns before
     for (int64_t r = 0; r < rows; r += strip) {
-      char* rows_left = kept ? left + r / strip * strip_bytes : left;
-      if (!kept || j == 0) pack<Factor::left>(rows_left, a, i + r, min(strip, rows - r), k, depth);
+      Strip x{reinterpret_cast<const char*>(a.at(i + r, k)), a.stride * 2, terms * 2};
+      if (r >= in_place) {
+        const int64_t at = (r - in_place) % group;
+        if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
+        x = {left + at / strip * strip_bytes, 64, step_bytes};
+      }
       memory_is_up_to_date(left);
       float* sums = partial + (one_depth ? 0 : r * padded);
       for (int64_t c = 0; c < columns; c += strip) {
-        multiply_strips(i + r, min(strip, rows - r), j + c, min(strip, columns - c), rows_left,
-                        right + c / strip * strip_bytes, k, depth, {sums + c, padded}, ahead);
+        multiply_strips(i + r, min(strip, rows - r), j + c, min(strip, columns - c), x, right + c / strip * strip_bytes,
+                        k, depth, {sums + c, padded}, ahead);
       }
     }
   }
@@ -295,27 +350,29 @@ struct Product {
   }
 
   /// Terms [k, k + depth) of 32 x 32 elements of c from (i, j) on, of which rows x columns exist.
-  void multiply_strips(int64_t i, int64_t rows, int64_t j, int64_t columns, const char* x, const char* y, int64_t k,
-                       int64_t depth, const Sums& sums, Ahead& ahead) const {
+  void multiply_strips(int64_t i, int64_t rows, int64_t j, int64_t columns, const Strip& x, const char* y, int64_t k,
+                       int64_t depth, const Sums& sums, Ahead& ahead) {
     const int64_t steps = (depth + terms - 1) / terms;
+    char* const at = static_cast<char*>(t.c.data) + (i * t.c.stride + j) * (narrowed ? 2 : 4);
     if (narrowed) {
-      const bool last = k + depth == t.k;
-      float* from = k > 0 ? sums.data : nullptr;
-      if (last && from) copy(corner, strip, from, sums.stride, strip, strip), from = corner;
-      multiply(last ? Sums{corner, strip} : sums, from, x, y, steps, nullptr, ahead);
-      if (last) narrow(static_cast<uint16_t*>(t.c.data) + i * t.c.stride + j, t.c.stride, corner, rows, columns);
+      const Sums from{k > 0 ? sums.data : nullptr, sums.stride};
+      if (k + depth < t.k) return multiply(sums, from, x, y, steps, {}, ahead, rounding);
+      other_corner = !other_corner;
+      float* corner = corners + other_corner * strip * strip;
+      multiply({corner, strip}, from, x, y, steps, {at, t.c.stride * 2}, ahead, rounding);
+      rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, rows, first(columns), corner};
       return;
     }
-    float* c = static_cast<float*>(t.c.data) + i * t.c.stride + j;
+    float* c = reinterpret_cast<float*>(at);
     const bool add = t.add || k > 0;
     if (rows == strip && columns == strip) {
-      const bool more = add && j + 2 * strip <= t.n;
-      multiply({c, t.c.stride}, add ? c : nullptr, x, y, steps, more ? c + strip : nullptr, ahead);
+      const Near near = add && j + 2 * strip <= t.n ? Near{at + strip * 4, t.c.stride * 4} : Near{};
+      multiply({c, t.c.stride}, {add ? c : nullptr, t.c.stride}, x, y, steps, near, ahead, rounding);
       return;
     }
-    if (add) copy(corner, strip, c, t.c.stride, rows, columns);
-    multiply({corner, strip}, add ? corner : nullptr, x, y, steps, nullptr, ahead);
-    copy(c, t.c.stride, corner, strip, rows, columns);
+    if (add) copy(corners, strip, c, t.c.stride, rows, columns);
+    multiply({corners, strip}, {add ? corners : nullptr, strip}, x, y, steps, {}, ahead, rounding);
+    copy(c, t.c.stride, corners, strip, rows, columns);
   }
 };
 
@@ -324,9 +381,9 @@ struct Product {
 void gemm_tile(const GemmTile& t, const GemmTile* next, void* scratch) {
   char* left = static_cast<char*>(scratch);
   char* right = left + left_elements * 2;
-  float* corner = reinterpret_cast<float*>(right + right_elements * 2);
+  float* corners = reinterpret_cast<float*>(right + right_elements * 2);
   configure_tiles();
-  Product{t, next, left, right, corner, corner + strip * strip}.run();
+  Product{t, next, left, right, corners, corners + 2 * strip * strip}.run();
   _tile_release();
 }
 
