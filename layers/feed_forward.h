@@ -1,4 +1,5 @@
-// The feed-forward slot of a block, and the registry that lets a recipe choose what fills it.
+// The feed-forward slot of a block, and the registry that lets a recipe choose by name what fills it and in which order
+// MoE layers work.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 #include "layers/builder.h"
 #include "layers/micro_batch.h"
 #include "layers/model_config.h"
+#include "layers/moe/trip_order.h"
 
 namespace hexad::layers {
 
@@ -32,10 +34,11 @@ struct FeedForwardSpec {
 
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// The layers that `model.mlp` may name. An object handed to hexad_main, not a global.
+/// The layers that `model.mlp` and the orders that `schedule.moe.order` may name. An object handed to hexad_main, not a
+/// global.
 class Registry {
  public:
-  /// With the layers of Hexad itself: swiglu and gelu.
+  /// With what Hexad has itself: the layers swiglu and gelu, and moe::built_in_orders().
   Registry();
   /// Throws std::logic_error when the name is taken.
   void add_feed_forward(const std::string& name, FeedForwardFactory factory);
@@ -43,8 +46,15 @@ class Registry {
   const FeedForwardFactory* feed_forward(const std::string& name) const;
   std::vector<std::string> feed_forward_names() const;
 
+  /// Throws std::logic_error when the name is taken.
+  void add_moe_order(moe::TripOrder order);
+  /// nullptr when there is none of that name.
+  const moe::TripOrder* moe_order(const std::string& name) const;
+  std::vector<std::string> moe_order_names() const;
+
  private:
   std::map<std::string, FeedForwardFactory> feed_forward_;
+  std::map<std::string, moe::TripOrder> moe_orders_;
 };
 
 }  // namespace hexad::layers

@@ -12,7 +12,8 @@ RoundTrip ExpertCall::trip(const Tensor& like) const {
                  .wire = route.schedule.wire,
                  .width = like.dim(1),
                  .dtype = like.dtype(),
-                 .device = like.device()};
+                 .device = like.device(),
+                 .order = route.order};
   trip.flops_per_row = experts->flops_per_row();
   return trip;
 }

@@ -24,6 +24,7 @@ Experts::Config experts_config(const ModelConfig& c) {
 ExpertRoute expert_route(int64_t experts, const Builder& b) {
   const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
   ExpertRoute route{.schedule = b.moe_schedule(),
+                    .order = b.moe_order(),
                     .experts = experts,
                     .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts()},
                     .tensor = &tensor,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -78,6 +79,7 @@ struct MoeSchedule {
   std::optional<ep::Spread> spread{};
   Restore restore = Restore::keep;
   kernels::WireFormat wire = kernels::WireFormat::model;
+  std::string order = "alternating";  // of a cut pass's steps, by name: trip_order.h
 
   bool is_cut() const { return cut != Cut::none; }
   /// Whether anything is in flight beside anything else.
@@ -113,6 +115,11 @@ struct MoeSchedule {
       "keeps");
     v("wire", wire,
       "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which rounds to 4 bits)");
+    v("order", order,
+      "of the steps of a cut pass: alternating (sending and returning in turn: MPMoE), weights_last (no result waits "
+      "for "
+      "weight gradients), returns_last (all is sent before anything returns: Tutel, FasterMoE), or the name of a "
+      "registered order");
   }
 };
 

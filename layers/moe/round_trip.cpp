@@ -54,17 +54,24 @@ class GraphOfTrip {
       if (t_->weights) weights(0, "W", plan_.rows_computed());
       return std::move(graph_);
     }
-    dispatch(0);
-    for (size_t c = 0; c < n; ++c) {
-      if (c + 1 < n) dispatch(c + 1);
-      compute(c);
-      combine(c);
-      if (t_->weights) weights(c, cat("W", c), plan_.chunks[c].rows_computed());
-    }
+    for (const TripStep& step : checked_steps(t_->order, n, t_->bounded)) take(step.stage, step.chunk);
     return std::move(graph_);
   }
 
  private:
+  void take(Stage stage, size_t c) {
+    switch (stage) {
+      case Stage::dispatch:
+        return dispatch(c);
+      case Stage::compute:
+        return compute(c);
+      case Stage::combine:
+        return combine(c);
+      case Stage::weights:
+        if (t_->weights) weights(c, cat("W", c), plan_.chunks[c].rows_computed());
+    }
+  }
+
   // What returns is the result: one chunk, in order, as it is sent.
   bool returns_at_once() const {
     return plan_.chunks.size() == 1 && plan_.spread != ep::Spread::direct && back_.plain();
@@ -188,7 +195,8 @@ class GraphOfTrip {
       arrived_[c].push_back(add_after({}, Lane::copy, Kind::copy, cat("F", c), copied(rows * t->aside_bytes_per_row),
                                       on_lane([t, c](Stream& s) { t->fetch(s, c); })));
     std::vector<TaskId> after = std::move(arrived_[c]);
-    if (t->bounded && c >= 2) after.push_back(returned_[c - 2]);
+    if (t->bounded && order_.size() >= 2) after.push_back(returned_[order_[order_.size() - 2]]);
+    order_.push_back(c);
     last_[c] = computed_[c] =
         add_after(std::move(after), Lane::compute, Kind::compute, cat("C", c),
                   computed(static_cast<double>(rows) * t->flops_per_row),
@@ -324,6 +332,7 @@ class GraphOfTrip {
   const RowFormat there_, back_, again_;
   schedule::TaskGraph graph_;
   TaskId brought_ = none;
+  std::vector<size_t> order_;  // of the chunks computed so far
   // By chunk:
   std::vector<TaskId> last_, computed_, returned_;
   std::vector<std::vector<TaskId>> arrived_;                                 // what the experts wait for

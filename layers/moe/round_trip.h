@@ -8,6 +8,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "framework/schedule/task_graph.h"
 #include "layers/moe/moe_schedule.h"
+#include "layers/moe/trip_order.h"
 
 namespace hexad::moe {
 
@@ -68,6 +69,8 @@ struct RoundTrip {
   /// Chunks share two buffers for each kind of rows: a chunk is computed only when the one before the last has
   /// returned.
   bool bounded = false;
+  /// Of the steps of chunks that are computed one after another.
+  TripOrder order = alternating_order();
 
   Bringing bring{};
   std::function<RowSource(Stream&, size_t chunk)> pack{};
@@ -97,8 +100,8 @@ struct RoundTrip {
   Rows together{};  // grouped rows, then results, of all chunks
 };
 
-/// `trip` outlives the graph. Insertion order: while the experts compute a chunk, the next one is on its way and the
-/// one before returns: S0 S1 C0 R0 S2 C1 R1 ...; computed together: S0 S1 ... C R0 R1 ...
+/// `trip` outlives the graph. Insertion order is trip.order; of chunks that are computed together S0 S1 ... C R0 R1 ...
+/// Throws Error(usage) when the order is illegal.
 schedule::TaskGraph make_round_trip(RoundTrip& trip);
 
 }  // namespace hexad::moe

@@ -60,7 +60,7 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
   const Tensor slot_weights = routes.gatherers ? comm::all_gather_rows(weights, *routes.gatherers, stream)
                                                : weights.slice(0, routes.begin, routes.end);
   trip.pack = [&](Stream& s, size_t c) {
-    if (c == 0) {
+    if (!dreturned.defined()) {
       dreturned = Tensor::like(returned), dweights = Tensor::like(slot_weights);
       k.permute.combine_backward(s, dreturned, dweights, gradients.rows, returned, routes.plan.rows, slot_weights);
     }

@@ -7,12 +7,14 @@
 #include "framework/schedule/observer.h"
 #include "layers/moe/experts.h"
 #include "layers/moe/moe_schedule.h"
+#include "layers/moe/trip_order.h"
 
 namespace hexad::moe {
 
 /// How the tokens of a layer reach its experts.
 struct ExpertRoute {
   MoeSchedule schedule;
+  TripOrder order;  // that schedule.order names
   int64_t experts;  // of all ranks
   ep::ExpertGroups groups;
   const comm::ProcessGroup* tensor;             // ranks that may hold the same tokens

@@ -116,6 +116,27 @@ TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
 
+TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
+  EXPECT_EQ(
+      problem({"schedule.moe.order=return_last"}),
+      "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is no registered order; there "
+      "are: returns_last, weights_last, alternating");
+  EXPECT_EQ(
+      problem({"schedule.moe.order=returns_last"}),
+      "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no parts to order: set "
+      "schedule.moe.cut, or order: alternating");
+  const std::vector<std::string> cut{"schedule.moe.cut=tokens", "schedule.moe.order=returns_last"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), cut.begin(), cut.end());
+    return more;
+  };
+  EXPECT_EQ(problem(with({"schedule.moe.parts=3", "schedule.moe.restore=s4"})),
+            "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
+            "step 3 is S2, but 2 chunks are on their way already, which with schedule.moe.restore share 2 buffers");
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=2", "schedule.moe.restore=s4"})));
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=3"})));
+}
+
 TEST(Recipe, ObjectiveAndModelMustFit) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);

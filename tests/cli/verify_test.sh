@@ -24,6 +24,14 @@ test_illegal_layouts_are_refused() {
   expect_text err "--world: '65' given, expected 0 .. 64"
 }
 
+test_a_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
+  HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight expect 5 "$HEXAD" verify tiny.yaml --world 4 --steps 1 \
+    --layouts "tp=2;dp=2,tp=2,ep=2,zero=1,moe=returns_last"
+  expect_text out "2 layouts in " ": 1 mismatch;" "WRONG: gradient layers.0.moe.experts.down.weight, step 1" \
+    "it has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
+    "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
+}
+
 test_a_big_model_needs_shrink() {
   local big="model.hidden=4096 model.heads=32 model.layers=32"
   expect 2 "$HEXAD" verify tiny.yaml $big

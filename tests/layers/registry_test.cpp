@@ -67,6 +67,58 @@ TEST(Registry, RefusesANameTwice) {
   Registry registry = with_scaled();
   EXPECT_THROW(registry.add_feed_forward("scaled", {}), std::logic_error);
   EXPECT_THROW(registry.add_feed_forward("swiglu", {}), std::logic_error);
+  EXPECT_THROW(registry.add_moe_order({"returns_last", {}}), std::logic_error);
+}
+
+// One chunk at a time, the last one first.
+std::vector<moe::TripStep> backwards(size_t chunks) {
+  std::vector<moe::TripStep> steps;
+  for (size_t c = chunks; c-- > 0;)
+    for (moe::Stage stage : {moe::Stage::dispatch, moe::Stage::compute, moe::Stage::combine})
+      steps.push_back({stage, c});
+  for (size_t c = 0; c < chunks; ++c) steps.push_back({moe::Stage::weights, c});
+  return steps;
+}
+
+TEST(Registry, ARegisteredOrderTrainsToTheSameBits) {
+  Registry registry;
+  registry.add_moe_order({"backwards", backwards});
+  EXPECT_EQ(registry.moe_order_names(),
+            (std::vector<std::string>{"alternating", "backwards", "returns_last", "weights_last"}));
+  const std::string yaml = R"(
+model: {layers: 2, hidden: 8, heads: 2, context: 8, vocab: 31, moe: {experts: 4, expert_hidden: 8}}
+batch: {global: 4, micro: 2}
+train: {precision: f64}
+data: {synthetic: true}
+schedule: {moe: {cut: tokens, parts: 3}}
+)";
+  const auto trained = [&](const std::string& order) {
+    const std::vector<std::string> overrides{"schedule.moe.order=" + order};
+    const Recipe recipe = load_recipe(config::parse(yaml, "test.yaml", overrides), registry, 0);
+    ModelInstance instance(recipe, registry, self);
+    optim::Optimizer optimizer(recipe.optim, instance.parameters);
+    TrainStep step(recipe, instance, optimizer);
+    const FixedSource source = documents_of(recipe);
+    std::vector<double> losses;
+    for (int64_t s = 1; s <= 4; ++s) losses.push_back(step.run(source, 0, s, s, 0.05).loss);
+    return losses;
+  };
+  EXPECT_EQ(trained("backwards"), trained("alternating"));
+}
+
+TEST(Registry, AnOrderThatCannotBeIsRefusedWithTheStep) {
+  Registry registry;
+  registry.add_moe_order({"hasty", [](size_t chunks) {
+                            auto steps = moe::alternating_order().steps(chunks);
+                            std::swap(steps[0], steps[2]);
+                            return steps;
+                          }});
+  const std::string yaml =
+      "model: {vocab: 31, moe: {experts: 4}}\ndata: {synthetic: true}\n"
+      "schedule:\n  moe: {cut: tokens, parts: 3, order: hasty}\n";
+  EXPECT_EQ(
+      message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
+      "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is C0, but S0 has to come before it");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A pass of rows to the experts and back as data.
 #include <gtest/gtest.h>
 
+#include "framework/base/error.h"
 #include "framework/schedule/executor.h"
 #include "layers/moe/round_trip.h"
 #include "parallel/comm/thread_group.h"
@@ -69,6 +70,39 @@ TEST(RoundTrip, WeightGradientsFollowTheReturnOfTheirChunk) {
             "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
+TEST(RoundTrip, TakesItsStepsInTheOrderItIsGiven) {
+  const std::pair<std::string, std::string> graphs[] = {{"alternating",
+                                                         "inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1) R2(C2) | compute: "
+                                                         "P0 P1 C0(S0) W0(C0) P2 C1(S1) W1(C1) C2(S2) W2(C2)"},
+                                                        {"weights_last",
+                                                         "inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1) R2(C2) | compute: "
+                                                         "P0 P1 C0(S0) P2 C1(S1) C2(S2) W0(C0) W1(C1) W2(C2)"},
+                                                        {"returns_last",
+                                                         "inter: S0(P0) S1(P1) S2(P2) R0(C0) R1(C1) R2(C2) | compute: "
+                                                         "P0 P1 P2 C0(S0) W0(C0) C1(S1) W1(C1) C2(S2) W2(C2)"}};
+  const std::vector<moe::TripOrder> orders = moe::built_in_orders();
+  ASSERT_EQ(orders.size(), std::size(graphs));
+  for (size_t i = 0; i < orders.size(); ++i) {
+    Trip t({.cutting = {ep::Cutting::By::tokens, 3}});
+    t.trip.weights = [](Stream&, size_t) {};
+    t.trip.order = orders[i];
+    EXPECT_EQ(orders[i].name, graphs[i].first);
+    EXPECT_EQ(moe::make_round_trip(t.trip).to_string(), graphs[i].second);
+  }
+}
+
+TEST(RoundTrip, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
+  for (const moe::TripOrder& order : moe::built_in_orders()) {
+    Trip t({.cutting = {ep::Cutting::By::tokens, 3}});
+    t.trip.bounded = true;
+    t.trip.order = order;
+    if (order.name == "returns_last")
+      EXPECT_THROW(moe::make_round_trip(t.trip), base::Error);
+    else
+      EXPECT_TRUE(moe::make_round_trip(t.trip).to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
+  }
+}
+
 // Each of two etp ranks computes an addend, here the rows themselves.
 TEST(RoundTrip, AddsUpWhatRanksThatShareExpertsCompute) {
   using ep::Spread;
@@ -105,13 +139,20 @@ TEST(RoundTrip, RanksCollectEachOthersReturnedRowsByChunk) {
 
 // A forgotten edge would let a task read what is not there yet.
 TEST(RoundTrip, AnyOrderThatItsEdgesAllowGivesTheSame) {
-  for (uint64_t seed = 0; seed < 8; ++seed)
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    for (const moe::TripOrder& order : moe::built_in_orders()) {
+      Trip t({.cutting = {ep::Cutting::By::tokens, 4}});
+      t.trip.order = order;
+      schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+      expect_bitwise(t.rows, t.trip.returned);
+    }
     for (bool merged : {false, true}) {
       Trip t({.cutting = {ep::Cutting::By::tokens, 2}, .merged = merged},
              merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
       schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
       expect_bitwise(t.rows, t.trip.returned);
     }
+  }
 }
 
 }  // namespace

@@ -25,7 +25,9 @@ class ScheduledLayer : public Lab {
         mesh(world, recipe.parallel.sizes()),
         layer(recipe.model, 0, 0,
               Builder(parameters, states, mesh, Dtype::f64,
-                      {.sequence = recipe.parallel.sp, .moe = recipe.schedule.moe}) /
+                      {.sequence = recipe.parallel.sp,
+                       .moe = recipe.schedule.moe,
+                       .moe_order = *Registry().moe_order(recipe.schedule.moe.order)}) /
                   "moe") {
     for (const auto& p : parameters) p->initialize(default_seed);
     statistics.resize(1);

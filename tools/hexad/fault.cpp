@@ -27,10 +27,10 @@ std::optional<Fault> fault_from_environment() {
   char comma = 0;
   std::getline(in, f.kind, '@');
   in >> f.rank >> comma >> f.step;
-  constexpr std::string_view kinds[] = {"kill", "abort", "segv", "hang", "nan", "flip", "ulp", "full"};
+  constexpr std::string_view kinds[] = {"kill", "abort", "segv", "hang", "nan", "flip", "ulp", "full", "gradient"};
   if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
     fail(ExitCode::usage, "HEXAD_FAULT is '", text,
-         "'; expected kill|abort|segv|hang|nan|flip|ulp|full@rank,step[,point]");
+         "'; expected kill|abort|segv|hang|nan|flip|ulp|full|gradient@rank,step[,point]");
   if (in.get() == ',') std::getline(in, f.point);
   return f;
 }
@@ -76,6 +76,16 @@ void inject_fault(int rank, int64_t step, ModelInstance& instance) {
   if (f->kind == "flip") flip_a_bit(instance);
   if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin());
   if (f->kind == "nan") ruin_a_weight(instance);
+}
+
+void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance) {
+  const auto f = fault_from_environment();
+  if (!f || f->kind != "gradient" || rank < f->rank || step < f->step) return;
+  Stream& stream = instance.context.compute();
+  for (const auto& p : instance.parameters)
+    if (p->name().find(f->point) != std::string::npos)
+      kernels::kernels(instance.device())
+          .pointwise.scale(stream, p->owned_gradient(stream), instance.mesh.size(Axis::ep));
 }
 
 io::FaultHook save_fault_from_environment(int rank) {

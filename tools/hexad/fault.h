@@ -11,6 +11,11 @@ namespace hexad::app {
 /// step; `point` must be "step" or empty. Does nothing without HEXAD_FAULT; throws Error(usage) when it cannot be read.
 void inject_fault(int rank, int64_t step, ModelInstance& instance);
 
+/// `gradient@rank,step,NAME`: from that rank and that step on, the reduced gradients of parameters whose names contain
+/// NAME are multiplied by parallel.ep, as trainers have really done; `hexad verify` then shows what it does about it.
+/// Called before they are used.
+void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance);
+
 /// For saves: `kill`, `abort`, `segv` and `hang@rank,step,POINT` do so at the file boundary POINT, whatever the step;
 /// `full@rank,step,POINT` fails there as a full disk does.
 io::FaultHook save_fault_from_environment(int rank);

@@ -1,4 +1,4 @@
-// The program, as a function: a user's own main() hands it a registry with their layers.
+// The program, as a function: a user's own main() hands it a registry with their layers and orders.
 #pragma once
 
 #include "layers/feed_forward.h"

@@ -24,6 +24,13 @@ std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
   return parts;
 }
 
+// That there is one is checked with the recipe.
+const moe::TripOrder& order_of(const Recipe& r, const Registry& registry) {
+  const moe::TripOrder* order = registry.moe_order(r.schedule.moe.order);
+  require(order != nullptr, "[model] no order is called '", r.schedule.moe.order, "'");
+  return *order;
+}
+
 }  // namespace
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world)
@@ -34,7 +41,10 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, con
       parameters(context),
       model(recipe.model, registry,
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
-                    {.sequence = recipe.parallel.sp, .context = recipe.parallel.cp_kind, .moe = recipe.schedule.moe}),
+                    {.sequence = recipe.parallel.sp,
+                     .context = recipe.parallel.cp_kind,
+                     .moe = recipe.schedule.moe,
+                     .moe_order = order_of(recipe, registry)}),
             parts_of(recipe, mesh)),
       buckets(parameters, mesh,
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),

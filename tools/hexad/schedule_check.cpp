@@ -1,5 +1,9 @@
 #include "tools/hexad/schedule_check.h"
 
+#include <algorithm>
+
+#include "framework/config/words.h"
+
 namespace hexad::app {
 namespace {
 
@@ -77,6 +81,24 @@ void check_moe_schedule(const Recipe& r, Problems& problems) {
   if (problems.good({"schedule.moe.duplicates", "schedule.moe.spread"})) check_spread(s, problems);
   if (problems.good({"schedule.moe", "model.moe.experts", "parallel.ep"})) check_parts(r, problems);
   if (problems.good({"schedule.moe"})) check_restore(r, problems);
+}
+
+void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
+  const moe::MoeSchedule& s = r.schedule.moe;
+  const moe::TripOrder* order = registry.moe_order(s.order);
+  if (!order) {
+    std::vector<std::string> names = registry.moe_order_names();
+    std::ranges::stable_sort(names, {}, [&](const std::string& n) { return config::edit_distance(s.order, n); });
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return problems.add("schedule.moe.order", "is no registered order; there are: " + config::join(views));
+  }
+  if (r.model.moe.experts == 0 || !problems.good({"schedule.moe"})) return;
+  if (s.order != moe::alternating_order().name && !s.is_cut())
+    return problems.add("schedule.moe.order", "has no parts to order: set schedule.moe.cut, or order: alternating");
+  if (!s.is_cut()) return;
+  const auto chunks = static_cast<size_t>(s.parts);
+  const std::string why = why_illegal(order->steps(chunks), chunks, s.restore != moe::Restore::keep);
+  if (!why.empty()) problems.add("schedule.moe.order", cat("is illegal for ", chunks, " chunks: ", why));
 }
 
 }  // namespace hexad::app

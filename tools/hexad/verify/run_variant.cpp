@@ -7,6 +7,7 @@
 #include "framework/io/checkpoint.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/thread_group.h"
+#include "tools/hexad/fault.h"
 #include "tools/hexad/verify/isolated.h"
 #include "tools/hexad/verify/outcome_text.h"
 
@@ -47,7 +48,10 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
   TrainingRun run(subject.recipe_for(variant), world, subject.registry());
   sabotage.initialized(run);
-  run.train.on_gradients([&] { sabotage.reduced(run); });
+  run.train.on_gradients([&] {
+    sabotage.reduced(run);
+    inject_gradient_fault(world.rank(), run.progress.step + 1, run.instance);
+  });
   const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
   const data::Source& source = wrong_data ? *wrong_data : subject.source();
 

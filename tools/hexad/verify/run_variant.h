@@ -11,7 +11,8 @@
 
 namespace hexad::verify {
 
-/// Seams at which tests plant bugs, to see that they are found. No recipe and no command line reaches them.
+/// Seams at which tests plant bugs, to see that they are found. No recipe and no command line reaches them; HEXAD_FAULT
+/// plants the one of fault.h.
 class Sabotage {
  public:
   virtual ~Sabotage() = default;

@@ -84,7 +84,17 @@ void Subject::open_data() {
 }
 
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name) const {
-  std::vector<std::string> overrides = variant.overrides();
+  return recipe_for(variant, name, variant.overrides());
+}
+
+Recipe Subject::oracle_recipe() const {
+  std::vector<std::string> overrides = Variant().overrides();
+  for (const char* plain : {"overlap=sequential", "cut=none", "parts=1", "restore=keep", "order=alternating"})
+    overrides.push_back(cat("schedule.moe.", plain));
+  return recipe_for(Variant(), "oracle", std::move(overrides));
+}
+
+Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
   // A split fits the stages that it was written for.
   const auto& split = recipe_.schedule.pipeline.split;
@@ -105,7 +115,7 @@ std::string Subject::illegal(const Variant& variant) const {
 Oracle compute_oracle(const Subject& subject, Saves saves) {
   const comm::SelfGroup self;
   Oracle oracle;
-  TrainingRun run(subject.recipe_for(Variant(), "oracle"), self, subject.registry());
+  TrainingRun run(subject.oracle_recipe(), self, subject.registry());
   oracle.steps.push_back(state_of(run));
   for (int s = 1; s <= subject.steps(); ++s) {
     const StepResult result = run.step(subject.source());

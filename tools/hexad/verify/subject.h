@@ -22,6 +22,8 @@ class Subject {
 
   /// The recipe run this way; runs that save do so in `folder`/NAME. Throws Error(usage) as `hexad train` does.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
+  /// The recipe on one rank, its MoE layers doing one thing after another.
+  Recipe oracle_recipe() const;
   /// The rule that forbids this, without the numbers; empty for none.
   std::string illegal(const Variant& variant) const;
 
@@ -37,6 +39,7 @@ class Subject {
 
  private:
   void open_data();
+  Recipe recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const;
 
   Recipe recipe_;
   const layers::Registry& registry_;
@@ -48,7 +51,7 @@ class Subject {
   std::string source_text_;
 };
 
-/// What one rank computes.
+/// What one rank computes from Subject::oracle_recipe().
 struct Oracle {
   std::vector<Expected> steps;  // [0]: before the first; without a result and gradients
   std::string checkpoint;       // saved after the first step

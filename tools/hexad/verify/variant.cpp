@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/config/words.h"
+#include "layers/moe/trip_order.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/cp/context_kind.h"
@@ -26,6 +27,27 @@ std::vector<std::string> names_of(E) {
 
 constexpr std::string_view own = "own";  // what the recipe says
 
+// How an MoE layer's work is cut, overlapped and ordered: as the recipe says, and in every other way.
+Option moe_option() {
+  Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
+  moe.sets.emplace_back();
+  const auto add = [&](std::string name, std::string_view overlap, std::string_view cut, int parts,
+                       const std::string& order) {
+    moe.values.push_back(std::move(name));
+    moe.sets.push_back({cat("schedule.moe.overlap=", overlap), cat("schedule.moe.cut=", cut),
+                        cat("schedule.moe.parts=", parts), "schedule.moe.order=" + order});
+  };
+  const std::vector<moe::TripOrder> orders = moe::built_in_orders();
+  const std::string& usual = orders.front().name;
+  add("o2", "a2a_allgather", "none", 2, usual);
+  add("o3", "a2a_allgather_copy", "none", 2, usual);
+  add("tokens", "sequential", "tokens", 3, usual);
+  add("nodes", "sequential", "nodes", 2, usual);
+  add("experts", "sequential", "experts", 2, usual);
+  for (size_t i = 1; i < orders.size(); ++i) add(orders[i].name, "sequential", "tokens", 3, orders[i].name);
+  return moe;
+}
+
 std::vector<Option> make_options() {
   const auto always = [](const MeshSizes&) { return true; };
   const std::vector<std::string> no_yes{"false", "true"};
@@ -46,16 +68,7 @@ std::vector<Option> make_options() {
        [](const MeshSizes& m) { return m[Axis::tp] * m[Axis::etp] > 1; },
        {}},
       {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
-      {"moe",
-       "",
-       {"plain", "o2", "o3", "tokens", "nodes", "experts"},
-       always,
-       {{},
-        {"schedule.moe.overlap=a2a_allgather", "schedule.moe.parts=2"},
-        {"schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"},
-        {"schedule.moe.cut=tokens", "schedule.moe.parts=3"},
-        {"schedule.moe.cut=nodes", "schedule.moe.parts=2"},
-        {"schedule.moe.cut=experts", "schedule.moe.parts=2"}}},
+      moe_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},

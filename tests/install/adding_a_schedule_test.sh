@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# adding_a_schedule_test.sh SOURCE BUILD: does what docs/adding-a-schedule.md says, with the files of that page.
+. "$(dirname "$0")/page.sh"
+follow_page adding-a-schedule.md two_ahead.h main.cpp two_ahead_test.cpp CMakeLists.txt recipe.yaml
+
+expect_refused 'two_ahead) is no registered order; there are: '
+build_page
+ctest --test-dir build --output-on-failure
+build/my-hexad train recipe.yaml
+build/my-hexad train recipe.yaml schedule.moe.order=alternating run.dir=usual
+losses() { sed -E 's/.*"loss":([^,]+),.*/\1/' "$1/metrics.jsonl"; }
+[ "$(losses run | wc -l)" -eq 3 ] || failed "no three steps: $(losses run)"
+[ "$(losses run)" == "$(losses usual)" ] || failed "losses differ: $(losses run) and $(losses usual)"
+cmp run/checkpoints/step-00000003/*.safetensors usual/checkpoints/step-00000003/*.safetensors
+
+# The recorded steps are those of the order: of four chunks the third is sent before anything returns.
+build/my-hexad train recipe.yaml schedule.trace=2 run.dir=traced
+gzip -dc traced/trace.json.gz >trace.json
+sent=$(grep -o '"name":"[SR][0-9]"' trace.json | head -4 | tr -d '"\n' | sed 's/name://g')
+[ "$sent" == S0S1S2R0 ] || failed "the trace begins with $sent"
+
+build/my-hexad verify recipe.yaml --world 4 --layouts 'ep=2,worker_lanes=true;ep=4;tp=2,ep=2,etp=1' | tee verified
+grep -q ': 0 mismatches' verified

@@ -1,0 +1,37 @@
+# Sourced by the tests of pages that show a project built against the installed package: `follow_page PAGE FILE...` makes a
+# fresh folder, installs BUILD of SOURCE into its folder hexad, and writes the files of docs/PAGE there, which must include
+# those named. Arguments of the scripts: SOURCE BUILD.
+set -euo pipefail
+source=$(realpath "$1")
+build=$(realpath "$2")
+
+follow_page() {
+  local page=$source/docs/$1 file
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  cd "$scratch"
+  quietly cmake --install "$build" --prefix "$scratch/hexad"
+  # A line "`NAME`:" names the fenced block that follows it.
+  awk '/^`[^`]+`:$/ { name = substr($0, 2, length($0) - 3); next }
+       /^```/ { if (inside) { inside = 0; name = "" } else if (name != "") inside = 1; next }
+       inside { print > name }' "$page"
+  for file in "${@:2}"; do [ -s "$file" ] || failed "$page does not hold $file"; done
+}
+
+build_page() {
+  quietly cmake -B build -DCMAKE_PREFIX_PATH="$scratch/hexad" -DCMAKE_BUILD_TYPE=Release
+  cmake --build build
+}
+
+# The plain program must refuse the recipe first, saying TEXT.
+expect_refused() {
+  local code=0
+  hexad/bin/hexad validate recipe.yaml 2>refused || code=$?
+  [ $code -eq 2 ] && grep -qF "$1" refused || failed "exit code $code: $(cat refused)"
+}
+
+quietly() { "$@" >quiet.log 2>&1 || failed "$*: $(cat quiet.log)"; }
+failed() {
+  echo "$1"
+  exit 1
+}
