@@ -80,6 +80,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       Stream& stream = context.stream(task.spec.lane);
       for (TaskId id : task.after) {
         const Issued& before = issued[static_cast<size_t>(id)];
+        if (task.spec.issued_late) before.passed.wait(), before.asynchronous.wait();
         stream.wait(before.passed);
         stream.wait(before.asynchronous);
       }

@@ -42,4 +42,10 @@ std::string TaskGraph::to_string() const {
   return text;
 }
 
+TaskGraph without_work(const TaskGraph& graph) {
+  TaskGraph bare;
+  for (const Task& task : graph.tasks()) bare.add(task.spec, task.after, [](Stream&) { return Event{}; });
+  return bare;
+}
+
 }  // namespace hexad::schedule

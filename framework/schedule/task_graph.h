@@ -42,6 +42,9 @@ struct TaskSpec {
   std::string name;  // numbers at its end count chunks: D0, D1 are parts of the step's collective D
   Cost cost{};
   Kind kind = Kind::compute;
+  /// Issued only when what it comes after is done, so that what it allocates takes the place of what that has freed: a
+  /// task's tensors are made when it is issued, and the issuing thread is ahead of the lanes.
+  bool issued_late = false;
 };
 
 /// Work of a task, started on its lane's stream. The returned event (default: none) says when the part that does not
@@ -66,5 +69,8 @@ class TaskGraph {
  private:
   std::vector<Task> tasks_;
 };
+
+/// The same tasks doing nothing: what may be kept of a graph whose work holds on to tensors.
+TaskGraph without_work(const TaskGraph& graph);
 
 }  // namespace hexad::schedule

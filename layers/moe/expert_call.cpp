@@ -1,6 +1,7 @@
 #include "layers/moe/expert_call.h"
 
 #include "framework/schedule/executor.h"
+#include "layers/moe/row_weights.h"
 #include "parallel/comm/rows.h"
 
 namespace hexad::moe {
@@ -18,12 +19,23 @@ RoundTrip ExpertCall::trip(const Tensor& like) const {
   return trip;
 }
 
-void ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
+Tensor ExpertCall::plan_weights(const Tensor& weights, Stream& s) const {
+  return routes.gatherers ? comm::all_gather_rows(weights, *routes.gatherers, s)
+                          : weights.slice(0, routes.begin, routes.end);
+}
+
+Tensor ExpertCall::weigh_results(RoundTrip& trip, const Tensor& weights, Stream& s) const {
+  if (routes.plan.row_of == ep::RowOf::slot) return {};
+  trip.extras_there = 1;
+  trip.weighs = true;
+  return wire_weights(s, routes.plan, plan_weights(weights, s));
+}
+
+bool ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
   const schedule::TaskGraph graph = make_round_trip(trip);
-  if (!route.observer) return schedule::execute(graph, trip.device.context());
-  std::vector<schedule::TaskTime> times;
-  schedule::execute(graph, trip.device.context(), &times);
-  route.observer->observe(cat(route.name, " ", pass), graph, times);
+  if (route.runner) return route.runner->run(cat(route.name, " ", pass), graph, trip.device.context());
+  schedule::execute(graph, trip.device.context());
+  return true;
 }
 
 void ExpertCall::weight_gradients(Stream& s, size_t part) {

@@ -13,6 +13,7 @@ namespace hexad::moe {
 struct ExpertWork {
   Tensor rows;
   ExpertMiddle middle;
+  Tensor results;  // rows of tokens: their gradients' dot product is that of the weights
   Experts::Gradients gradients;
   Tensor doutput;
 };
@@ -36,8 +37,14 @@ struct ExpertCall {
   const std::vector<int64_t>& offsets(size_t part) const { return routes.plan.chunks[part].offsets; }
   /// A pass of rows like those of `like`.
   RoundTrip trip(const Tensor& like) const;
-  /// Runs it; whoever observes the layer's schedule hears of it as `pass`.
-  void run(RoundTrip& trip, std::string_view pass) const;
+  /// Of the tokens that the plan is made from: the op's, or its part of them that this rank sends, or those of all
+  /// ranks that bring theirs together.
+  Tensor plan_weights(const Tensor& weights, Stream& s) const;
+  /// Rows of tokens: results are weighed where they are computed. Returns the op's weights as [W, M], for `trip` to
+  /// send with its rows; nothing for rows of slots.
+  Tensor weigh_results(RoundTrip& trip, const Tensor& weights, Stream& s) const;
+  /// Runs it, or has the route's runner do so, as `pass`. False: the runner only looked at it.
+  bool run(RoundTrip& trip, std::string_view pass) const;
   /// Once, after the input gradients of `part`.
   void weight_gradients(Stream& s, size_t part);
 };

@@ -159,7 +159,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   std::vector<int64_t> block(offsets.size(), 0);
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
-      end = std::min(begin + block_rows, offsets[e + 1]);
+      end = std::min(begin + ExpertShape::block_rows, offsets[e + 1]);
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
       const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end), block),
                    part = m.product.slice(0, begin, end);
@@ -180,6 +180,14 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   out.rows = up_.input_gradient(s, m.up, offsets);
   if (gated()) k.pointwise.add(s, out.rows, of_gate, out.rows);
   return out;
+}
+
+int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
+  // Rows, their gradient, and of each product that reads them a gradient; the middle, its product, a block of that's.
+  const int64_t products = gated ? 2 : 1;
+  const int64_t elements = rows * ((2 + products) * hidden + (products + 1) * width);
+  constexpr int64_t of_a_row = 3 * 8;  // its number, its weight and that one's gradient
+  return (elements + std::min(rows, block_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 
 int64_t Experts::middle_width() const { return (gated() ? 2 : 1) * up_.weight->shape()[1]; }

@@ -21,6 +21,16 @@ struct ExpertMiddle {
   bool defined() const { return up.defined(); }
 };
 
+/// Of an expert's part on this rank.
+struct ExpertShape {
+  int64_t hidden, width;  // D, F
+  bool gated;
+
+  static constexpr int64_t block_rows = 256;  // whose gradient of the products exists in Experts::backward_weighted
+  /// At most so many bytes does Experts::backward_weighted have at one time, arguments and results included.
+  int64_t backward_bytes(int64_t rows, Dtype dtype) const;
+};
+
 /// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate", "up" [E, F, D] and "down" [E, D, F] (each ".weight",
 /// and ".bias" on request), sharded along ep in dimension 0 and along etp in F: with etp > 1 the results of the etp
 /// ranks are addends. Forward and backward are plain functions of tensors: the schedules decide what is kept, moved and
@@ -63,6 +73,8 @@ class Experts {
   Weighted backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle middle, const Tensor& doutput,
                              const Tensor& weights, Offsets offsets) const;
 
+  ExpertShape shape() const { return {config_.hidden, middle_width() / (gated() ? 2 : 1), gated()}; }
+
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Elements that before_activation() leaves of a row.
   int64_t middle_width() const;
@@ -84,7 +96,6 @@ class Experts {
   /// `width_dim`: dimension of the weight that is the expert's width.
   Product make(const Config& c, const Builder& b, Shape weight, int width_dim, double std);
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  static constexpr int64_t block_rows = 256;  // of which the gradient of the products exists in backward_weighted
   void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
 
   Config config_;

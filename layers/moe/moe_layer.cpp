@@ -193,6 +193,21 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   return {y, losses};
 }
 
+void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
+  const bool whole = routed(rows).alike || tensor_.sequence;
+  const int64_t taken = whole ? rows : tp::rows_per_rank("moe", rows, *tensor_.group);
+  const Tensor ids = Tensor::empty({taken, config_.top_k}, Dtype::i32, device);
+  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % config_.experts);
+  ExpertRoute route = route_;
+  route.runner = &runner;
+  const auto policy = keep_policy();
+  Tape tape(device.context().compute(), *policy);
+  const Value x = tape.leaf(Tensor::zeros({taken, experts_.shape().hidden}, dtype, device));
+  const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, router_->dtype(), device));
+  const Value y = route_through_experts(tape, x, weights, ids, routed(taken).alike, experts_, route);
+  backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
+}
+
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
   const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
   const double mean = total / static_cast<double>(config_.experts);

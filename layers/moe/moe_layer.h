@@ -30,8 +30,14 @@ class MoeLayer {
   /// (Wang et al. 2024, Algorithm 1) and remembers the counts for the scope global_batch.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
-  /// Hears of every pass through the experts from now on; null: nobody does.
-  void observe(schedule::GraphObserver* observer) { route_.observer = observer; }
+  /// Who runs every pass through the experts from now on; null: it is executed.
+  void run_passes_by(schedule::GraphRunner* runner) { route_.runner = runner; }
+  /// Between steps; the same on all ranks.
+  void reschedule(const MoeSchedule& s) { route_.schedule = s; }
+  /// What forward and backward of a micro-batch of `rows` rows on this rank (as operator() takes them) would do under
+  /// the schedule that is set, of tokens that visit all experts alike: `runner` gets their graphs, and whether it runs
+  /// them or not, nothing is changed. Collective over the groups of the experts and the tp group.
+  void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:
   /// The micro-batch's rows that this rank routes, from `first` on; [own_begin, own_end) of them are its own share.

@@ -1,5 +1,4 @@
-// The recipe's section `schedule.moe`: how an MoE layer orders its communication and computation. None of it changes
-// what is computed.
+// How an MoE layer orders its communication and computation. None of it changes what is computed.
 #pragma once
 
 #include <array>
@@ -9,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "framework/config/constraints.h"
 #include "framework/kernels/wire.h"
 #include "parallel/ep/routing_plan.h"
 
@@ -77,7 +75,9 @@ struct MoeSchedule {
   Cut cut = Cut::none;
   int64_t parts = 1;
   std::optional<ep::Spread> spread{};
+  ep::RowOf rows = ep::RowOf::slot;
   Restore restore = Restore::keep;
+  std::optional<int64_t> memory_limit{};  // bytes of the buffers of a pass
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";  // of a cut pass's steps, by name: trip_order.h
 
@@ -91,36 +91,10 @@ struct MoeSchedule {
   ep::Spread spread_used() const { return spread.value_or(divides() ? ep::Spread::gather : ep::Spread::held); }
   /// Whether tensor-parallel ranks divide what is sent among themselves.
   bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }
-
-  template <class V>
-  void fields(V& v) {
-    using namespace config;
-    v("duplicates", duplicates,
-      "tokens that tensor-parallel ranks hold alike: baseline (DeepSpeed-MoE), replicated (MoNTA's baseline), drop "
-      "(DTD, MoNTA O1), pause_before_gate (Parm S1), pause_after_gate (Parm S2)");
-    v("overlap", overlap,
-      "collectives in flight together: sequential, a2a_allgather (MoNTA O2, Parm SAA), a2a_allgather_copy (MoNTA O3)");
-    v("cut", cut,
-      "parts of a micro-batch that the experts compute one after another: none, tokens (MPMoE), nodes (FasterMoE), "
-      "experts (EPS-MoE)");
-    v("parts", parts, "how many, of the cut or of the overlapped collectives", at_least(1), at_most(1024));
-    v("spread", spread,
-      "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among them), direct (sent to "
-      "each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy); auto: held for baseline and replicated, else "
-      "gather",
-      automatic);
-    v("restore", restore,
-      "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
-      "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
-      "keeps");
-    v("wire", wire,
-      "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which rounds to 4 bits)");
-    v("order", order,
-      "of the steps of a cut pass: alternating (sending and returning in turn: MPMoE), weights_last (no result waits "
-      "for "
-      "weight gradients), returns_last (all is sent before anything returns: Tutel, FasterMoE), or the name of a "
-      "registered order");
-  }
+  bool operator==(const MoeSchedule&) const = default;
 };
+
+/// "duplicates drop, overlap sequential, cut tokens, parts 4"; the other choices where they are not the default.
+std::string to_string(const MoeSchedule& schedule);
 
 }  // namespace hexad::moe

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "layers/moe/row_weights.h"
+
 namespace hexad::moe {
 namespace {
 
@@ -51,28 +53,24 @@ int64_t aside_bytes(const Restored& r, int64_t width, Dtype dtype) {
   return ((r.offloads_inputs() ? width : 0) + (r.offloads_middles() ? middle : 0)) * size_of(dtype);
 }
 
-// [W, 1]: the weight of each row to send.
-Tensor wire_weights(const TokenRoutes& routes, const Tensor& weights) {
-  const ep::RoutingPlan& plan = routes.plan;
-  const Tensor slots = Tensor::empty({plan.slots(), 1}, weights.dtype(), weights.device());
-  const Tensor wire = Tensor::empty({plan.wire_tokens.dim(0), 1}, weights.dtype(), weights.device());
-  with_dtype<float, double>("wire_weights", weights.dtype(), [&]<class T>() {
-    for (int64_t i = 0; i < plan.rows.numel(); ++i)
-      if (const int64_t row = plan.rows.data<int64_t>()[i]; row >= 0) slots.data<T>()[row] = weights.data<T>()[i];
-    for (int64_t r = 0; r < wire.numel(); ++r)
-      wire.data<T>()[r] = slots.data<T>()[plan.wire_slots.defined() ? plan.wire_slots.data<int64_t>()[r] : r];
-  });
-  return wire;
+RoundTrip trip_of(const ExpertCall& call, const Tensor& like) {
+  RoundTrip trip = call.trip(like);
+  trip.bounded = true;
+  if (trip.order.name == alternating_order().name) trip.order = double_buffered_order();
+  return trip;
 }
 
-Tensor forward(Restored& r, const Tensor& x, const Tensor& weights) {
+Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stream) {
   ExpertCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(x.device()).permute;
   const Tensor out = Tensor::like(x);
-  RoundTrip trip = call.trip(x);
-  trip.bounded = true;
-  trip.pack = [&](Stream&, size_t c) { return RowSource{.values = x, .index = plan.chunks[c].of(plan.wire_tokens)}; };
+  RoundTrip trip = trip_of(call, x);
+  const Tensor row_weights = call.weigh_results(trip, weights, stream);
+  trip.pack = [&](Stream&, size_t c) {
+    const ep::Chunk& chunk = plan.chunks[c];
+    return RowSource{.values = x, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
+  };
   std::vector<ExpertWork>& work = call.work;
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertMiddle middle = call.experts->middle(s, rows.values, call.offsets(c));
@@ -92,20 +90,20 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights) {
   }
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
     const ChunkTokens& t = r.tokens[c];
-    k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, weights.slice(0, t.begin, t.end));
+    const Tensor unweighed = trip.weighs ? Tensor{} : weights.slice(0, t.begin, t.end);
+    k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, unweighed);
   };
   call.run(trip, "forward");
   return out;
 }
 
-RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights) {
+RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights, Stream& stream) {
   ExpertCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(dout.device()).permute;
-  const Tensor row_weights = wire_weights(call.routes, weights);
+  const Tensor row_weights = wire_weights(stream, plan, weights);
   RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
-  RoundTrip trip = call.trip(dout);
-  trip.bounded = true;
+  RoundTrip trip = trip_of(call, dout);
   trip.extras_there = trip.extras_back = 1;
   trip.flops_per_row = call.experts->flops_per_row() * (r.offloads_middles() ? 2 : 2.5);
   trip.pack = [&](Stream&, size_t c) {
@@ -138,12 +136,8 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
     const ChunkTokens& t = r.tokens[c];
     k.combine(s, g.x.slice(0, t.begin, t.end), slots.values, t.rows, {});
-    s.run([dweights = g.weights.slice(0, t.begin, t.end), rows = t.rows, extras = slots.extras] {
-      with_dtype<float, double>("restored_route", extras.dtype(), [&]<class T>() {
-        for (int64_t i = 0; i < rows.numel(); ++i)
-          if (const int64_t row = rows.data<int64_t>()[i]; row >= 0) dweights.data<T>()[i] = extras.data<T>()[row];
-      });
-    });
+    const ep::Chunk& chunk = plan.chunks[c];
+    put_by_slot(s, g.weights, slots.extras, plan.row_slots.slice(0, chunk.slots_begin, chunk.slots_end));
   };
   call.run(trip, "backward");
   return g;
@@ -156,13 +150,13 @@ Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::sha
   r->call = std::move(call);
   r->tokens = tokens_of(r->call->routes);
   r->away.resize(r->tokens.size());
-  const Tensor out = forward(*r, x.data, weights.data);
+  const Tensor out = forward(*r, x.data, weights.data, tape.stream);
   // Offloaded inputs make x itself dispensable.
   const Tensor again = r->offloads_inputs() ? Tensor{} : x.data;
   return tape.record("route_through_experts", out, {x, weights}, save(again, weights.data),
                      [r](Backward& b, const Tensor& dout, const Saved& s) {
                        auto [from, w] = s.get<2>();
-                       const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w);
+                       const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w, b.stream);
                        b.accumulate(0, g.x);
                        b.accumulate(1, g.weights);
                      },

@@ -25,23 +25,26 @@ class GraphOfTrip {
         plan_(trip.plan),
         ranks_(trip.plan.all_to_all_group(trip.groups)),
         etp_(*trip.groups.etp),
-        there_{trip.wire, trip.width, trip.dtype, trip.extras_there},
-        back_{trip.wire, trip.width, trip.dtype, trip.extras_back},
+        there_{trip.wire, trip.width, trip.dtype, trip.extras_there * plan_.slots_per_row()},
+        back_{trip.wire, trip.width, trip.dtype, trip.extras_back * plan_.slots_per_row()},
         again_{trip.wire, trip.width, trip.dtype, 0},
         last_(plan_.chunks.size(), none),
         computed_(plan_.chunks.size(), none),
         returned_(plan_.chunks.size(), none),
         arrived_(plan_.chunks.size()),
-        boxes_(plan_.chunks.size()) {
+        boxes_(plan_.chunks.size()),
+        unpacks_(plan_.chunks.size()) {
     trip.chunks.assign(plan_.chunks.size(), {});
-    if (!trip.accept && !returns_at_once())
-      trip.returned = Tensor::empty({plan_.slots(), trip.width}, trip.dtype, trip.device);
+    if (!trip.accept && !returns_at_once()) {
+      const Rows returned = back_.room(plan_.slots(), trip.device, Category::temporary);
+      trip.returned = returned.values, trip.returned_extras = returned.extras;
+    }
     if (trip.collection) {
       int64_t all = 0;
       for (const auto& counts : trip.collection->counts) all += ep::sum_of(counts);
       trip.collected = Tensor::empty({all, trip.width}, trip.dtype, trip.device, Category::communication);
     }
-    if (plan_.merged) trip.together = there_.room(plan_.rows_computed(), trip.device);
+    if (plan_.merged) trip.together = grouped_room(trip, there_, plan_.rows_computed());
   }
 
   schedule::TaskGraph make() {
@@ -111,7 +114,8 @@ class GraphOfTrip {
   TaskId add_after(std::vector<TaskId> after, Lane lane, Kind kind, std::string name, Cost cost,
                    schedule::TaskWork work) {
     std::erase(after, none);
-    return graph_.add({lane, std::move(name), std::move(cost), kind}, std::move(after), std::move(work));
+    return graph_.add({lane, std::move(name), std::move(cost), kind, std::exchange(next_is_late_, false)},
+                      std::move(after), std::move(work));
   }
   /// After the chunk's last task.
   void add(size_t c, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork work) {
@@ -131,6 +135,12 @@ class GraphOfTrip {
                          on_lane([t = t_](Stream& s) { t->bring.work(s); }));
   }
 
+  // For rows as they are computed, each of one slot.
+  static Rows grouped_room(const RoundTrip& t, RowFormat format, int64_t count) {
+    format.extras /= t.plan.slots_per_row();
+    return format.room(count, t.device);
+  }
+
   // Of a row as it was computed.
   int64_t result_bytes() const { return t_->width * size_of(t_->dtype); }
   int64_t rows_there(const ep::Chunk& chunk) const {
@@ -139,13 +149,21 @@ class GraphOfTrip {
   }
 
   void dispatch(size_t c) {
-    last_[c] = brought_;
+    // Bounded: its buffers are those of the chunk before the last one.
+    const TaskId from = t_->bounded && dispatched_ >= 2 ? returned_[combined_[dispatched_ - 2]] : brought_;
+    ++dispatched_;
+    next_is_late_ = t_->bounded;
+    last_[c] = from;
     if (t_->pack_again) {
       dispatch(c, again_, "'", t_->pack_again,
                [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].again = rows.values; });
-      last_[c] = brought_;  // the two ways are independent
+      last_[c] = from;  // the two ways are independent
     }
     dispatch(c, there_, "", t_->pack, [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].there = std::move(rows); });
+    if (t_->fetch)
+      arrived_[c].push_back(add_after({}, Lane::copy, Kind::copy, cat("F", c),
+                                      copied(plan_.chunks[c].rows_computed() * t_->aside_bytes_per_row),
+                                      on_lane([t = t_, c](Stream& s) { t->fetch(s, c); })));
   }
 
   using Put = void (*)(RoundTrip&, size_t chunk, Rows rows);
@@ -156,7 +174,8 @@ class GraphOfTrip {
     const ep::Chunk& chunk = plan_.chunks[c];
     // The second rows travel through a tensor of their own: both may be on their way.
     const auto box = std::make_shared<Tensor>();
-    add(c, Lane::compute, Kind::copy, cat("P", mark, c), copied(chunk.rows_to_send() * format.row_bytes()),
+    // Rows are packed while the chunk before is computed, where they may be packed only late.
+    add(c, t->bounded ? Lane::copy : Lane::compute, Kind::copy, cat("P", mark, c), copied(chunk.rows_to_send() * format.row_bytes()),
         on_lane([c, box, format, &pack](Stream& s) { *box = format.pack(s, pack(s, c)); }));
     add(c, Lane::inter, Kind::all_to_all, cat("S", mark, c), exchange(chunk.splits.send, chunk.splits.receive, format),
         [t, c, box, &group = ranks_](Stream& s) {
@@ -174,28 +193,44 @@ class GraphOfTrip {
             return arrived;
           });
     }
-    if (format.plain() && !chunk.place.defined() && !plan_.merged) {
+    if (format.plain() && !chunk.place.defined() && !chunk.of_tokens() && !plan_.merged)
       boxes_[c].push_back({box, put});
-    } else {
-      add(c, copy_lane(), Kind::copy, cat("D", mark, c), copied(rows_there(chunk) * format.row_bytes()),
-          on_lane([t, c, box, format, put](Stream& s) {
-            const ep::Chunk& at = t->plan.chunks[c];
-            const Rows rows = t->plan.merged ? t->together : format.room(at.rows_computed(), t->device);
-            format.unpack(s, std::exchange(*box, {}), at.place, rows);
-            if (!t->plan.merged) put(*t, c, rows);
-          }));
-    }
+    else if (plan_.merged)
+      unpack_rows(c, mark, box, format, put);
+    else  // with the computation, which shares the lane: what is computed before must not wait for these rows
+      return unpacks_[c].push_back([=, this, sent = last_[c]] {
+        last_[c] = sent;
+        unpack_rows(c, mark, box, format, put);
+        arrived_[c].push_back(last_[c]);
+      });
     arrived_[c].push_back(last_[c]);
+  }
+
+  void unpack_rows(size_t c, const std::string& mark, const std::shared_ptr<Tensor>& box, const RowFormat& format,
+                   Put put) {
+    add(c, copy_lane(), Kind::copy, cat("D", mark, c), copied(rows_there(plan_.chunks[c]) * format.row_bytes()),
+        on_lane([t = t_, c, box, format, put](Stream& s) {
+          const ep::Chunk& at = t->plan.chunks[c];
+          const Rows rows = t->plan.merged ? t->together : grouped_room(*t, format, at.rows_computed());
+          const Tensor sent = std::exchange(*box, {});
+          if (!at.of_tokens())
+            format.unpack(s, sent, at.place, rows);
+          else if (const Tensor numbers = copy_to_groups(s, format, sent, at, rows); t->weighs && numbers.defined())
+            t->chunks[c].weights = numbers;
+          if (!t->plan.merged) put(*t, c, rows);
+        }));
   }
 
   void compute(size_t c) {
     RoundTrip* t = t_;
     const int64_t rows = plan_.chunks[c].rows_computed();
-    if (t->fetch)
-      arrived_[c].push_back(add_after({}, Lane::copy, Kind::copy, cat("F", c), copied(rows * t->aside_bytes_per_row),
-                                      on_lane([t, c](Stream& s) { t->fetch(s, c); })));
+    for (const auto& unpack : unpacks_[c]) unpack();
     std::vector<TaskId> after = std::move(arrived_[c]);
-    if (t->bounded && order_.size() >= 2) after.push_back(returned_[order_[order_.size() - 2]]);
+    if (t->bounded) {
+      if (!order_.empty()) after.push_back(computed_[order_.back()]);
+      if (order_.size() >= 2) after.push_back(returned_[order_[order_.size() - 2]]);
+      next_is_late_ = true;
+    }
     order_.push_back(c);
     last_[c] = computed_[c] =
         add_after(std::move(after), Lane::compute, Kind::compute, cat("C", c),
@@ -224,17 +259,24 @@ class GraphOfTrip {
     const ep::Chunk& chunk = plan_.chunks[c];
     const bool summed = shares_width(ep::Spread::gather) || shares_width(ep::Spread::held);
     const RowFormat format = back_;
+    next_is_late_ = t->bounded;
     // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once.
-    if (chunk.place.defined() || plan_.merged || (!format.plain() && !summed))
+    if (chunk.place.defined() || chunk.of_tokens() || plan_.merged || (!format.plain() && !summed))
       add(c, copy_lane(), Kind::copy, cat("U", c), copied(rows_there(chunk) * format.row_bytes()),
           on_lane([t, c, format, summed](Stream& s) {
             const ep::Chunk& at = t->plan.chunks[c];
             const Rows results = t->plan.merged ? t->together : std::exchange(t->chunks[c].computed, {});
-            const Rows extras = gather_rows_by(s, {results.extras}, at.place);
+            RowSource ready{results.values, at.place};
+            if (at.of_tokens()) {
+              const Rows sums = reduce_groups(s, results, at, std::exchange(t->chunks[c].weights, {}));
+              ready = {.values = sums.values, .extras = sums.extras};
+            } else {
+              ready.extras = gather_rows_by(s, {results.extras}, at.place).values;
+            }
             if (summed)
-              t->chunks[c].computed = {gather_rows_by(s, {results.values}, at.place).values, extras.values};
+              t->chunks[c].computed = {gather_rows_by(s, {ready.values}, ready.index).values, ready.extras};
             else
-              t->chunks[c].returning = format.pack(s, {results.values, at.place, extras.values});
+              t->chunks[c].returning = format.pack(s, ready);
           }));
     if (shares_width(ep::Spread::gather)) {
       const int64_t mine = chunk.rows_received() * result_bytes();
@@ -278,6 +320,7 @@ class GraphOfTrip {
       add(c, Lane::copy, Kind::copy, cat("L", c), copied(chunk.rows_to_send() * format.row_bytes()),
           on_lane([t, c, format](Stream& s) { unpack(*t, c, format, s); }));
     returned_[c] = last_[c];
+    combined_.push_back(c);
     if (t->collection) collect(c);
   }
 
@@ -299,7 +342,12 @@ class GraphOfTrip {
       rows = sums;
     }
     if (t.accept) return t.accept(s, c, rows);
-    kernels::kernels(t.device).pointwise.copy(s, t.returned.slice(0, at.slots_begin, at.slots_end), rows.values);
+    const auto hand_on = [&](const Tensor& all, const Tensor& part) {
+      if (part.defined())
+        kernels::kernels(t.device).pointwise.copy(s, all.slice(0, at.slots_begin, at.slots_end), part);
+    };
+    hand_on(t.returned, rows.values);
+    hand_on(t.returned_extras, rows.extras);
   }
 
   void collect(size_t c) {
@@ -332,11 +380,14 @@ class GraphOfTrip {
   const RowFormat there_, back_, again_;
   schedule::TaskGraph graph_;
   TaskId brought_ = none;
-  std::vector<size_t> order_;  // of the chunks computed so far
+  std::vector<size_t> order_, combined_;  // chunks computed, and returned, so far
+  size_t dispatched_ = 0;
+  bool next_is_late_ = false;  // of the next task: see TaskSpec::issued_late
   // By chunk:
   std::vector<TaskId> last_, computed_, returned_;
   std::vector<std::vector<TaskId>> arrived_;                                 // what the experts wait for
   std::vector<std::vector<std::pair<std::shared_ptr<Tensor>, Put>>> boxes_;  // rows that need no copy
+  std::vector<std::vector<std::function<void()>>> unpacks_;                  // rows that do
 };
 
 }  // namespace

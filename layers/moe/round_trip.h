@@ -21,7 +21,8 @@ struct RowCollection {
   std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
 };
 
-/// Rows [R, D] and the numbers that accompany each of them, [R, X] acc; undefined: none.
+/// Rows [R, D] and the numbers that accompany each of them, [R, X] acc, of rows of tokens X for each of a row's M
+/// slots, [R, M X]; undefined: none.
 struct Rows {
   Tensor values, extras{};
 };
@@ -43,14 +44,15 @@ using Aside = std::function<void(Stream&, size_t chunk)>;
 
 /// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
 ///   B   ranks bring the tokens that they send together                                      intra
-///   Pi  rows are brought into the order and format in which they are sent                   compute
+///   Pi  rows are brought into the order and format in which they are sent                   compute; bounded: copy
 ///   Si  they are sent to the experts' ranks (all-to-all)                                    inter
 ///   Gi  ranks that share an expert's width gather what each of them got                     intra
 ///   Di  rows are copied to where they are computed                                          compute, intra or copy
 ///   Fi  what the experts need of an earlier pass is fetched                                 copy
 ///   Ci  the experts compute; C: of all chunks at once                                       compute
 ///   Oi  what a later pass needs is moved away                                               copy
-///   Ui  results go back into the order and format in which the rows came                    as Di
+///   Ui  results go back into the order and format in which the rows came; those of a
+///       token's copies become their sum (EPS-MoE's LocalReduce)                             as Di
 ///   Ai  results of ranks that share an expert's width are added up                          intra
 ///   Ri  they return (all-to-all)                                                            inter
 ///   Li  what returned is unpacked, added up where it came in addends, handed on             copy
@@ -65,9 +67,12 @@ struct RoundTrip {
   int64_t width;
   Dtype dtype;
   Device device;
-  int64_t extras_there = 0, extras_back = 0;  // numbers that accompany each row
-  /// Chunks share two buffers for each kind of rows: a chunk is computed only when the one before the last has
-  /// returned.
+  int64_t extras_there = 0, extras_back = 0;  // numbers that accompany each slot of a row
+  /// Rows of tokens: the numbers that came with a row's slots weigh their results in the sum that returns.
+  bool weighs = false;
+  /// Chunks share two sets of buffers: a chunk starts only when the one before the last has returned, is computed only
+  /// when the one before is, and its results are made ready only when they are there. Tensors are made when a task is
+  /// issued, so those three are issued late (TaskSpec::issued_late).
   bool bounded = false;
   /// Of the steps of chunks that are computed one after another.
   TripOrder order = alternating_order();
@@ -86,12 +91,14 @@ struct RoundTrip {
   double flops_per_row = 0, weight_flops_per_row = 0;
   const RowCollection* collection = nullptr;
 
-  Tensor returned{};   // [plan.slots(), width]: filled by the pass unless there is `accept`
-  Tensor collected{};  // the collection's rows, chunk by chunk, in each by rank
+  Tensor returned{};         // [plan.slots(), width]: filled by the pass unless there is `accept`
+  Tensor returned_extras{};  // [plan.slots(), M X]: and the numbers beside them
+  Tensor collected{};        // the collection's rows, chunk by chunk, in each by rank
 
   /// Rows of a chunk on their way.
   struct Travelling {
     Rows there;        // as they are computed
+    Tensor weights;    // of the slots of rows of tokens, where the trip weighs
     Tensor again;      // the second ones
     Rows computed;     // grouped results
     Tensor returning;  // as they are sent
@@ -101,7 +108,7 @@ struct RoundTrip {
 };
 
 /// `trip` outlives the graph. Insertion order is trip.order; of chunks that are computed together S0 S1 ... C R0 R1 ...
-/// Throws Error(usage) when the order is illegal.
+/// W. Throws Error(usage) when the order is illegal.
 schedule::TaskGraph make_round_trip(RoundTrip& trip);
 
 }  // namespace hexad::moe

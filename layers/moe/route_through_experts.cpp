@@ -1,8 +1,12 @@
 #include "layers/moe/route_through_experts.h"
 
+#include <numeric>
+
 #include "framework/schedule/executor.h"
 #include "layers/moe/expert_call.h"
+#include "layers/moe/memory_limit.h"
 #include "layers/moe/restored_route.h"
+#include "layers/moe/row_weights.h"
 #include "parallel/comm/rows.h"
 
 namespace hexad::moe {
@@ -18,22 +22,31 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
   BroughtTogether tokens{x.slice(0, routes.begin, routes.end)};
   RoundTrip trip = call.trip(x);
   tokens.by(trip, routes);
+  const Tensor row_weights = call.weigh_results(trip, weights, stream);
   trip.pack = [&](Stream&, size_t c) {
-    return RowSource{.values = tokens.rows, .index = routes.plan.chunks[c].of(routes.plan.wire_tokens)};
+    const ep::Chunk& chunk = routes.plan.chunks[c];
+    return RowSource{
+        .values = tokens.rows, .index = chunk.of(routes.plan.wire_tokens), .extras = chunk.of(row_weights)};
   };
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertMiddle middle = call.experts->middle(s, rows.values, call.offsets(c));
     Rows out{call.experts->output(s, middle, call.offsets(c))};
-    if (keep) call.work[c].rows = std::move(rows.values), call.work[c].middle = std::move(middle);
+    if (!keep) return out;
+    ExpertWork& w = call.work[c];
+    w.rows = std::move(rows.values), w.middle = std::move(middle);
+    if (trip.weighs) w.results = out.values;
     return out;
   };
   if (routes.collection) trip.collection = &*routes.collection;
-  call.run(trip, "forward");
+  const bool ran = call.run(trip, "forward");
   Result result{Tensor::like(x), std::move(trip.returned)};
+  if (!ran) return result;
+  const Tensor unweighed = trip.weighs ? Tensor{} : weights;
   if (routes.collection)
-    k.combine(stream, result.out, trip.collected, routes.collected_rows, weights);
+    k.combine(stream, result.out, trip.collected, routes.collected_rows, unweighed);
   else
-    k.combine(stream, result.out, result.returned, routes.own_rows(), weights);
+    k.combine(stream, result.out, result.returned, routes.own_rows(), unweighed);
+  if (trip.weighs) result.returned = {};
   return result;
 }
 
@@ -48,6 +61,42 @@ Tensor shared_gradient(const TokenRoutes& routes, const Tensor& dout, Stream& st
   return share;
 }
 
+// Rows of slots: the gradient of each slot's result is sent, and the weights' is taken here, from what `returned`.
+void send_slot_gradients(RoundTrip& trip, const BroughtTogether& dout, const Tensor& returned, const Tensor& weights,
+                         const Tensor& dweights) {
+  trip.pack = [&, dreturned = Tensor{}](Stream& s, size_t c) mutable {
+    const ep::RoutingPlan& plan = trip.plan;
+    if (!dreturned.defined()) {
+      dreturned = Tensor::like(returned);
+      kernels::kernels(trip.device)
+          .permute.combine_backward(s, dreturned, dweights, dout.rows, returned, plan.rows, weights);
+    }
+    const ep::Chunk& chunk = plan.chunks[c];
+    if (plan.wire_slots.defined()) return RowSource{.values = dreturned, .index = chunk.of(plan.wire_slots)};
+    return RowSource{.values = chunk.of(dreturned)};
+  };
+}
+
+// Rows of tokens: their gradients are sent as they are; the weights' are taken at the experts and return beside them.
+void send_token_gradients(RoundTrip& trip, const BroughtTogether& dout, const Tensor& row_weights) {
+  trip.extras_there = trip.extras_back = 1;
+  trip.pack = [&](Stream&, size_t c) {
+    const ep::Chunk& chunk = trip.plan.chunks[c];
+    return RowSource{.values = dout.rows, .index = chunk.of(trip.plan.wire_tokens), .extras = chunk.of(row_weights)};
+  };
+}
+
+// Gradients of the sums to which `results` were weighed [R, 1] become those of the results; returns the weights'.
+Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) {
+  const auto& k = kernels::kernels(results.device()).permute;
+  const Tensor dweights = Tensor::like(gradients.extras),
+               own = Tensor::empty({results.dim(0)}, Dtype::i64, results.device());
+  std::iota(own.data<int64_t>(), own.data<int64_t>() + own.numel(), int64_t{0});
+  k.row_dots(s, dweights, gradients.values, results);
+  k.gather_weighted(s, gradients.values, gradients.values, own, gradients.extras);
+  return dweights;
+}
+
 RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, const Tensor& weights,
                         bool weights_at_once, Stream& stream) {
   const TokenRoutes& routes = call.routes;
@@ -56,28 +105,25 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
   BroughtTogether gradients{shared_gradient(routes, dout, stream)};
   RoundTrip trip = call.trip(dout);
   gradients.by(trip, routes);
-  Tensor dreturned, dweights;
-  const Tensor slot_weights = routes.gatherers ? comm::all_gather_rows(weights, *routes.gatherers, stream)
-                                               : weights.slice(0, routes.begin, routes.end);
-  trip.pack = [&](Stream& s, size_t c) {
-    if (!dreturned.defined()) {
-      dreturned = Tensor::like(returned), dweights = Tensor::like(slot_weights);
-      k.permute.combine_backward(s, dreturned, dweights, gradients.rows, returned, routes.plan.rows, slot_weights);
-    }
-    const ep::Chunk& chunk = routes.plan.chunks[c];
-    if (routes.plan.wire_slots.defined())
-      return RowSource{.values = dreturned, .index = chunk.of(routes.plan.wire_slots)};
-    return RowSource{.values = chunk.of(dreturned)};
-  };
+  const Tensor slot_weights = call.plan_weights(weights, stream),
+               dweights = Tensor::zeros(slot_weights.shape(), slot_weights.dtype(), slot_weights.device());
+  const bool of_tokens = routes.plan.row_of == ep::RowOf::token;
+  const Tensor row_weights = of_tokens ? wire_weights(stream, routes.plan, slot_weights) : Tensor{};
+  if (of_tokens)
+    send_token_gradients(trip, gradients, row_weights);
+  else
+    send_slot_gradients(trip, gradients, returned, slot_weights, dweights);
   trip.weight_flops_per_row = trip.flops_per_row;
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertWork& w = call.work[c];
+    const Tensor numbers = of_tokens ? weigh_gradients(s, rows, std::exchange(w.results, {})) : Tensor{};
     w.gradients = call.experts->input_gradients(s, w.middle, rows.values, call.offsets(c));
     w.doutput = std::move(rows.values);
-    return Rows{std::exchange(w.gradients.rows, {})};
+    return Rows{std::exchange(w.gradients.rows, {}), numbers};
   };
   if (weights_at_once) trip.weights = [&call](Stream& s, size_t c) { call.weight_gradients(s, c); };
-  call.run(trip, "backward");
+  if (!call.run(trip, "backward")) return {dout, weights};
+  if (of_tokens) put_by_slot(stream, dweights, trip.returned_extras, routes.plan.row_slots);
 
   const Tensor own_dweights = dweights.slice(0, routes.gathered_begin(), routes.gathered_begin() + tokens);
   const Tensor dx = Tensor::empty({tokens, dout.dim(1)}, dout.dtype(), dout.device());
@@ -93,12 +139,13 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
   auto [out, returned] = forward(*call, x.data, weights.data, tape.recording(), tape.stream);
   std::vector<Tensor> saved{std::move(returned), weights.data};
   for (ExpertWork& w : call->work)
-    for (Tensor* t : {&w.rows, &w.middle.gate, &w.middle.up, &w.middle.product}) saved.push_back(std::exchange(*t, {}));
+    for (Tensor* t : {&w.rows, &w.middle.gate, &w.middle.up, &w.middle.product, &w.results})
+      saved.push_back(std::exchange(*t, {}));
   auto pullback = [call](Backward& b, const Tensor& dout, const Saved& s) {
     std::vector<Tensor> kept = s.all();
     for (size_t c = 0; c < call->work.size(); ++c) {
-      const Tensor* t = &kept[2 + 4 * c];
-      call->work[c] = {.rows = t[0], .middle = {t[1], t[2], t[3]}, .gradients = {}, .doutput = {}};
+      const Tensor* t = &kept[2 + 5 * c];
+      call->work[c] = {.rows = t[0], .middle = {t[1], t[2], t[3]}, .results = t[4], .gradients = {}, .doutput = {}};
     }
     const Tensor slots = kept[0], w = kept[1];
     kept.clear();
@@ -117,7 +164,7 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
 
 Value route_through_experts(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike,
                             const Experts& experts, const ExpertRoute& route) {
-  auto call = std::make_shared<ExpertCall>(make_token_routes(ids, alike, route, tape.stream), route, experts);
+  auto call = std::make_shared<ExpertCall>(make_limited_routes(ids, alike, route, experts.shape(), x.data.dtype(), tape.stream), route, experts);
   // Evaluation keeps nothing, and a block that is computed again restores everything already.
   if (tape.mode() != Tape::Mode::record || route.schedule.restore == Restore::keep)
     return route_keeping(tape, x, weights, std::move(call));

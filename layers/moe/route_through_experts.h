@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/schedule/observer.h"
+#include "framework/schedule/runner.h"
 #include "layers/moe/experts.h"
 #include "layers/moe/moe_schedule.h"
 #include "layers/moe/trip_order.h"
@@ -17,10 +17,10 @@ struct ExpertRoute {
   TripOrder order;  // that schedule.order names
   int64_t experts;  // of all ranks
   ep::ExpertGroups groups;
-  const comm::ProcessGroup* tensor;             // ranks that may hold the same tokens
-  std::vector<int> tensor_ep_ranks;             // place of each of them among the ranks of its ep group
-  std::string name;                             // of the layer, for its observer
-  schedule::GraphObserver* observer = nullptr;  // hears of every pass; may be null
+  const comm::ProcessGroup* tensor;         // ranks that may hold the same tokens
+  std::vector<int> tensor_ep_ranks;         // place of each of them among the ranks of its ep group
+  std::string name;                         // of the layer, for its runner
+  schedule::GraphRunner* runner = nullptr;  // of every pass; null: it is executed
 
   /// How often each token is computed when each of the tensor ranks holds all of them.
   int copies() const;
@@ -29,7 +29,8 @@ struct ExpertRoute {
 /// out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots. x[T, D], weights[T, K] acc, ids[T, K] i32
 /// (-1: dropped). `alike`: the tensor ranks hold the same x, weights and ids, and shall hold the same result; otherwise
 /// the tokens are this rank's own. Collective over the groups. Kept for backward: the experts' inputs and middles (by
-/// the tape's policy) and the returned rows of this rank's slots, which the gradient of the weights needs.
+/// the tape's policy) and, for the gradient of the weights, the returned rows of this rank's slots; where rows are of
+/// tokens, the experts' results instead.
 Value route_through_experts(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike,
                             const Experts& experts, const ExpertRoute& route);
 

@@ -49,4 +49,39 @@ Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index) {
   return {gathered(s, rows.values, index), gathered(s, rows.extras, index)};
 }
 
+Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::Chunk& chunk,
+                      const Rows& grouped) {
+  Rows there{sent};
+  if (!format.plain()) {
+    there = format.room(sent.dim(0), sent.device());
+    format.unpack(s, sent, {}, there);
+  }
+  const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
+    if (chunk.place.defined())
+      scattered(s, out, gathered(s, rows, index), chunk.place);
+    else
+      table(out).permute.gather(s, out, rows, index);
+  };
+  copy(grouped.values, there.values, chunk.source);
+  if (grouped.extras.defined())
+    copy(grouped.extras, there.extras.reshape({chunk.reduced.numel(), grouped.extras.dim(1)}), chunk.entry);
+  return there.extras;
+}
+
+Rows reduce_groups(Stream& s, const Rows& results, const ep::Chunk& chunk, const Tensor& weights) {
+  const auto& k = table(results.values);
+  const int64_t rows = chunk.reduced.dim(0), slots = chunk.reduced.dim(1);
+  const auto room = [&](int64_t count, const Tensor& like) {
+    return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
+  };
+  Rows sums{room(rows, results.values)};
+  k.permute.combine(s, sums.values, results.values, chunk.reduced, weights);
+  if (!results.extras.defined()) return sums;
+  const Tensor numbers = room(rows * slots, results.extras);
+  k.pointwise.fill(s, numbers, 0);
+  k.permute.scatter(s, numbers, gathered(s, results.extras, chunk.place), chunk.entry);
+  sums.extras = numbers.reshape({rows, slots * numbers.dim(1)});
+  return sums;
+}
+
 }  // namespace hexad::moe

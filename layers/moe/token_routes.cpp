@@ -10,7 +10,8 @@ namespace {
 
 ep::PlanOptions plan_options(const MoeSchedule& s) {
   using By = ep::Cutting::By;
-  ep::PlanOptions options{.spread = s.spread_used(), .merged = !s.is_cut() && s.overlap != Overlap::sequential};
+  ep::PlanOptions options{
+      .spread = s.spread_used(), .row_of = s.rows, .merged = !s.is_cut() && s.overlap != Overlap::sequential};
   options.cutting.chunks = static_cast<int>(s.parts);
   const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
   options.cutting.by = s.cut == Cut::experts ? By::experts : s.cut == Cut::nodes || phases ? By::peers : By::tokens;
@@ -19,22 +20,23 @@ ep::PlanOptions plan_options(const MoeSchedule& s) {
 
 // The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
 // rank's.
-ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, const ep::Cutting& cutting) {
-  const int ranks = route.tensor->size();
+ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route,
+                      const ep::PlanOptions& options) {
+  const int ranks = route.tensor->size(), ep_ranks = route.groups.ep->size();
   const int64_t share = ids.dim(0) / ranks, top_k = ids.dim(1);
   std::vector<ep::SlotOrder> orders;
   for (int q = 0; q < ranks; ++q)
-    orders.push_back(ep::order_slots(ids.slice(0, q * share, (q + 1) * share), route.experts, cutting,
-                                     route.tensor_ep_ranks[static_cast<size_t>(q)], route.groups.ep->size()));
+    orders.push_back(ep::order_slots(ids.slice(0, q * share, (q + 1) * share), route.experts, options.cutting,
+                                     route.tensor_ep_ranks[static_cast<size_t>(q)], ep_ranks, options.row_of));
   RowCollection rows{.group = route.tensor, .counts = {}};
   // By rank and chunk: what to add to a row's number among its rank's to find it among all.
   std::vector<std::vector<int64_t>> shift(static_cast<size_t>(ranks)), first(static_cast<size_t>(ranks));
   int64_t all = 0;
-  for (int c = 0; c < cutting.chunks; ++c) {
+  for (int c = 0; c < options.cutting.chunks; ++c) {
     rows.counts.emplace_back();
     for (size_t q = 0; q < orders.size(); ++q) {
-      const auto counts = std::span(orders[q].counts)
-                              .subspan(static_cast<size_t>(c * route.experts), static_cast<size_t>(route.experts));
+      const auto counts =
+          std::span(orders[q].rows_to).subspan(static_cast<size_t>(c * ep_ranks), static_cast<size_t>(ep_ranks));
       const int64_t before = first[q].empty() ? 0 : first[q].back(), n = ep::sum_of(counts);
       shift[q].push_back(all - before);
       first[q].push_back(before + n);  // one past the chunk's last row
@@ -78,7 +80,7 @@ TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& 
   if (alike && schedule.divides()) {
     const int64_t share = ids.dim(0) / route.tensor->size();
     routes.begin = route.tensor->rank() * share, routes.end = routes.begin + share;
-    routes.plan = ep::make_routing_plan(collect(routes, ids, route, options.cutting), route.groups, options);
+    routes.plan = ep::make_routing_plan(collect(routes, ids, route, options), route.groups, options);
     return routes;
   }
   if (alike) routes.copies = route.copies();

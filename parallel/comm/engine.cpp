@@ -106,6 +106,10 @@ void CommEngine::set_guards(const Guards& guards) {
   command([this, seconds = guards.watchdog_seconds] { watchdog_seconds_ = seconds; });
 }
 
+void CommEngine::prioritize(const Priorities& priorities) {
+  command([this, priorities] { queue_.prioritize(priorities); });
+}
+
 Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string& group,
                        std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream) {
   auto request = std::make_shared<Request>();

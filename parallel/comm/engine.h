@@ -53,6 +53,8 @@ class CommEngine {
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// For operations posted from now on; all ranks change at the same place of their programs.
   void set_guards(const Guards& guards);
+  /// At any time; ranks may differ.
+  void prioritize(const Priorities& priorities);
 
   /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails,
   /// and the job ends: by the rank's thread, which meets the failure, or five seconds later by the engine itself.

@@ -8,6 +8,7 @@ namespace hexad::comm {
 
 void IssueQueue::post(RequestPtr request) {
   request->number = posted_[request->channel]++;
+  request->arrival = arrivals_++;
   lines_[request->channel].requests.push_back(std::move(request));
 }
 
@@ -25,9 +26,10 @@ void IssueQueue::lift(const Request& request) {
   if (last != requests.end()) std::for_each(requests.begin(), last + 1, [](const auto& r) { r->lifted = true; });
 }
 
-int IssueQueue::priority(const Line& line) {
+std::pair<int, int64_t> IssueQueue::priority(const Line& line) const {
   const Request& first = *line.requests.front();
-  return first.lifted ? -1 : static_cast<int>(first.traffic);
+  const bool lifted = first.lifted && priorities_.lift_what_is_waited_for;
+  return {lifted ? -1 : priorities_.of_class[static_cast<size_t>(first.traffic)], first.arrival};
 }
 
 IssueQueue::Start IssueQueue::startable(Line& line) const {
@@ -50,15 +52,15 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
 
 IssueQueue::Start IssueQueue::next() {
   struct Candidate {
-    int priority;
+    std::pair<int, int64_t> priority;
     Line* line;
     Start start;
   };
   std::vector<Candidate> candidates;
   for (auto& [channel, line] : lines_)
     if (Start start = startable(line); start.request) candidates.push_back({priority(line), &line, std::move(start)});
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const auto& a, const auto& b) { return a.priority < b.priority; });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const auto& a, const auto& b) { return a.priority < b.priority; });
 
   auto chosen =
       std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.line->rounds_in_flight == 0; });

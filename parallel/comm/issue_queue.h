@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "parallel/comm/plan.h"
@@ -34,6 +35,7 @@ struct Request {
   std::shared_ptr<Flight> flight;
 
   int64_t number = 0;   // on its channel, in the order of calls
+  int64_t arrival = 0;  // among all
   bool ready = false;   // the work before it on its stream is done
   bool lifted = false;  // somebody waits for it or for a later one of its channel
   bool urgent = false;  // the rank's own thread waits: it has nothing else to do with its core
@@ -55,6 +57,8 @@ class IssueQueue {
  public:
   /// `window_bytes`: how much may be in flight beyond those first rounds; `round_bytes` cuts operations into rounds.
   IssueQueue(int64_t window_bytes, int64_t round_bytes) : window_bytes_(window_bytes), round_bytes_(round_bytes) {}
+
+  void prioritize(const Priorities& priorities) { priorities_ = priorities; }
 
   void post(RequestPtr request);
   /// The work before `request` on its stream is done.
@@ -88,10 +92,12 @@ class IssueQueue {
   };
   // The next round of a line, if its order allows one to start.
   Start startable(Line& line) const;
-  static int priority(const Line& line);
+  /// Smaller goes first; among equal ones what came first.
+  std::pair<int, int64_t> priority(const Line& line) const;
 
   const int64_t window_bytes_, round_bytes_;
-  int64_t bytes_in_flight_ = 0;
+  Priorities priorities_;
+  int64_t bytes_in_flight_ = 0, arrivals_ = 0;
   std::map<Channel, Line> lines_;
   std::map<Channel, int64_t> posted_;
 };

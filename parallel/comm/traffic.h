@@ -19,6 +19,17 @@ enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);
 
+/// Who of those that may start goes first.
+struct Priorities {
+  /// Of each class; the smallest first, equal ones as they come.
+  std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
+  /// What somebody waits for goes before all classes.
+  bool lift_what_is_waited_for = true;
+
+  /// First come, first served: what MoNTA's order is compared with.
+  static Priorities by_arrival() { return {.of_class = {}, .lift_what_is_waited_for = false}; }
+};
+
 /// Traffic of one class since the last time it was taken.
 struct TrafficStats {
   int64_t bytes = 0;           // sent by this rank to others

@@ -66,6 +66,10 @@ void World::set_guards(const Guards& guards) {
   if (engine_) engine_->set_guards(guards);
 }
 
+void World::prioritize(const Priorities& priorities) {
+  if (engine_) engine_->prioritize(priorities);
+}
+
 void World::abort_job(ExitCode code) {
   if (engine_) engine_->abort_job(static_cast<int>(code));
   std::fflush(nullptr);

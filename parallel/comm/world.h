@@ -31,6 +31,8 @@ class World {
 
   /// From now on; the same on all ranks, at the same place of their programs.
   void set_guards(const Guards& guards);
+  /// Of operations that have not started.
+  void prioritize(const Priorities& priorities);
 
   /// Ends this process and the whole job within seconds. Print the reason first.
   [[noreturn]] void abort_job(ExitCode code);

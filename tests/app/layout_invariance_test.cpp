@@ -47,7 +47,7 @@ bool possible(const Recipe& r, const Layout& l) {
   const int64_t experts = r.model.moe.experts;
   if (experts == 0) return l.parallel.ep == 1;
   using moe::Duplicates;
-  const Duplicates d = r.schedule.moe.duplicates;
+  const Duplicates d = r.schedule.moe.settled().duplicates;
   const int64_t tp = l.parallel.tp, etp = l.parallel.etp.value_or(tp);
   if (l.parallel.sp && (d == Duplicates::replicated || d == Duplicates::pause_after_gate)) return false;
   return experts % l.parallel.ep == 0 && (d != Duplicates::replicated || tp % etp == 0);
@@ -122,6 +122,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.moe.duplicates=pause_after_gate", "schedule.moe.spread=direct", "optim.kind=sgd"}},
         Case{"Baseline", {"schedule.moe.duplicates=baseline", "optim.kind=sgd", "optim.clip=0"}},
         Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.kind=sgd", "optim.clip=0"}},
+        Case{"RowsOfTokens", {"schedule.moe.rows=token", "model.moe.capacity_factor=1", "optim.kind=sgd"}},
+        Case{"RowsOfTokensByExperts",
+             {"schedule.moe.rows=token", "schedule.moe.cut=experts", "schedule.moe.parts=2", "model.moe.experts=8",
+              "model.bias=true"}},
         Case{"O2", {"schedule.moe.overlap=a2a_allgather", "schedule.moe.parts=3"}},
         Case{"O3WithDrop",
              {"schedule.moe.duplicates=drop", "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"}},

@@ -137,6 +137,13 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=3"})));
 }
 
+TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
+  const std::string message =
+      problem({"schedule.moe.memory_limit=100000000", "schedule.moe.restore=s4", "schedule.moe.rows=token"});
+  EXPECT_NE(message.find("counts the buffers of rows of slots: schedule.moe.rows must be slot"), std::string::npos)
+      << message;
+}
+
 TEST(Recipe, ObjectiveAndModelMustFit) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);

@@ -65,6 +65,21 @@ TEST_F(Queue, ALowerClassFillsTheWindowOnlyWhenHigherOnesAreStarted) {
   EXPECT_EQ(starts(), "tp2.0 dp1.0 dp1.1");
 }
 
+TEST_F(Queue, ClassesGoAsTheyAreToldTo) {
+  queue.prioritize({.of_class = {0, 5, 4, 3, 2, 1}});
+  post(TrafficClass::ep, 1, 9);
+  post(TrafficClass::dp, 2, 9);
+  EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
+}
+
+TEST_F(Queue, ByArrivalNeitherClassesNorWaitingMatter) {
+  queue.prioritize(Priorities::by_arrival());
+  post(TrafficClass::dp, 2, 9);
+  const RequestPtr waited = post(TrafficClass::ep, 1, 9);
+  queue.lift(*waited);
+  EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
+}
+
 TEST_F(Queue, OperationsOfAChannelStartInOrder) {
   const RequestPtr first = post(TrafficClass::ep, 1, 1, false), second = post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "");  // the second is ready, but not its turn

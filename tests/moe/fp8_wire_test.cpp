@@ -42,6 +42,11 @@ TEST(Fp8Wire, AlsoInChunksThatAreRestored) {
       {"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.restore=s4"});
 }
 
+TEST(Fp8Wire, AlsoOfRowsOfTokens) {
+  expect_near_under_fp8({"parallel.ep=4", "schedule.moe.rows=token"});
+  expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2", "schedule.moe.rows=token", "schedule.moe.restore=s4"});
+}
+
 // Row by row: whoever sends a row, in whatever chunk, it is rounded alike.
 TEST(Fp8Wire, DoesNotDependOnTheChunks) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {

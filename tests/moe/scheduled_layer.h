@@ -26,7 +26,7 @@ class ScheduledLayer : public Lab {
         layer(recipe.model, 0, 0,
               Builder(parameters, states, mesh, Dtype::f64,
                       {.sequence = recipe.parallel.sp,
-                       .moe = recipe.schedule.moe,
+                       .moe = recipe.schedule.moe.settled(),
                        .moe_order = *Registry().moe_order(recipe.schedule.moe.order)}) /
                   "moe") {
     for (const auto& p : parameters) p->initialize(default_seed);

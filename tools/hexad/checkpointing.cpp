@@ -183,7 +183,7 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     json fingerprints = json::array();
     for (const auto& f : fingerprints_) fingerprints.push_back({f.high, f.low});
     state.data_position = json{{"next_sequence", progress.next_sequence}, {"fingerprints", fingerprints}}.dump();
-    state.random_state = json{{"skipped", progress.skipped}}.dump();
+    state.random_state = json{{"skipped", progress.skipped}, {"schedule", progress.schedule}}.dump();
     state.layout = json(describe(recipe_.parallel, world_.size())).dump();
     writer.commit(state, parts);
   });
@@ -220,10 +220,12 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   for (const auto& s : instance.states)
     read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
   const io::RunState& run = checkpoint.manifest().run;
+  const json state = json::parse(run.random_state);
   return {.step = run.step,
-          .skipped = json::parse(run.random_state).at("skipped").get<int64_t>(),
+          .skipped = state.at("skipped").get<int64_t>(),
           .tokens = run.tokens,
-          .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>()};
+          .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>(),
+          .schedule = state.value("schedule", "")};
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {

@@ -19,6 +19,7 @@ struct Progress {
   int64_t skipped = 0;        // steps that changed no weights
   int64_t tokens = 0;         // seen
   int64_t next_sequence = 0;  // of the training data
+  std::string schedule{};     // of the MoE layers, where the run chose it itself: see schedule_choice.h
 };
 
 class Checkpointer {

@@ -43,7 +43,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, con
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,
                      .context = recipe.parallel.cp_kind,
-                     .moe = recipe.schedule.moe,
+                     .moe = recipe.schedule.moe.settled(),
                      .moe_order = order_of(recipe, registry)}),
             parts_of(recipe, mesh)),
       buckets(parameters, mesh,

@@ -94,6 +94,10 @@ Recipe load_recipe(const config::Document& document, const layers::Registry& reg
   check_moe_schedule(r, problems);
   check_moe_order(r, registry, problems);
   if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
+  std::vector<Traffic> classes = r.distributed.priority;
+  std::sort(classes.begin(), classes.end());
+  if (std::adjacent_find(classes.begin(), classes.end()) != classes.end())
+    problems.add("distributed.priority", "names a class of traffic twice");
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {

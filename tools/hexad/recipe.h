@@ -1,8 +1,11 @@
 // The composed recipe: every section with its owner's struct.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/base/dtype.h"
@@ -10,6 +13,7 @@
 #include "framework/data/data_config.h"
 #include "layers/feed_forward.h"
 #include "layers/model_config.h"
+#include "layers/moe/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/pp/pipeline_kind.h"
@@ -108,7 +112,7 @@ struct OffloadConfig {
 
 struct ScheduleConfig {
   pp::PipelineConfig pipeline;
-  moe::MoeSchedule moe;
+  moe::MoeScheduleConfig moe;
   std::optional<bool> worker_lanes;
   int64_t trace = 0;
   std::string profile;
@@ -133,11 +137,19 @@ struct ScheduleConfig {
   }
 };
 
+/// Traffic whose place among the others can be chosen; control traffic is always first.
+enum class Traffic : uint8_t { tp, ep, pp, cp, dp };
+constexpr auto enum_names(Traffic) {
+  using enum Traffic;
+  return std::to_array<std::pair<Traffic, std::string_view>>({{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
+}
+
 struct DistributedConfig {
   int64_t bucket_bytes = 1 << 22;
   double watchdog_seconds = 300;
   std::optional<bool> check_collectives;
   int64_t replica_check_every = 0;
+  std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
 
   template <class V>
   void fields(V& v) {
@@ -152,6 +164,9 @@ struct DistributedConfig {
     v("replica_check_every", replica_check_every,
       "steps between comparisons of the weights that several ranks hold (exit 5 when they differ); 0: never",
       at_least(0));
+    v("priority", priority,
+      "traffic that goes first when several collectives wait for the link, highest first (MoNTA); what is not listed "
+      "comes after it, as it comes; []: everything as it comes, also what is waited for");
   }
 };
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "layers/moe/memory_limit.h"
+
+#include <algorithm>
+
 #include "framework/config/words.h"
 
 namespace hexad::app {
@@ -11,10 +15,16 @@ using base::cat;
 using config::Problems;
 using moe::Cut;
 using moe::Duplicates;
+using moe::MoeSchedule;
 using moe::Overlap;
 
-void check_duplicates(const Recipe& r, Problems& problems) {
-  const moe::MoeSchedule& s = r.schedule.moe;
+class Contradictions {
+ public:
+  void add(std::string path, std::string what) { list.push_back({std::move(path), std::move(what)}); }
+  std::vector<Contradiction> list;
+};
+
+void check_duplicates(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
   const int64_t tp = r.parallel.tp, etp = r.parallel.etp.value_or(tp);
   if (r.parallel.sp && tp > 1 &&
       (s.duplicates == Duplicates::replicated || s.duplicates == Duplicates::pause_after_gate))
@@ -26,7 +36,7 @@ void check_duplicates(const Recipe& r, Problems& problems) {
                                                 ") that hold the same tokens: parallel.etp must divide parallel.tp"));
 }
 
-void check_spread(const moe::MoeSchedule& s, Problems& problems) {
+void check_spread(const MoeSchedule& s, Contradictions& problems) {
   if (!s.spread) return;
   const bool held = *s.spread == ep::Spread::held;
   if (held && s.divides())
@@ -40,8 +50,7 @@ void check_spread(const moe::MoeSchedule& s, Problems& problems) {
         "must be auto or held for duplicates: baseline and replicated, which send every etp rank its own copy");
 }
 
-void check_parts(const Recipe& r, Problems& problems) {
-  const moe::MoeSchedule& s = r.schedule.moe;
+void check_parts(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
   if (s.parts > 1 && !s.overlaps())
     return problems.add("schedule.moe.parts",
                         "has nothing to divide: set schedule.moe.cut or schedule.moe.overlap, or parts: 1");
@@ -60,8 +69,7 @@ void check_parts(const Recipe& r, Problems& problems) {
                                            " = ", r.model.moe.experts / ep, ") for cut: experts"));
 }
 
-void check_restore(const Recipe& r, Problems& problems) {
-  const moe::MoeSchedule& s = r.schedule.moe;
+void check_restore(const MoeSchedule& s, Contradictions& problems) {
   if (s.restore == moe::Restore::keep) return;
   const auto refuse = [&](std::string_view why) {
     problems.add("schedule.moe.restore", cat("works chunk by chunk: ", why, "; or restore: keep"));
@@ -71,34 +79,103 @@ void check_restore(const Recipe& r, Problems& problems) {
   if (s.duplicates != Duplicates::pause_before_gate) refuse("schedule.moe.duplicates must be pause_before_gate");
 }
 
+void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
+  if (!s.memory_limit) return;
+  if (s.restore == moe::Restore::keep)
+    return problems.add("schedule.moe.memory_limit",
+                        "needs schedule.moe.restore: s1 to s4, as kept activations are of the whole micro-batch");
+  if (s.rows == ep::RowOf::token)
+    return problems.add("schedule.moe.memory_limit",
+                        "counts the buffers of rows of slots: schedule.moe.rows must be slot, or memory_limit: none");
+  const moe::MoeConfig& m = r.model.moe;
+  const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
+  const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
+  // Of a chunk of one token on every rank, whatever experts they choose.
+  const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
+  const int64_t least = moe::buffer_bytes(m.top_k * etp, there, shape, dtype_of(r.train.precision));
+  if (*s.memory_limit < least)
+    problems.add("schedule.moe.memory_limit",
+                 cat("is less than chunks of one token need, wherever they go; the least is ", least));
+}
+
+// What the recipe says, or everything.
+template <class E>
+std::vector<E> choices(const std::optional<E>& said) {
+  if (said) return {*said};
+  std::vector<E> all;
+  for (const auto& [value, name] : enum_names(E{})) all.push_back(value);
+  return all;
+}
+
+// Numbers of parts that are tried: MPMoE's and MoNTA's.
+constexpr int64_t parts_tried[] = {2, 4, 8, 16};
+
 }  // namespace
+
+std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s) {
+  Contradictions problems;
+  check_duplicates(r, s, problems);
+  check_spread(s, problems);
+  check_parts(r, s, problems);
+  check_restore(s, problems);
+  check_memory_limit(r, s, problems);
+  return problems.list;
+}
+
+std::vector<MoeSchedule> legal_schedules(const Recipe& r) {
+  const moe::MoeScheduleConfig& config = r.schedule.moe;
+  if (!config.open()) return {config.settled()};
+  auto duplicates = choices(config.duplicates);
+  auto overlaps = choices(config.overlap);
+  if (r.parallel.tp * r.parallel.etp.value_or(r.parallel.tp) == 1) {
+    if (!config.duplicates) duplicates = {Duplicates::pause_before_gate};
+    if (!config.overlap) overlaps = {Overlap::sequential};
+  }
+  std::vector<MoeSchedule> all;
+  for (Duplicates d : duplicates)
+    for (Overlap o : overlaps)
+      for (Cut c : choices(config.cut)) {
+        MoeSchedule s = config.settled();
+        s.duplicates = d, s.overlap = o, s.cut = c;
+        const auto consider = [&](int64_t parts) {
+          s.parts = parts;
+          if (contradictions(r, s).empty()) all.push_back(s);
+        };
+        if (config.parts || !s.overlaps())
+          consider(config.parts.value_or(1));
+        else
+          for (int64_t parts : parts_tried) consider(parts);
+      }
+  return all;
+}
 
 void check_moe_schedule(const Recipe& r, Problems& problems) {
   if (r.model.moe.experts == 0) return;
-  const moe::MoeSchedule& s = r.schedule.moe;
-  if (problems.good({"schedule.moe.duplicates", "parallel.tp", "parallel.etp", "parallel.sp"}))
-    check_duplicates(r, problems);
-  if (problems.good({"schedule.moe.duplicates", "schedule.moe.spread"})) check_spread(s, problems);
-  if (problems.good({"schedule.moe", "model.moe.experts", "parallel.ep"})) check_parts(r, problems);
-  if (problems.good({"schedule.moe"})) check_restore(r, problems);
+  if (!problems.good({"schedule.moe", "model.moe.experts", "parallel.ep", "parallel.tp", "parallel.etp", "parallel.sp"}))
+    return;
+  if (r.schedule.moe.open() && !legal_schedules(r).empty()) return;
+  for (const Contradiction& c : contradictions(r, r.schedule.moe.settled())) problems.add(c.path, c.what);
 }
 
 void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
-  const moe::MoeSchedule& s = r.schedule.moe;
-  const moe::TripOrder* order = registry.moe_order(s.order);
+  const std::string& name = r.schedule.moe.order;
+  const moe::TripOrder* order = registry.moe_order(name);
   if (!order) {
     std::vector<std::string> names = registry.moe_order_names();
-    std::ranges::stable_sort(names, {}, [&](const std::string& n) { return config::edit_distance(s.order, n); });
+    std::ranges::stable_sort(names, {}, [&](const std::string& n) { return config::edit_distance(name, n); });
     const std::vector<std::string_view> views(names.begin(), names.end());
     return problems.add("schedule.moe.order", "is no registered order; there are: " + config::join(views));
   }
-  if (r.model.moe.experts == 0 || !problems.good({"schedule.moe"})) return;
-  if (s.order != moe::alternating_order().name && !s.is_cut())
+  if (r.model.moe.experts == 0 || !problems.good({"schedule.moe", "model.moe.experts", "parallel"})) return;
+  if (order->name != moe::alternating_order().name && r.schedule.moe.cut == Cut::none)
     return problems.add("schedule.moe.order", "has no parts to order: set schedule.moe.cut, or order: alternating");
-  if (!s.is_cut()) return;
-  const auto chunks = static_cast<size_t>(s.parts);
-  const std::string why = why_illegal(order->steps(chunks), chunks, s.restore != moe::Restore::keep);
-  if (!why.empty()) problems.add("schedule.moe.order", cat("is illegal for ", chunks, " chunks: ", why));
+  for (const MoeSchedule& s : legal_schedules(r)) {
+    if (!s.is_cut()) continue;
+    const auto chunks = static_cast<size_t>(s.parts);
+    const std::string why = why_illegal(order->steps(chunks), chunks, s.restore != moe::Restore::keep);
+    if (why.empty()) continue;
+    return problems.add("schedule.moe.order", cat("is illegal for ", chunks, " chunks: ", why));
+  }
 }
 
 }  // namespace hexad::app

@@ -1,16 +1,29 @@
 // Whether a recipe's section `schedule.moe` makes sense for its layout.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "framework/config/problems.h"
 #include "tools/hexad/recipe.h"
 
 namespace hexad::app {
 
-/// Adds every choice that contradicts another one or the layout, with the reason and what is legal.
+/// Why a schedule cannot be: `what` is wrong with the recipe's key `path`.
+struct Contradiction {
+  std::string path, what;
+};
+/// Of `schedule` in the layout of `recipe`; none: it is legal.
+std::vector<Contradiction> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
+
+/// Every schedule that the recipe's choices allow, in a fixed order; the one of a recipe that leaves nothing open.
+/// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.
+std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe);
+
 void check_moe_schedule(const Recipe& recipe, config::Problems& problems);
 
-/// Adds a schedule.moe.order that is not registered, with those that are, nearest first, or whose steps are illegal for
-/// the recipe's schedule.
+/// Adds a schedule.moe.order that is not registered, with those that are, nearest first, or whose steps are illegal for a
+/// schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::app

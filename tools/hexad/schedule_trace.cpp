@@ -182,21 +182,18 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Pass>& pass
 }  // namespace
 
 PassRecorder::PassRecorder(const Transformer& model) : model_(model) {
-  for (const auto& place : model_.moe_layers()) place.layer->observe(this);
+  for (const auto& place : model_.moe_layers()) place.layer->run_passes_by(this);
 }
 
 PassRecorder::~PassRecorder() {
-  for (const auto& place : model_.moe_layers()) place.layer->observe(nullptr);
+  for (const auto& place : model_.moe_layers()) place.layer->run_passes_by(nullptr);
 }
 
-void PassRecorder::observe(const std::string& name, const schedule::TaskGraph& graph,
-                           std::span<const schedule::TaskTime> times) {
-  if (times.empty()) return;
-  // Without the work, which holds on to tensors.
-  Pass pass{name, {}, {times.begin(), times.end()}};
-  for (const schedule::Task& task : graph.tasks())
-    pass.graph.add(task.spec, task.after, [](Stream&) { return device::Event{}; });
-  passes_.push_back(std::move(pass));
+bool PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+  std::vector<schedule::TaskTime> times;
+  schedule::execute(graph, context, &times);
+  if (!times.empty()) passes_.push_back({name, schedule::without_work(graph), std::move(times)});
+  return true;
 }
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)

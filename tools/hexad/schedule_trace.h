@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/schedule/observer.h"
+#include "framework/schedule/executor.h"
+#include "framework/schedule/runner.h"
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/trace.h"
@@ -14,7 +15,7 @@
 namespace hexad::app {
 
 /// Records every pass of this rank's MoE layers as long as it lives. `model` outlives it.
-class PassRecorder final : public schedule::GraphObserver {
+class PassRecorder final : public schedule::GraphRunner {
  public:
   struct Pass {
     std::string name;           // "layers.0.moe forward"
@@ -26,8 +27,7 @@ class PassRecorder final : public schedule::GraphObserver {
   PassRecorder(const PassRecorder&) = delete;
   PassRecorder& operator=(const PassRecorder&) = delete;
 
-  void observe(const std::string& name, const schedule::TaskGraph& graph,
-               std::span<const schedule::TaskTime> times) override;
+  bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
   /// In the order in which they ran; those without a task are left out.
   const std::vector<Pass>& passes() const { return passes_; }
 

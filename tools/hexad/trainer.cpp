@@ -84,7 +84,8 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
-  if (recipe_.schedule.trace > 0) predictor_.emplace(recipe_, instance_->mesh);
+  const bool chooses = recipe_.model.moe.experts > 0 && recipe_.schedule.moe.open();
+  if (recipe_.schedule.trace > 0 || chooses) predictor_.emplace(recipe_, instance_->mesh);
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(), data_.fingerprints,
                                      io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
@@ -92,6 +93,7 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
                                                       .fault = save_fault_from_environment(world.rank())});
   checkpoints_->clean();
   resume();
+  if (chooses) choose_schedule();
 
   const ModelSize size = size_of(*instance_);
   flops_per_token_ = size.flops_per_token;
@@ -198,6 +200,34 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
   return m;
 }
 
+void Trainer::choose_schedule() {
+  choice_.emplace(recipe_, *instance_, *predictor_, world_.group());
+  const std::string before = std::exchange(progress_.schedule, {});
+  const bool taken = !before.empty() && choice_->take(before);
+  if (choice_->made()) progress_.schedule = moe::to_string(choice_->current().schedule);
+  if (!leader()) return;
+  if (recipe_.schedule.profile.empty())
+    warn(
+        "schedule.moe: the choice is predicted for a plain machine, as there is no schedule.profile (hexad profile "
+        "writes one)");
+  if (taken) return log_->info("schedule.moe: as before, {}", ScheduleChoice::to_string(choice_->current()));
+  if (!before.empty()) warn(cat("schedule.moe: the recipe no longer allows what the run had chosen: ", before));
+  const auto& all = choice_->candidates();
+  log_->info("schedule.moe: of {} legal schedules the fastest is predicted to be {}; the slowest {}", all.size(),
+             ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
+  if (!choice_->made()) log_->info("schedule.moe: the next {} steps try the fastest ones", choice_->trials_left());
+}
+
+void Trainer::end_trial(const PassRecorder& recorder) {
+  choice_->end_trial(recorder.passes());
+  if (!choice_->made()) return;
+  progress_.schedule = moe::to_string(choice_->current().schedule);
+  if (!leader()) return;
+  for (const ScheduleCandidate& c : choice_->candidates())
+    if (!c.measured.empty()) log_->info("schedule.moe: tried {}", ScheduleChoice::to_string(c));
+  log_->info("schedule.moe: chosen {}", ScheduleChoice::to_string(choice_->current()));
+}
+
 void Trainer::trace_schedule(const PassRecorder& recorder, telemetry::StepMetrics& metrics) {
   auto trace = gather_trace(recorder.passes(), *predictor_, world_.group(), instance_->context);
   if (!trace) return;
@@ -270,7 +300,7 @@ void Trainer::write_report() {
 ExitCode Trainer::run() {
   sinks_.on_start(info_);
   int64_t skipped_in_a_row = 0;
-  bool preempted = false;
+  bool preempted = false, first = true;
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
@@ -278,7 +308,11 @@ ExitCode Trainer::run() {
     const int64_t update = step - progress_.skipped;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     std::optional<PassRecorder> recorder;
-    if (step == recipe_.schedule.trace) recorder.emplace(instance_->model);
+    // The first step of a run packs weights and finds its memory: no measure of anything.
+    const bool traced = step == recipe_.schedule.trace, trial = !traced && choice_ && !choice_->made() && !first;
+    first = false;
+    if (trial) choice_->begin_trial();
+    if (traced || trial) recorder.emplace(instance_->model);
     const double start = now();
     const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
     const double seconds = now() - start;
@@ -293,7 +327,8 @@ ExitCode Trainer::run() {
     if (result.skipped && leader())
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
     telemetry::StepMetrics metrics = metrics_of(result, lr, seconds);
-    if (recorder) trace_schedule(*recorder, metrics);
+    if (traced) trace_schedule(*recorder, metrics);
+    if (trial) end_trial(*recorder);
     recorder.reset();
     sinks_.on_step(metrics);
     if (skipped_in_a_row >= recipe_.train.max_skipped)

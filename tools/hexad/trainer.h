@@ -14,7 +14,7 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/evaluation.h"
-#include "tools/hexad/schedule_trace.h"
+#include "tools/hexad/schedule_choice.h"
 #include "tools/hexad/train_step.h"
 
 namespace hexad::app {
@@ -33,6 +33,9 @@ class Trainer {
   void open_sinks();
   telemetry::StepMetrics metrics_of(const StepResult& result, double lr, double seconds);
   void collect_traffic(telemetry::StepMetrics& metrics);
+  /// Predicts what the recipe leaves open, or takes what the checkpoint's run chose.
+  void choose_schedule();
+  void end_trial(const PassRecorder& recorder);
   /// Gathers and writes what was recorded; the metrics are rank 0's.
   void trace_schedule(const PassRecorder& recorder, telemetry::StepMetrics& metrics);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
@@ -54,7 +57,8 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Checkpointer> checkpoints_;
   std::unique_ptr<TrainStep> step_;
-  std::optional<Predictor> predictor_;  // of a run that records its schedules
+  std::optional<Predictor> predictor_;  // of a run that records its schedules, or chooses one
+  std::optional<ScheduleChoice> choice_;
   std::vector<std::string> timelines_;  // for the report
   telemetry::MetricsHub sinks_;         // rank 0 only has any
   telemetry::RunInfo info_;

@@ -16,5 +16,6 @@ base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& b
 
 /// What a recipe says about them.
 comm::Guards guards_of(const DistributedConfig& config);
+comm::Priorities priorities_of(const DistributedConfig& config);
 
 }  // namespace hexad::app

@@ -9,6 +9,7 @@
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/cp/context_kind.h"
+#include "parallel/ep/slot_order.h"
 #include "parallel/pp/pipeline_kind.h"
 
 namespace hexad::verify {
@@ -68,6 +69,8 @@ std::vector<Option> make_options() {
        [](const MeshSizes& m) { return m[Axis::tp] * m[Axis::etp] > 1; },
        {}},
       {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
+      {"rows", "schedule.moe.rows", names_of(ep::RowOf{}),
+       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
       moe_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.

@@ -1,0 +1,19 @@
+// Who runs a layer's graphs, when somebody wants to see them: to record when the tasks ran, or to learn what a pass
+// would do.
+#pragma once
+
+#include <string>
+
+#include "framework/schedule/task_graph.h"
+
+namespace hexad::schedule {
+
+class GraphRunner {
+ public:
+  virtual ~GraphRunner() = default;
+  /// In place of execute(graph, context): a pass of what `name` says, "moe.3 forward". On the rank's thread. False: it
+  /// only looked, nothing was computed.
+  virtual bool run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
+};
+
+}  // namespace hexad::schedule

@@ -1,0 +1,95 @@
+// The recipe's section `schedule.moe`: choices that are made, and choices that are left to the program.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "framework/config/constraints.h"
+#include "layers/moe/moe_schedule.h"
+
+namespace hexad::moe {
+
+/// An unset choice is the program's (`auto`): tools/hexad/schedule_choice.h.
+struct MoeScheduleConfig {
+  std::optional<Duplicates> duplicates = Duplicates::pause_before_gate;
+  std::optional<Overlap> overlap = Overlap::sequential;
+  std::optional<Cut> cut = Cut::none;
+  std::optional<int64_t> parts{};
+  std::optional<ep::Spread> spread{};
+  ep::RowOf rows = ep::RowOf::slot;
+  Restore restore = Restore::keep;
+  std::optional<int64_t> memory_limit{};
+  kernels::WireFormat wire = kernels::WireFormat::model;
+  std::string order = "alternating";
+  double trial_share = 0.03;
+
+  /// What is chosen here; where the choice is left open, what is done until it is made.
+  MoeSchedule settled() const {
+    MoeSchedule s{.duplicates = duplicates.value_or(Duplicates::pause_before_gate),
+                  .overlap = overlap.value_or(Overlap::sequential),
+                  .cut = cut.value_or(Cut::none),
+                  .spread = spread,
+                  .rows = rows,
+                  .restore = restore,
+                  .memory_limit = memory_limit,
+                  .wire = wire,
+                  .order = order};
+    s.parts = parts.value_or(s.overlaps() ? 2 : 1);
+    return s;
+  }
+  /// Whether the program has anything to choose.
+  bool open() const { return !duplicates || !overlap || !cut || (!parts && settled().overlaps()); }
+  /// Whether a schedule that is, or may be, chosen has anything in flight beside anything else.
+  bool overlaps() const { return open() || settled().overlaps(); }
+  bool copies() const { return settled().copies(); }
+
+  template <class V>
+  void fields(V& v) {
+    using namespace config;
+    v("duplicates", duplicates,
+      "tokens that tensor-parallel ranks hold alike: baseline (DeepSpeed-MoE), replicated (MoNTA's baseline), drop "
+      "(DTD, MoNTA O1), pause_before_gate (Parm S1), pause_after_gate (Parm S2); auto: chosen in the first steps",
+      automatic);
+    v("overlap", overlap,
+      "collectives in flight together: sequential, a2a_allgather (MoNTA O2, Parm SAA), a2a_allgather_copy (MoNTA O3); "
+      "auto: chosen in the first steps",
+      automatic);
+    v("cut", cut,
+      "parts of a micro-batch that the experts compute one after another: none, tokens (MPMoE), nodes (FasterMoE), "
+      "experts (EPS-MoE); auto: chosen in the first steps",
+      automatic);
+    v("parts", parts,
+      "how many, of the cut or of the overlapped collectives; auto: one where nothing overlaps, else chosen in the "
+      "first steps",
+      automatic, at_least(1), at_most(1024));
+    v("trial_share", trial_share,
+      "steps, as a share of train.steps, in which the schedules that are predicted to be the fastest are timed before "
+      "one is chosen; 0: the prediction alone decides",
+      at_least(0), at_most(0.5));
+    v("spread", spread,
+      "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among them), direct (sent to "
+      "each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy); auto: held for baseline and replicated, else "
+      "gather",
+      automatic);
+    v("rows", rows,
+      "what travels as one row: slot (every expert of a token gets a copy and returns its result) or token (every rank "
+      "that has any of its experts gets one copy and returns one weighted sum: EPS-MoE)");
+    v("restore", restore,
+      "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
+      "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
+      "keeps");
+    v("memory_limit", memory_limit,
+      "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut into as many chunks as that "
+      "needs; none: no limit; needs restore other than keep",
+      at_least(1));
+    v("wire", wire,
+      "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which rounds to 4 bits)");
+    v("order", order,
+      "of the steps of a cut pass: alternating (sending and returning in turn: MPMoE), weights_last (no result waits "
+      "for "
+      "weight gradients), returns_last (all is sent before anything returns: Tutel, FasterMoE), or the name of a "
+      "registered order");
+  }
+};
+
+}  // namespace hexad::moe

@@ -1,0 +1,123 @@
+// schedule.moe.memory_limit: the buffers of a pass stay below it, wherever the tokens go.
+#include "layers/moe/memory_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "framework/schedule/executor.h"
+#include "tests/moe/scheduled_layer.h"
+#include "tests/support/tolerance.h"
+#include "tests/training/scratch.h"
+
+namespace hexad::tests {
+namespace {
+
+// Runs passes and notes what memory they had beside what was there before.
+class PassMeter final : public schedule::GraphRunner {
+ public:
+  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    const auto before = context.allocator()->stats();
+    context.allocator()->reset_peaks();
+    schedule::execute(graph, context);
+    const auto after = context.allocator()->stats();
+    int64_t sum = 0;  // parameters' gradients, made by the first backward, belong to no pass
+    for (Category c : {Category::activation, Category::temporary, Category::communication})
+      sum += after.peak_in(c) - before.used_in(c);
+    bytes = std::max(bytes, sum);
+    const auto tasks = graph.tasks();
+    chunks = std::max<int64_t>(chunks, std::count_if(tasks.begin(), tasks.end(), [](const schedule::Task& t) {
+                                 return t.spec.name.starts_with("C");
+                               }));
+    return true;
+  }
+  int64_t bytes = 0, chunks = 0;
+};
+
+// Of the layer of tests/moe/scheduled_layer.h on four ranks: what chunks of one token need.
+int64_t least_limit() {
+  const std::string message = message_of(ExitCode::usage, [] {
+    small_recipe({"parallel.ep=4", "model.moe.experts=8", "model.moe.expert_hidden=12", "schedule.moe.restore=s4",
+                  "schedule.moe.memory_limit=1"});
+  });
+  const std::string before = "the least is ";
+  const size_t at = message.find(before);
+  EXPECT_NE(at, std::string::npos) << message;
+  return std::stoll(message.substr(at + before.size()));
+}
+
+constexpr int sequences = 4, length = 16;
+
+struct Case {
+  std::string name;
+  Words schedule, model{};
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class MemoryLimit : public testing::TestWithParam<Case> {};
+
+TEST_P(MemoryLimit, HoldsUnderEveryRouting) {
+  const Scratch scratch;
+  std::ofstream(scratch / "routes") << "5 4\n";
+  const int64_t least = least_limit();
+  const std::vector<Words> routings{{"model.moe.routing=balanced"},
+                                    {"model.moe.routing=zipf", "model.moe.zipf_exponent=3"},
+                                    {"model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"}};
+  for (const Words& routing : routings)
+    for (const int64_t limit : {least, 3 * least, 40 * least}) {
+      SCOPED_TRACE(cat(routing.front(), ", at most ", limit));
+      const Words common = joined(joined({"parallel.ep=4"}, routing), GetParam().model);
+      const Words limited = joined(joined(common, GetParam().schedule), {cat("schedule.moe.memory_limit=", limit)});
+      on_ranks(4, [&](const comm::ProcessGroup& world) {
+        const auto plain = ScheduledLayer(world, common).run(sequences, length);
+        ScheduledLayer layer(world, limited);
+        PassMeter meter;
+        layer.layer.run_passes_by(&meter);
+        const auto result = layer.run(sequences, length);
+        EXPECT_GT(meter.bytes, 0);
+        EXPECT_LE(meter.bytes, limit);
+        const double rounding = tolerance(Dtype::f64, 4096);
+        expect_close(plain.y, result.y, rounding);
+        expect_close(plain.dx, result.dx, rounding);
+        for (size_t i = 0; i < plain.gradients.size(); ++i)
+          expect_close(plain.gradients[i], result.gradients[i], rounding, Zeros::expected);
+      });
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, MemoryLimit,
+                         testing::Values(Case{"S1", {"schedule.moe.restore=s1"}}, Case{"S2", {"schedule.moe.restore=s2"}},
+                                         Case{"S3", {"schedule.moe.restore=s3"}}, Case{"S4", {"schedule.moe.restore=s4"}},
+                                         Case{"S4Gelu", {"schedule.moe.restore=s4"}, {"model.moe.expert=gelu"}}),
+                         [](const auto& c) { return c.param.name; });
+
+TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
+  const Scratch scratch;
+  std::ofstream(scratch / "routes") << "5 4\n";
+  const Words limited{"parallel.ep=4", "schedule.moe.restore=s4", cat("schedule.moe.memory_limit=", 20 * least_limit())};
+  const auto chunks_of = [&](const Words& routing) {
+    int64_t chunks = 0;
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      ScheduledLayer layer(world, joined(limited, routing));
+      PassMeter meter;
+      layer.layer.run_passes_by(&meter);
+      layer.run(sequences, length);
+      if (world.rank() == 0) chunks = meter.chunks;  // also of ranks that got no row
+    });
+    return chunks;
+  };
+  const int64_t balanced = chunks_of({"model.moe.routing=balanced"});
+  const int64_t skewed = chunks_of({"model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"});
+  EXPECT_LT(balanced, skewed);
+  EXPECT_LE(skewed, sequences * length);
+}
+
+TEST(MemoryLimitCheck, NeedsRestoredActivations) {
+  const std::string message =
+      message_of(ExitCode::usage, [] { small_recipe({"schedule.moe.memory_limit=1000000"}); });
+  EXPECT_NE(message.find("needs schedule.moe.restore: s1 to s4"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,301 @@
+// Rows of tokens: one copy of a token to each rank that has any of its experts, one weighted sum back (EPS-MoE). Whole
+// numbers, so that every order of sums gives the same bits.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "framework/base/philox.h"
+#include "framework/schedule/executor.h"
+#include "layers/moe/round_trip.h"
+#include "layers/moe/row_weights.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+#include "tools/plan/papers/eps.h"
+
+namespace hexad::tests {
+namespace {
+
+using ep::Cutting;
+using ep::RowOf;
+using ep::Spread;
+using moe::Overlap;
+using moe::RoundTrip;
+using moe::Rows;
+
+constexpr int64_t experts = 8, width = 5;
+
+struct Load {
+  std::string name;
+  int64_t tokens = 9, top_k = 2;  // of each rank
+  bool to_one_expert = false, of_one_rank = false, all_dropped = false;
+};
+void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
+
+// `source` names who holds the tokens.
+Tensor ids_of(Lab& lab, const Load& load, int source) {
+  const Philox random(1, Purpose::route, cat("source ", source));
+  const int64_t tokens = load.of_one_rank && source > 0 ? 0 : load.tokens;
+  std::vector<int32_t> ids;
+  uint64_t n = 0;
+  for (int64_t t = 0; t < tokens; ++t) {
+    std::set<int32_t> chosen;
+    while (static_cast<int64_t>(chosen.size()) < load.top_k)
+      chosen.insert(load.to_one_expert ? 5 : static_cast<int32_t>(random.below(n++, experts)));
+    for (int32_t e : chosen) ids.push_back(load.all_dropped || random.below(n++, 5) == 0 ? -1 : e);
+  }
+  return lab.values(ids, {tokens, load.top_k});
+}
+
+struct Way {
+  std::string name;
+  Cutting cutting{};
+  Overlap overlap = Overlap::sequential;  // not sequential: chunks are computed together
+};
+
+// A pass whose expert e on etp rank j multiplies its rows by 1 + e + 10 j; ranks lie as p etp + j.
+class Trip {
+ public:
+  Trip(const comm::ProcessGroup& world, int etp_size, Spread spread, const Way& way, const Load& load,
+       RowOf row_of = RowOf::token)
+      : lab(Lab::default_seed + static_cast<uint64_t>(source(world, etp_size, spread)), {.worker_lanes = true}),
+        ep_group(world.split(world.rank() % etp_size, 0, comm::TrafficClass::ep, "ep")),
+        etp(world.split(world.rank() / etp_size, 0, comm::TrafficClass::tp, "etp")),
+        groups{ep_group.get(), etp.get(), &world},
+        ids(ids_of(lab, load, source(world, etp_size, spread))),
+        x(lab.integers({ids.dim(0), width}, 1, 9)),
+        weights(lab.integers(ids.shape(), 1, 5)),
+        plan(ep::make_routing_plan(ids, experts, groups,
+                                   {.cutting = way.cutting,
+                                    .spread = spread,
+                                    .row_of = row_of,
+                                    .merged = way.overlap != Overlap::sequential})),
+        row_weights(moe::wire_weights(lab.stream(), plan, weights)),
+        trip{.plan = plan,
+             .groups = groups,
+             .overlap = way.overlap,
+             .width = width,
+             .dtype = Dtype::f64,
+             .device = lab.context,
+             .extras_there = 1,
+             .weighs = row_of == RowOf::token} {
+    trip.pack = [this](Stream&, size_t c) {
+      const ep::Chunk& chunk = plan.chunks[c];
+      return moe::RowSource{.values = x, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
+    };
+    trip.compute = [this](Stream& s, size_t c, Rows rows, const Tensor&) {
+      s.run([this, c, rows] {
+        for_each(rows.values, c, [&](double factor, double* row, int64_t) {
+          for (int64_t d = 0; d < width; ++d) row[d] *= factor;
+        });
+      });
+      return Rows{rows.values};
+    };
+  }
+
+  // f(factor, row, number of the row) for grouped rows of chunk c, or of all.
+  template <class F>
+  void for_each(const Tensor& rows, size_t c, const F& f) const {
+    const auto& offsets = plan.chunks[c].offsets;
+    const int64_t local = experts / ep_group->size();
+    for (int64_t e = 0; e < local; ++e)
+      for (int64_t r = offsets[static_cast<size_t>(e)]; r < offsets[static_cast<size_t>(e) + 1]; ++r)
+        f(factor(ep_group->rank() * local + e, etp->rank()), rows.data<double>() + r * width, r);
+  }
+  static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }
+
+  void run() { schedule::execute(moe::make_round_trip(trip), lab.context); }
+  Tensor sums_of_tokens() {
+    const Tensor out = Tensor::like(x);
+    kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.rows, {});
+    return out;
+  }
+
+  // What `f(factor over all etp ranks, weight)` of a token's kept slots, times the token, adds up to.
+  template <class F>
+  Tensor expected(const F& f) {
+    const Tensor out = Tensor::zeros(x.shape(), Dtype::f64, lab.context);
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      if (ids.data<int32_t>()[i] < 0) continue;
+      double all = 0;
+      for (int j = 0; j < etp->size(); ++j) all += factor(ids.data<int32_t>()[i], j);
+      const int64_t t = i / ids.dim(1);
+      for (int64_t d = 0; d < width; ++d)
+        out.data<double>()[t * width + d] += f(all, weights.data<double>()[i]) * x.data<double>()[t * width + d];
+    }
+    return out;
+  }
+
+  // Where rows are held alike, etp ranks hold the same tokens.
+  static int source(const comm::ProcessGroup& world, int etp_size, Spread spread) {
+    return spread == Spread::held ? world.rank() / etp_size : world.rank();
+  }
+
+  Lab lab;
+  std::unique_ptr<comm::ProcessGroup> ep_group, etp;
+  ep::ExpertGroups groups;
+  Tensor ids, x, weights;
+  ep::RoutingPlan plan;
+  Tensor row_weights;
+  RoundTrip trip;
+};
+
+std::vector<Way> ways(int ep_ranks) {
+  std::vector<Way> all{{"Whole"},
+                       {"Tokens3", {Cutting::By::tokens, 3}},
+                       {"Tokens16", {Cutting::By::tokens, 16}},
+                       {"Experts2", {Cutting::By::experts, 2}},
+                       {"O2", {Cutting::By::tokens, 2}, Overlap::a2a_allgather},
+                       {"O3", {Cutting::By::tokens, 3}, Overlap::a2a_allgather_copy}};
+  if (ep_ranks > 1) {
+    all.push_back({"Peers2", {Cutting::By::peers, 2}});
+    all.push_back({"Phases", {Cutting::By::peers, 2}, Overlap::a2a_allgather});
+  }
+  return all;
+}
+
+class TokenRows : public testing::TestWithParam<Load> {
+ protected:
+  // Calls f(world, etp size, spread, way) under every mesh of up to four ranks.
+  template <class F>
+  void on_every_mesh(const F& f) {
+    for (int ranks : {1, 2, 4})
+      for (int etp : {1, 2})
+        for (Spread spread : {Spread::gather, Spread::direct, Spread::held}) {
+          if (etp > ranks || (etp == 1 && spread != Spread::gather)) continue;
+          for (const Way& way : ways(ranks / etp)) {
+            SCOPED_TRACE(cat(ranks / etp, " x ", etp, " ranks, spread ", static_cast<int>(spread), " ", way.name));
+            comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) { f(world, etp, spread, way); });
+          }
+        }
+  }
+};
+
+TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
+  on_every_mesh([](const comm::ProcessGroup& world, int etp, Spread spread, const Way& way) {
+    Trip t(world, etp, spread, way, GetParam());
+    t.run();
+    expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens(),
+                   Zeros::expected);
+  });
+}
+
+// As in backward: rows and a number of each slot come back, results are not weighed on the way.
+TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
+  on_every_mesh([](const comm::ProcessGroup& world, int etp, Spread spread, const Way& way) {
+    Trip t(world, etp, spread, way, GetParam());
+    t.trip.weighs = false;
+    t.trip.extras_back = 1;
+    t.trip.compute = [&t](Stream& s, size_t c, Rows rows, const Tensor&) {
+      const Tensor numbers = Tensor::like(rows.extras);
+      s.run([&t, c, rows, numbers] {
+        t.for_each(rows.values, c, [&](double factor, double* row, int64_t r) {
+          for (int64_t d = 0; d < width; ++d) row[d] *= factor;
+          numbers.data<double>()[r] = factor * rows.extras.data<double>()[r];
+        });
+      });
+      return Rows{rows.values, numbers};
+    };
+    t.run();
+    expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
+    const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context), wanted = Tensor::like(numbers);
+    moe::put_by_slot(t.lab.stream(), numbers, t.trip.returned_extras, t.plan.row_slots);
+    for (int64_t i = 0; i < wanted.numel(); ++i) {
+      const int32_t id = t.ids.data<int32_t>()[i];
+      double all = 0;
+      for (int j = 0; j < t.etp->size() && id >= 0; ++j) all += Trip::factor(id, j);
+      wanted.data<double>()[i] = all * t.weights.data<double>()[i];
+    }
+    expect_bitwise(wanted, numbers, Zeros::expected);
+  });
+}
+
+const Load loads[] = {{.name = "Routed"},
+                      {.name = "MoreExpertsATokenThanRanks", .top_k = 5},
+                      {.name = "AllExpertsOfEveryToken", .top_k = 8},
+                      {.name = "OneToken", .tokens = 1},
+                      {.name = "F25_OneRankHasAllTokens", .of_one_rank = true},
+                      {.name = "F26_AllTokensToOneExpert", .top_k = 1, .to_one_expert = true},
+                      {.name = "EverySlotIsDropped", .all_dropped = true}};
+INSTANTIATE_TEST_SUITE_P(, TokenRows, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
+
+TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
+  const auto graph = [](int ranks, Spread spread, const Way& way) {
+    std::string text;
+    comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
+      Trip t(world, ranks, spread, way, {});
+      if (world.rank() == 0) text = moe::make_round_trip(t.trip).to_string();
+    });
+    return text;
+  };
+  EXPECT_EQ(graph(1, Spread::gather, {"Whole"}), "inter: S0(P0) R0(U0) | compute: P0 D0(S0) C0(D0) U0(C0)");
+  EXPECT_EQ(graph(2, Spread::gather, {"Whole"}),
+            "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)");
+  EXPECT_EQ(graph(1, Spread::gather, {"O3", {Cutting::By::tokens, 2}, Overlap::a2a_allgather_copy}),
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) U0(C) U1(C) | "
+            "compute: P0 P1 C(D0,D1)");
+}
+
+TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    for (const Way& way : ways(1))
+      comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
+        Trip t(world, 1, Spread::gather, way, {});
+        schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+        expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens());
+      });
+}
+
+// Section 4.2: of P, the activations of all D devices' tokens, of which each visits g devices and these are equally
+// likely, a device sends g P (D - 1) / D^2; without LocalReduce k in the place of g.
+TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
+  constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
+  comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
+    for (RowOf row_of : {RowOf::token, RowOf::slot}) {
+      Trip t(world, 1, Spread::gather, {"Whole"}, {.tokens = tokens, .top_k = k}, row_of);
+      // Token t visits both experts of the devices t and t + 1.
+      for (int64_t i = 0; i < t.ids.numel(); ++i)
+        t.ids.data<int32_t>()[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
+      const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of});
+      const Tensor row_weights = moe::wire_weights(t.lab.stream(), plan, t.weights);
+      RoundTrip trip{.plan = plan,
+                     .groups = t.groups,
+                     .width = width,
+                     .dtype = Dtype::f64,
+                     .device = t.lab.context,
+                     .extras_there = row_of == RowOf::token ? 1 : 0,
+                     .weighs = row_of == RowOf::token};
+      trip.pack = [&](Stream&, size_t) {
+        return moe::RowSource{
+            .values = t.x, .index = plan.wire_tokens, .extras = row_of == RowOf::token ? row_weights : Tensor{}};
+      };
+      trip.compute = [](Stream&, size_t, Rows rows, const Tensor&) { return Rows{rows.values}; };
+      const schedule::TaskGraph graph = moe::make_round_trip(trip);
+      t.ep_group->take(comm::TrafficClass::ep);
+      schedule::execute(graph, t.lab.context);
+
+      // A row is sent with as many weights as a device has experts for it.
+      const int64_t back = width * size_of(Dtype::f64);
+      const int64_t there = row_of == RowOf::token ? back + local * size_of(Dtype::f64) : back;
+      using plan::eps::Mode;
+      const auto sent = [&](int64_t row_bytes) {
+        const auto P = static_cast<double>(devices * tokens * row_bytes);
+        return row_of == RowOf::token ? plan::eps::volume(Mode::dp_ep, P, devices, g)
+                                      : plan::eps::combine_volume_without_reduce(Mode::dp_ep, P, devices, k);
+      };
+      int found = 0;
+      for (const schedule::Task& task : graph.tasks())
+        if (task.spec.name == "S0" || task.spec.name == "R0") {
+          ++found;
+          EXPECT_EQ(static_cast<double>(task.spec.cost.wire_bytes), sent(task.spec.name == "S0" ? there : back));
+          EXPECT_EQ(task.spec.cost.wire_bytes, task.spec.cost.received_bytes);
+        }
+      EXPECT_EQ(found, 2);
+      EXPECT_EQ(static_cast<double>(t.ep_group->take(comm::TrafficClass::ep).bytes), sent(there) + sent(back));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,120 @@
+#include "tools/hexad/schedule_choice.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/hexad/schedule_check.h"
+
+namespace hexad::app {
+namespace {
+
+// More are not worth their trials: the simulator is right about the rest.
+constexpr int64_t most_finalists = 4;
+constexpr int64_t most_rounds = 5;
+
+// Keeps the graphs that it is shown.
+class GraphCollector final : public schedule::GraphRunner {
+ public:
+  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
+    graphs.push_back(schedule::without_work(graph));
+    return false;
+  }
+  std::vector<schedule::TaskGraph> graphs;
+};
+
+// Of a micro-batch, as they reach a layer of this rank.
+int64_t rows_of(const Recipe& r) {
+  const int64_t rows = r.batch.micro * r.model.context / r.parallel.cp;
+  return r.parallel.sp ? rows / r.parallel.tp : rows;
+}
+
+double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor) {
+  const auto layers = instance.model.moe_layers();
+  if (layers.empty()) return 0;
+  GraphCollector collector;
+  layers.front().layer->show_passes(rows_of(recipe), dtype_of(recipe.train.precision), instance.device(), collector);
+  double seconds = 0;
+  for (const schedule::TaskGraph& graph : collector.graphs)
+    seconds += simulate(graph, predictor.rates, predictor.drive).total();
+  return seconds;
+}
+
+// Of one forward and one backward: their means over layers and micro-batches.
+double measured_seconds(const std::vector<PassRecorder::Pass>& passes) {
+  double sum = 0;
+  for (const char* kind : {" forward", " backward"}) {
+    double seconds = 0;
+    int64_t count = 0;
+    for (const PassRecorder::Pass& pass : passes)
+      if (pass.name.ends_with(kind)) seconds += schedule::measured(pass.graph, pass.times).total(), ++count;
+    if (count > 0) sum += seconds / static_cast<double>(count);
+  }
+  return sum;
+}
+
+}  // namespace
+
+double ScheduleCandidate::measured_seconds() const {
+  if (measured.empty()) return 0;
+  std::vector<double> sorted = measured;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+                               const comm::ProcessGroup& world)
+    : instance_(instance), world_(world) {
+  for (const moe::MoeSchedule& s : legal_schedules(recipe)) {
+    candidates_.push_back({s});
+    set(candidates_.size() - 1);
+    // Ranks must agree, also where their loads or their clocks' rounding differ.
+    const double mine = predicted_seconds(recipe, instance, predictor);
+    candidates_.back().predicted = world.all_reduce_value(mine, comm::Reduce::max, instance.device());
+  }
+  std::stable_sort(candidates_.begin(), candidates_.end(),
+                   [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
+  const auto trials = static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps));
+  finalists_ = std::min({most_finalists, static_cast<int64_t>(candidates_.size()), trials / 2});
+  if (finalists_ >= 2) turns_ = finalists_ * std::min(most_rounds, trials / finalists_);
+  set(0);
+}
+
+bool ScheduleChoice::take(const std::string& chosen) {
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (moe::to_string(candidates_[i].schedule) != chosen) continue;
+    turn_ = turns_;
+    set(i);
+    return true;
+  }
+  return false;
+}
+
+// Alternating, so that a slow minute of the machine falls on all of them.
+void ScheduleChoice::begin_trial() { set(static_cast<size_t>(turn_ % finalists_)); }
+
+void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
+  candidates_[current_].measured.push_back(
+      world_.all_reduce_value(measured_seconds(passes), comm::Reduce::max, instance_.device()));
+  if (++turn_ < turns_) return;
+  const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(finalists_);
+  const auto fastest = std::min_element(candidates_.begin(), end, [](const auto& a, const auto& b) {
+    return a.measured_seconds() < b.measured_seconds();
+  });
+  set(static_cast<size_t>(fastest - candidates_.begin()));
+}
+
+void ScheduleChoice::set(size_t candidate) {
+  current_ = candidate;
+  for (const auto& place : instance_.model.moe_layers()) place.layer->reschedule(candidates_[candidate].schedule);
+}
+
+std::string ScheduleChoice::to_string(const ScheduleCandidate& c) {
+  std::string out = fmt::format("{}: predicted {:.2f} ms", moe::to_string(c.schedule), 1e3 * c.predicted);
+  if (const double seconds = c.measured_seconds(); seconds > 0)
+    out += fmt::format(", measured {:.2f} ms ({:+.1f}%)", 1e3 * seconds, 100 * (c.predicted / seconds - 1));
+  return out;
+}
+
+}  // namespace hexad::app
