@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "framework/io/checkpoint_store.h"
@@ -133,6 +135,11 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     EXPECT_EQ(choice.trials_left(), 8);
+    const auto finalists = std::span(choice.candidates()).first(4);
+    EXPECT_EQ(std::count_if(finalists.begin(), finalists.end(),
+                            [&](const auto& c) { return c.schedule == recipe.schedule.moe.settled(); }),
+              1)
+        << "what the program does without choosing";
     // A pass of the first finalist takes long, one of the third the least.
     const double seconds[] = {3, 2, 1, 2};
     for (int turn = 0; turn < 8; ++turn) {
@@ -159,8 +166,7 @@ TEST(ScheduleChoice, ShowingPassesChangesNothing) {
     const FixedSource source = documents_of(recipe);
     TrainingRun plain(recipe, world), chosen(recipe, world);
     ScheduleChoice choice(recipe, chosen.instance, Predictor(recipe, chosen.instance.mesh), world);
-    for (const auto& place : chosen.instance.model.moe_layers())
-      place.layer->reschedule(recipe.schedule.moe.settled());
+    for (const auto& place : chosen.instance.model.moe_layers()) place.layer->reschedule(recipe.schedule.moe.settled());
     expect_bitwise(trajectory(plain, source, 2), trajectory(chosen, source, 2));
   });
 }

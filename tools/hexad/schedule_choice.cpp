@@ -77,7 +77,15 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, co
                    [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
   const auto trials = static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps));
   finalists_ = std::min({most_finalists, static_cast<int64_t>(candidates_.size()), trials / 2});
-  if (finalists_ >= 2) turns_ = finalists_ * std::min(most_rounds, trials / finalists_);
+  if (finalists_ >= 2) {
+    turns_ = finalists_ * std::min(most_rounds, trials / finalists_);
+    // Whatever is predicted, what the program would do without choosing takes part: the choice is not slower.
+    const auto plain = std::find_if(candidates_.begin(), candidates_.end(), [&](const ScheduleCandidate& c) {
+      return c.schedule == recipe.schedule.moe.settled();
+    });
+    const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(finalists_ - 1);
+    if (plain != candidates_.end() && plain > last) std::rotate(last, plain, plain + 1);
+  }
   set(0);
 }
 

@@ -33,7 +33,7 @@ class ScheduleChoice {
   bool take(const std::string& chosen);
 
   bool made() const { return turn_ == turns_; }
-  /// Ascending by prediction.
+  /// Ascending by prediction; but the schedule of a recipe that leaves nothing open is among those that are tried.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// The one that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
