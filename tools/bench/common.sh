@@ -37,6 +37,22 @@ launch() {
   }
 }
 
+# profile_into FILE SECONDS TESTBED...: measures the testbed for predictions; quiet unless it fails.
+profile_into() {
+  "${@:3}" "$hexad" profile --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
+    local status=$?
+    cat "$scratch/profile.log" >&2
+    exit $status
+  }
+}
+
+# print_rows FILE: what moe_layer wrote.
+print_rows() {
+  printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
+  printf 'gathering outside of it; bytes sent: ep, etp and tp; peak bytes\n'
+  cat "$1"
+}
+
 # Removed at the end; a script that traps EXIT itself has to do the same.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -18,10 +18,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "framework/schedule/simulator.h"
+#include "framework/telemetry/timeline_svg.h"
 #include "layers/moe/round_trip.h"
 #include "parallel/comm/world.h"
 #include "tools/plan/cluster.h"
@@ -35,7 +37,7 @@ struct Options {
   int ranks = 2, rounds = 5;
   std::vector<int64_t> bytes{1 << 20};
   std::vector<int> chunks{2, 4, 8};
-  std::string profile;
+  std::string profile, pictures;
 };
 
 // What a rank has of the job.
@@ -111,13 +113,23 @@ class Bench {
     world_.barrier(device_.compute()).wait();
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, device_, &times);
-    const double seconds =
-        world_.all_reduce_value(of(part, schedule::measured(graph, times)), comm::Reduce::max, device_);
+    const schedule::Timeline measured = schedule::measured(graph, times);
+    const double seconds = world_.all_reduce_value(of(part, measured), comm::Reduce::max, device_);
     if (world_.rank() != 0) return;
-    const std::string predicted =
-        rates_ ? fmt::format("{:.6f}", of(part, schedule::simulate(graph, *rates_))) : std::string("-");
+    const auto foreseen = rates_ ? std::optional(schedule::simulate(graph, *rates_)) : std::nullopt;
+    if (!options_.pictures.empty()) draw(part, bytes, way, {&measured, foreseen ? &*foreseen : nullptr});
+    const std::string predicted = foreseen ? fmt::format("{:.6f}", of(part, *foreseen)) : std::string("-");
     fmt::print("{}\t{}\t{}\t{}\t{}\t{:.6f}\t{}\n", number, part, options_.ranks, bytes, way.name, seconds, predicted);
     std::fflush(stdout);
+  }
+
+  // The last one of its kind stays.
+  void draw(std::string_view part, int64_t bytes, const Way& way, const telemetry::TimelinePair& timelines) const {
+    const std::string path = fmt::format("{}/{}-{}.svg", options_.pictures, part, way.name);
+    std::ofstream out(path);
+    out << telemetry::timeline_svg(
+        fmt::format("{} of {} bytes, t = {}, {}, rank 0", part, bytes, options_.ranks, way.name), timelines);
+    if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
   // Seconds until the experts can begin, or from their end on.
@@ -143,6 +155,7 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_option("--chunks", o.chunks, "of the overlapped schedules")->delimiter(',');
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
+  app.add_option("--pictures", o.pictures, "folder for an SVG of each part and schedule, of the last volume");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {

@@ -5,15 +5,17 @@
 # baseline's share of the wire's rate, and the simulator's prediction from a profile of the same testbed.
 #
 #   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--inter 25mbit] [--intra 200mbit]
-#                               [--bytes 65536,262144,1048576,4194304] [--rounds 3] [--chunks 2,4,8]
+#                               [--bytes 65536,524288,2097152,8388608] [--rounds 3] [--chunks 2,4,8]
+#                               [--profile-seconds 30] [--pictures FOLDER]
 #
-# --ranks: t, tensor-parallel ranks a node. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD,
-# BENCH (build/release/bench/moe_exchange).
+# --ranks: t, tensor-parallel ranks a node. --pictures: an SVG of each schedule at the last t and volume. Needs root,
+# iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_exchange).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-nodes=2 ranks='2 4 8' inter=25mbit intra=200mbit bytes=65536,262144,1048576,4194304 rounds=3 chunks=2,4,8
+nodes=2 ranks='2 4 8' inter=25mbit intra=200mbit bytes=65536,524288,2097152,8388608 rounds=3 chunks=2,4,8
+profile_seconds=30 pictures=
 while [ $# -gt 0 ]; do
   case $1 in
   --nodes) nodes=${2:?} ;;
@@ -23,6 +25,8 @@ while [ $# -gt 0 ]; do
   --bytes) bytes=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --chunks) chunks=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage ;;
   esac
   shift 2
@@ -45,13 +49,9 @@ echo "testbed:   $nodes nodes, a link a rank: $inter between nodes, $intra insid
 echo "rounds:    $rounds"
 for t in $ranks; do
   testbed=(tools/testbed/rank_nodes.sh --nodes "$nodes" --ranks "$t" --inter "$inter" --intra "$intra")
-  "${testbed[@]}" "$hexad" profile --quick --out "$scratch/cluster-$t.yaml" >"$scratch/profile-$t.log" 2>&1 || {
-    status=$?
-    cat "$scratch/profile-$t.log" >&2
-    exit $status
-  }
+  profile_into "$scratch/cluster-$t.yaml" "$profile_seconds" "${testbed[@]}"
   "${testbed[@]}" "$bench" --ranks "$t" --bytes "$bytes" --rounds "$rounds" --chunks "$chunks" \
-    --profile "$scratch/cluster-$t.yaml" >>"$scratch/rows"
+    --profile "$scratch/cluster-$t.yaml" ${pictures:+--pictures "$pictures"} >>"$scratch/rows"
 done
 awk -f tools/bench/median.awk -f tools/bench/papers/monta.awk -v e="$nodes" -v inter="$inter_bits" -v intra="$intra_bits" \
   "$scratch/rows"

@@ -1,0 +1,393 @@
+// One MoE layer, forward and backward, under several schedules in turn, on the ranks it is started on: the tables of
+// tools/bench/papers/{mpmoe,parm,eps}.sh.
+//
+//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule n4:cut=tokens,parts=4
+//
+// --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k of them a
+// token, tp, etp, ep; or any key of a recipe with a dot in it. Tokens choose experts in turn. --schedule: a name and
+// keys of schedule.moe. In every round each schedule runs once, after a pass of each that does not count. --forward:
+// evaluation, without backward.
+//
+// One line a measurement, fields separated by tabs:
+//   layer, round, schedule, forward or backward
+//   seconds of the pass, router and all, of the slowest rank
+//   seconds of its task graph, of the slowest rank
+//   seconds in which communication is under way, and in which something is computed, of the rank with most of it
+//   predicted seconds of the graph: the simulator, on the graphs of all ranks and the rates of --profile; - without one
+//   predicted seconds of what tensor-parallel ranks gather outside of the graph, by its bytes; - as well
+//   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
+//   peak bytes of activations, temporaries and communication of the step so far, of the rank with most
+// and with --search, for each layer: "search", layer, schedule, measurements: what MPMoE's Algorithm 1 finds among the
+// schedules without a cut and with cut=tokens, in their order. Layers that differ in B only share what it learns.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "framework/base/philox.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/telemetry/timeline_svg.h"
+#include "layers/moe/moe_layer.h"
+#include "parallel/comm/world.h"
+#include "tools/bench/rank_graphs.h"
+#include "tools/hexad/recipe.h"
+#include "tools/hexad/schedule_trace.h"
+#include "tools/plan/granularity_search.h"
+
+namespace hexad::bench {
+namespace {
+
+using namespace autograd;
+using schedule::Timeline;
+
+struct Options {
+  std::vector<std::string> layers, schedules;
+  int rounds = 5;
+  bool search = false, forward = false;
+  std::string profile, pictures;
+};
+
+constexpr const char* plain_recipe = R"(
+model:
+  layers: 1
+  heads: 16
+  head_size: 2
+  vocab: 64
+  moe: {expert: gelu, top_k: 1, routing: balanced, aux_loss: {coefficient: 0}}
+batch: {micro: 1}
+train: {threads: 1, peak_flops: 1.0e9}
+data: {synthetic: true}
+)";
+
+std::vector<std::string> split(std::string_view text, char by) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(by), text.size());
+    out.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string recipe_key(std::string_view letter) {
+  constexpr std::pair<std::string_view, std::string_view> keys[] = {
+      {"M", "model.hidden"},    {"H", "model.moe.expert_hidden"},
+      {"B", "model.context"},   {"E", "model.moe.experts"},
+      {"k", "model.moe.top_k"}, {"tp", "parallel.tp"},
+      {"etp", "parallel.etp"},  {"ep", "parallel.ep"}};
+  for (const auto& [name, key] : keys)
+    if (name == letter) return std::string(key);
+  return std::string(letter);
+}
+
+struct NamedSchedule {
+  std::string name;
+  std::vector<std::string> settings;
+
+  explicit NamedSchedule(std::string_view text) : name(text.substr(0, text.find(':'))) {
+    if (name.size() < text.size()) settings = split(text.substr(name.size() + 1), ',');
+  }
+};
+
+app::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule, const Options& options, int world) {
+  std::vector<std::string> overrides{base::cat("batch.global=", world)};
+  for (const std::string& setting : split(layer, ',')) {
+    const size_t equals = std::min(setting.find('='), setting.size());
+    overrides.push_back(recipe_key(std::string_view(setting).substr(0, equals)) + setting.substr(equals));
+  }
+  for (const std::string& setting : schedule.settings) overrides.push_back("schedule.moe." + setting);
+  if (!options.profile.empty()) overrides.push_back("schedule.profile=" + options.profile);
+  return app::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Of one pass, over all ranks as the head of this file says.
+struct Measurement {
+  double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
+};
+
+/// A layer under one schedule.
+class Contestant final : public schedule::GraphRunner {
+ public:
+  /// `passes`: 2, or 1 for an evaluation.
+  Contestant(std::string name, const app::Recipe& recipe, const mesh::Mesh& mesh, size_t passes)
+      : name_(std::move(name)),
+        passes_(passes),
+        recipe_(recipe),
+        mesh_(mesh),
+        context_({.worker_lanes = recipe.schedule.lanes_run_by_themselves()}),
+        parameters_(context_),
+        layer_(recipe.model, 0, 0,
+               layers::Builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
+                               {.sequence = recipe.parallel.sp,
+                                .moe = recipe.schedule.moe.settled(),
+                                .moe_order = *layers::Registry().moe_order(recipe.schedule.moe.order)}) /
+                   "moe") {
+    for (const auto& p : parameters_) p->initialize(recipe.train.seed);
+    statistics_.resize(1);
+    statistics_[0].counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
+    batch_.sequences = 1, batch_.length = recipe.model.context;
+    const int64_t rows = batch_.length / (recipe.parallel.sp ? recipe.parallel.tp : 1);
+    x_ = normals({rows, recipe.model.hidden}, "x"), dy_ = normals(x_.shape(), "dy");
+    layer_.run_passes_by(this);
+  }
+
+  const std::string& name() const { return name_; }
+  const app::Recipe& recipe() const { return recipe_; }
+  size_t passes() const { return passes_; }
+  const std::array<Measurement, 2>& last() const { return last_; }
+  struct Prediction {
+    double graph = 0, outside = 0;  // seconds
+  };
+  /// By pass; nothing without a profile.
+  const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
+  double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
+
+  /// Forward and backward. Collective.
+  void step() {
+    for (const auto& p : parameters_) p->clear_gradient();
+    const auto policy = keep_policy();
+    context_.allocator()->reset_peaks();
+    const bool training = passes_ == 2;
+    Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
+    const Value in = training ? tape.leaf(x_) : Value{x_};
+    const layers::Pass pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
+    std::vector<Replay::Root> roots;
+    last_[0] = timed(0, [&] { roots.push_back({layer_(tape, in, pass).y, dy_}); });
+    if (!training) return;
+    Replay replay(tape, roots);
+    roots.clear();
+    last_[1] = timed(1, [&] { replay.run(); });
+  }
+
+  /// What the simulator says of the graphs that ran last. Collective.
+  void predict(const app::Predictor* predictor) {
+    for (size_t pass = 0; pass < passes_; ++pass) {
+      const auto all = graphs_of_all(graphs_[pass], mesh_.world(), context_);
+      if (!predictor) continue;
+      std::vector<const schedule::TaskGraph*> graphs;
+      for (size_t r = 0; r < all.size(); ++r)
+        graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &graphs_[pass] : &all[r]);
+      auto timelines = simulate(graphs, predictor->rates, rank_groups(mesh_.layout()), predictor->drive);
+      predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
+      for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
+      foreseen_[pass] = std::move(timelines[static_cast<size_t>(mesh_.world().rank())]);
+    }
+  }
+
+  /// This rank's part of the last pass.
+  std::string picture(size_t pass, std::string_view title) const {
+    return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
+  }
+
+  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    std::vector<schedule::TaskTime> times;
+    schedule::execute(graph, context, &times);
+    graphs_[pass_] = schedule::without_work(graph);
+    seen_[pass_] = schedule::measured(graph, times);
+    return true;
+  }
+
+ private:
+  device::Stream& stream() { return context_.compute(); }
+
+  Tensor normals(const Shape& shape, std::string_view name) {
+    std::vector<float> values(static_cast<size_t>(shape.numel()));
+    // Ranks of one dp coordinate hold the same tokens.
+    base::Philox(recipe_.train.seed, base::Purpose::synthetic, name, static_cast<uint64_t>(mesh_.coordinate(Axis::dp)))
+        .normals(values, 0);
+    const Tensor out = Tensor::empty(shape, app::dtype_of(recipe_.train.precision), context_, Category::activation);
+    with_dtype<float, bf16, double>("normals", out.dtype(), [&]<class T>() {
+      std::transform(values.begin(), values.end(), out.data<T>(), [](float v) { return T(v); });
+    });
+    return out;
+  }
+
+  double outside_seconds(size_t pass, const schedule::Rates& rates) const {
+    double bytes = last_[pass].tp_bytes;
+    for (const schedule::Task& task : graphs_[pass].tasks())
+      if (task.spec.cost.group == "tp" || task.spec.cost.group == "etp")
+        bytes -= static_cast<double>(task.spec.cost.wire_bytes);
+    const Axis axis = mesh_.size(Axis::tp) > 1 ? Axis::tp : Axis::etp;
+    schedule::TaskSpec gathering{.lane = schedule::Lane::intra, .name = "outside", .kind = schedule::Kind::all_gather};
+    gathering.cost.group = axis == Axis::tp ? "tp" : "etp";
+    gathering.cost.group_size = mesh_.size(axis);
+    gathering.cost.crosses_nodes = mesh_[axis].crosses_nodes();
+    gathering.cost.wire_bytes = std::llround(std::max(0.0, bytes));
+    return gathering.cost.wire_bytes > 0 ? rates.seconds(gathering) : 0;
+  }
+
+  template <class Work>
+  Measurement timed(size_t pass, Work&& work) {
+    const comm::ProcessGroup& world = mesh_.world();
+    pass_ = pass;
+    world.barrier(stream()).wait();
+    for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
+    const double begin = now();
+    work();
+    stream().synchronize();
+    const double seconds = now() - begin;
+    const device::MemoryStats memory = context_.allocator()->stats();
+    const Timeline& t = seen_[pass];
+    const std::array mine{seconds,
+                          t.total(),
+                          t.busy(schedule::Lane::inter) + t.busy(schedule::Lane::intra),
+                          t.busy(schedule::Lane::compute),
+                          static_cast<double>(memory.peak_total - memory.used_in(Category::parameter) -
+                                              memory.used_in(Category::gradient)),
+                          static_cast<double>(world.take(comm::TrafficClass::ep).bytes),
+                          static_cast<double>(world.take(comm::TrafficClass::tp).bytes)};
+    std::array<int64_t, mine.size()> bits{};
+    std::transform(mine.begin(), mine.end(), bits.begin(), [](double v) { return std::bit_cast<int64_t>(v); });
+    const std::vector<int64_t> all = world.all_gather_values(bits, context_);
+    const auto value = [&](int rank, size_t field) {
+      return std::bit_cast<double>(all[static_cast<size_t>(rank) * mine.size() + field]);
+    };
+    Measurement m;
+    for (int r = 0; r < world.size(); ++r) {
+      size_t field = 0;
+      for (double* most : {&m.seconds, &m.graph, &m.communication, &m.computation, &m.peak_bytes})
+        *most = std::max(*most, value(r, field++));
+      for (double* mean : {&m.ep_bytes, &m.tp_bytes}) *mean += value(r, field++) / world.size();
+    }
+    return m;
+  }
+
+  const std::string name_;
+  const size_t passes_;
+  const app::Recipe recipe_;
+  const mesh::Mesh& mesh_;
+  device::DeviceContext context_;
+  ParameterSet parameters_;
+  layers::StateSet states_;
+  moe::MoeLayer layer_;
+  std::vector<layers::RouterStatistics> statistics_;
+  layers::MicroBatch batch_;
+  Tensor x_, dy_;
+  // By pass, forward and backward:
+  size_t pass_ = 0;
+  std::array<Measurement, 2> last_;
+  std::array<schedule::TaskGraph, 2> graphs_;
+  std::array<Timeline, 2> seen_;
+  std::array<std::optional<Timeline>, 2> foreseen_;
+  std::array<std::optional<Prediction>, 2> predicted_;
+};
+
+constexpr std::array pass_names{"forward", "backward"};
+
+class Bench {
+ public:
+  Bench(const Options& o, const comm::ProcessGroup& world) : options_(o), world_(world) {
+    for (const std::string& s : o.schedules) schedules_.emplace_back(s);
+  }
+
+  void run(const std::string& layer) {
+    std::vector<std::unique_ptr<Contestant>> contestants;
+    for (const NamedSchedule& s : schedules_) {
+      const app::Recipe recipe = recipe_of(layer, s, options_, world_.size());
+      contestants.push_back(std::make_unique<Contestant>(s.name, recipe, mesh_of(recipe), options_.forward ? 1 : 2));
+      Contestant& c = *contestants.back();
+      std::optional<app::Predictor> predictor;
+      if (first() && !options_.profile.empty()) predictor.emplace(recipe, mesh_of(recipe));
+      c.step();
+      c.predict(predictor ? &*predictor : nullptr);
+    }
+    for (int round = 1; round <= options_.rounds; ++round)
+      for (const auto& c : contestants) {
+        c->step();
+        if (first()) print(layer, round, *c);
+      }
+    if (options_.search) search(layer, contestants);
+    if (first() && !options_.pictures.empty())
+      for (const auto& c : contestants) draw(layer, *c);
+  }
+
+ private:
+  bool first() const { return world_.rank() == 0; }
+
+  // Layers of one layout share its groups.
+  const mesh::Mesh& mesh_of(const app::Recipe& recipe) {
+    const mesh::Sizes sizes = recipe.parallel.sizes();
+    auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];
+    if (!mesh) mesh = std::make_unique<mesh::Mesh>(world_, sizes);
+    return *mesh;
+  }
+
+  static void print(const std::string& layer, int round, const Contestant& c) {
+    for (size_t pass = 0; pass < c.passes(); ++pass) {
+      const Measurement& m = c.last()[pass];
+      const auto& predicted = c.predicted()[pass];
+      fmt::print("{}\t{}\t{}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{}\t{:.0f}\t{:.0f}\t{:.0f}\n", layer, round, c.name(),
+                 pass_names[pass], m.seconds, m.graph, m.communication, m.computation,
+                 predicted ? fmt::format("{:.6f}\t{:.6f}", predicted->graph, predicted->outside) : "-\t-", m.ep_bytes,
+                 m.tp_bytes, m.peak_bytes);
+    }
+    std::fflush(stdout);
+  }
+
+  void search(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) {
+    std::vector<Contestant*> by_parts;
+    for (const auto& c : contestants) {
+      const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
+      if (s.restore == moe::Restore::keep && (s.cut == moe::Cut::tokens || !s.overlaps())) by_parts.push_back(c.get());
+    }
+    base::require(!by_parts.empty(), "[moe_layer] --search has no schedule to choose");
+    std::string kind;
+    for (const std::string& setting : split(layer, ','))
+      if (!setting.starts_with("B=")) kind += setting + ",";
+    auto& found = searches_.try_emplace(kind, 1, static_cast<int64_t>(by_parts.size())).first->second;
+    int measurements = 0;
+    const int64_t best = found.best(by_parts.front()->recipe().model.context, [&](int64_t, int64_t number) {
+      Contestant& c = *by_parts[static_cast<size_t>(number - 1)];
+      c.step();
+      ++measurements;
+      return c.step_seconds();
+    });
+    if (first())
+      fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[static_cast<size_t>(best - 1)]->name(), measurements);
+  }
+
+  void draw(const std::string& layer, const Contestant& c) const {
+    for (size_t pass = 0; pass < c.passes(); ++pass) {
+      const std::string path = base::cat(options_.pictures, "/", c.name(), "-", pass_names[pass], ".svg");
+      std::ofstream out(path);
+      out << c.picture(pass, base::cat(c.name(), " ", pass_names[pass], ", rank 0, layer ", layer));
+      if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
+    }
+  }
+
+  const Options& options_;
+  const comm::ProcessGroup& world_;
+  std::vector<NamedSchedule> schedules_;
+  std::map<std::string, std::unique_ptr<mesh::Mesh>> meshes_;
+  std::map<std::string, plan::GranularitySearch> searches_;
+};
+
+int run(int argc, char** argv) {
+  Options o;
+  CLI::App app("Times an MoE layer by schedule");
+  app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
+  app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
+  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
+  app.add_flag("--forward", o.forward, "as in evaluation, without backward");
+  app.add_flag("--search", o.search, "MPMoE's Algorithm 1, too");
+  app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
+  app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
+  CLI11_PARSE(app, argc, argv);
+  kernels::cpu::set_thread_count(1);
+  return comm::with_world([&](comm::World& world) {
+    Bench bench(o, world.group());
+    for (const std::string& layer : o.layers) bench.run(layer);
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace hexad::bench
+
+int main(int argc, char** argv) { return hexad::bench::run(argc, argv); }

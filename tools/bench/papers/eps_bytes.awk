@@ -1,0 +1,36 @@
+# Bytes that a device sends in a forward, counted, against EPS-MoE's section 4.2, from the rows of moe_layer.
+
+BEGIN { FS = "\t" }
+{ read_row() }
+
+# Devices that a token visits when tokens choose experts in turn, on average.
+function devices(c,    E, k, D, t, j, d, seen_by, sum) {
+  E = field(c, "E"); k = field(c, "k"); D = field(c, "ep")
+  for (t = 0; t < E; t++) {
+    split("", seen_by)
+    for (j = 0; j < k; j++) {
+      d = int((t * k + j) % E / (E / D))
+      if (!(d in seen_by)) { seen_by[d] = 1; sum++ }
+    }
+  }
+  return sum / E
+}
+
+END {
+  printf "%-8s %-28s %12s %12s %7s\n", "mode", "bytes a device sends", "section 4.2", "counted", "error"
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    D = field(c, "ep"); tp = field(c, "tp"); k = field(c, "k"); g = devices(c)
+    P = field(c, "B") * field(c, "M") * 4 * (tp > 1 ? 1 : D)  # activations of all devices' tokens
+    mode = tp > 1 ? "TP+EP" : "DP+EP"
+    exchange = P * (D - 1) / D / D
+    printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, "both all-to-alls, a copy a slot", 2 * k * exchange,
+      ep_bytes[c, "forward", "plain"], error_of(2 * k * exchange, ep_bytes[c, "forward", "plain"])
+    if ("merged" in known)
+      printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, sprintf("  a copy a device, g = %.2f", g), 2 * g * exchange,
+        ep_bytes[c, "forward", "merged"], error_of(2 * g * exchange, ep_bytes[c, "forward", "merged"])
+    if (tp > 1)
+      printf "%-8s %-28s %12.0f %12.0f %7s\n", mode, "all-gather after combine", P * (D - 1) / D,
+        tp_bytes[c, "forward", "plain"], error_of(P * (D - 1) / D, tp_bytes[c, "forward", "plain"])
+  }
+}

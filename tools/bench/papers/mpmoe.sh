@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# MPMoE on two emulated nodes of one rank each (tools/testbed/two_nodes.sh): MoE layers of Table 3, forward and backward,
+# one expert a rank, k = 1, f32. Prints the speedup over FastMoE (sequential) and FasterMoE (cut by nodes, without its
+# shadowing of experts) by B and n, the share of max(communication, computation) that is reached, Algorithm 1's n against
+# the best one, peak bytes against equations 5 and 6, the costs of S1 to S4, and the simulator's predictions.
+#
+#   tools/bench/papers/mpmoe.sh [--rate 200mbit] [--rounds 3] [--layers '768,3072,1024 ...'] [--profile-seconds 40]
+#                               [--pictures FOLDER]
+#
+# --layers: M,H,B. --pictures: an SVG of each schedule and pass of the last layer, measured above predicted. Needs root,
+# iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+rate=200mbit rounds=3 layers='768,3072,1024 768,3072,2048 2048,8192,512 1024,4096,1024' profile_seconds=40 pictures=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rate) rate=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --layers) layers=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+bench=${BENCH:-build/release/bench/moe_layer}
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+need "$bench" 'cmake --build --preset release --target moe_layer'
+
+args=(--schedule fastmoe --schedule fastermoe:cut=nodes,parts=2)
+for n in 2 4 8 16; do args+=(--schedule "n$n:cut=tokens,parts=$n"); done
+for n in 2 4 8; do args+=(--schedule "s4n$n:cut=tokens,parts=$n,restore=s4"); done
+for s in 1 2 3; do args+=(--schedule "s${s}n4:cut=tokens,parts=4,restore=s$s"); done
+for layer in $layers; do
+  IFS=, read -r M H B <<<"$layer"
+  args+=(--layer "M=$M,H=$H,B=$B,E=2,ep=2")
+done
+[ -z "$pictures" ] || args+=(--pictures "$pictures")
+
+machine
+echo "testbed:   2 nodes of one rank and one core, $rate between them"
+echo "rounds:    $rounds"
+testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
+profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+"${testbed[@]}" "$bench" "${args[@]}" --rounds "$rounds" --search --profile "$scratch/cluster.yaml" >"$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk "$scratch/rows"
+printf '\nalpha(y, x), Fig. 3: speed of y (rows) beside x (columns); inter: between nodes\n'
+sed -n '/^speed beside/,/^ *$/p' "$scratch/profile.log"
+print_rows "$scratch/rows"

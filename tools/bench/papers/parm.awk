@@ -1,0 +1,72 @@
+# The tables of tools/bench/papers/parm.sh from its choices and the rows of moe_layer.
+
+BEGIN {
+  FS = "\t"
+  # Table IV, testbed B: 8 GPUs and 32 GPUs.
+  paper["s1", 2, 2] = "2.62 2.46"; paper["s1", 2, 4] = "3.37 2.85"; paper["s1", 4, 2] = "4.18 4.12"; paper["s1", 4, 4] = "5.77 5.08"
+  paper["s2", 2, 2] = "2.42 2.20"; paper["s2", 2, 4] = "3.05 2.44"; paper["s2", 4, 2] = "3.58 3.81"; paper["s2", 4, 4] = "5.38 4.82"
+  paper["parm", 2, 2] = "2.62 2.46"; paper["parm", 2, 4] = "3.37 2.85"; paper["parm", 4, 2] = "4.18 4.12"; paper["parm", 4, 4] = "5.77 5.08"
+}
+
+$1 == "choice" { formula[$2] = $3 == "S1" ? "s1" : "s2"; next }
+{ read_row() }
+
+# Which schedule a row of the table means for this layer.
+function schedule_of(row, c) { return row == "parm" ? formula[c] : row }
+function simulated(c) { return foreseen(c, "step", "s1") <= foreseen(c, "step", "s2") ? "s1" : "s2" }
+function loss_of(c, s,    other) {
+  other = s == "s1" ? "s2" : "s1"
+  return max(0, speedup(c, "step", other, s) - 1)
+}
+# Bytes of f32 that a rank sends in equation 1's forward.
+function equation_1(c,    blm, y, esp, ep) {
+  blm = field(c, "B") * field(c, "M"); esp = field(c, "etp"); ep = field(c, "ep")
+  y = blm * field(c, "k") * esp
+  return 4 * ((esp - 1) * blm + 2 * y * (ep - 1) / ep + 2 * y * (esp - 1) / esp)
+}
+
+END {
+  print "Speedup over the baseline, whole step (forward and backward), mean over the layers; predicted by the simulator"
+  printf "%-5s %4s %5s %6s | %7s %7s | %8s %9s %6s | %5s\n", "", "N_MP", "N_ESP", "layers", "8 GPUs", "32 GPUs", "measured",
+    "predicted", "error", "least"
+  split("s1 s2 parm", rows, " ")
+  split("1 2 4", sizes, " ")
+  for (w = 1; w <= 3; w++)
+    for (a = 1; a <= 3; a++)
+      for (b = 1; b <= 3; b++) {
+        mp = sizes[a]; esp = sizes[b]; n = 0; least = ""
+        for (i = 1; i <= layer_count; i++) {
+          c = layers[i]
+          if (field(c, "tp") != mp || field(c, "etp") != esp) continue
+          s = schedule_of(rows[w], c)
+          gain[++n] = speedup(c, "step", s, "baseline"); expected[n] = foreseen_speedup(c, "step", s, "baseline")
+          if (least == "" || gain[n] < least) least = gain[n]
+        }
+        if (!n) continue
+        x = average(gain, n); y = average(expected, n)
+        split((rows[w], mp, esp) in paper ? paper[rows[w], mp, esp] : "- -", of_paper, " ")
+        printf "%-5s %4d %5d %6d | %7s %7s | %8.2f %9.2f %6s | %5.2f\n", rows[w], mp, esp, n, of_paper[1], of_paper[2], x, y,
+          error_of(y, x), least
+      }
+
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    bytes = max(bytes, abs((ep_bytes[c, "forward", "baseline"] + tp_bytes[c, "forward", "baseline"]) / equation_1(c) - 1))
+    if (field(c, "tp") == 1) continue
+    m++
+    lost[m] = loss_of(c, formula[c]); lost_simulated[m] = loss_of(c, simulated(c))
+    worse[m] = max(loss_of(c, "s1"), loss_of(c, "s2"))
+    if (lost[m] <= 0.05) near++
+    if (lost_simulated[m] <= 0.05) near_simulated++
+    saa[m] = speedup(c, "step", "s2", "s2aas") - 1
+  }
+  printf "\n%-52s %10s %10s\n", "", "paper", "measured"
+  printf "%-52s %10s %9.1f%%\n", "baseline: bytes off equation 1, worst layer", "", 100 * bytes
+  printf "%-52s %10s %9.0f%%\n", "Algorithm 1 within 5% of the better of S1, S2", "", 100 * near / m
+  printf "%-52s %10s %9.0f%%\n", "  the simulator's choice", "", 100 * near_simulated / m
+  printf "%-52s %10s %9.1f%%\n", "  time lost, mean", "", 100 * average(lost, m)
+  printf "%-52s %10s %9.1f%%\n", "  by the simulator's choice", "", 100 * average(lost_simulated, m)
+  printf "%-52s %10s %9.1f%%\n", "  by always taking the worse", "8 - 10.5%", 100 * average(worse, m)
+  printf "%-52s %10s %9.1f%%\n", "S2: gain of SAA over its collectives in a row", "1.1%", 100 * average(saa, m)
+  print_errors()
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Parm on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh): MoE layers like Table III's, drawn by a seed,
+# forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints the speedups by (N_MP, N_ESP)
+# beside Table IV, what Algorithm 1 chooses from collectives that `hexad profile` measured, and the simulator's
+# predictions.
+#
+#   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds 2]
+#                              [--profile-seconds 40] [--pictures FOLDER]
+#
+# 2 nodes of 4 ranks. A layer: N_MP and N_ESP of 1, 2, 4 in turn; B L of Table III over 32, M/N_ESP and H/N_ESP over 32
+# (k f is drawn as k = 1 or 2: no padding is sent, so a capacity factor has no bytes); one expert for each EP rank; f32.
+# --pictures: an SVG of each schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (77: skipped).
+# Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+count=36 seed=1 inter=50mbit intra=400mbit rounds=2 profile_seconds=40 pictures=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --layers) count=${2:?} ;;
+  --seed) seed=${2:?} ;;
+  --inter) inter=${2:?} ;;
+  --intra) intra=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+bench=${BENCH:-build/release/bench/moe_layer}
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+need "$bench" 'cmake --build --preset release --target moe_layer'
+
+# The last pair is (4, 4), so that pictures show it.
+layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
+  srand(seed)
+  split("1 2 4", sizes, " ")
+  for (i = 0; i < n; i++) {
+    pair = (i + 9 - n % 9) % 9
+    mp = sizes[int(pair / 3) + 1]
+    esp = sizes[pair % 3 + 1]
+    tokens = 2 ^ (1 + int(3 * rand())) * 512 * 2 ^ int(3 * rand()) / 32
+    M = esp * 32 * 2 ^ int(3 * rand())
+    H = esp * 32 * 2 ^ int(3 * rand())
+    printf "M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d\n", M, H, tokens, 8 / esp, 1 + int(2 * rand()), mp, esp, 8 / esp
+  }
+}')
+args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,spread=direct
+  --schedule s2aas:duplicates=pause_after_gate,spread=direct
+  --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,parts=2)
+for layer in $layers; do args+=(--layer "$layer"); done
+[ -z "$pictures" ] || args+=(--pictures "$pictures")
+
+machine
+echo "testbed:   2 nodes of 4 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "layers:    $count, seed $seed; rounds: $rounds"
+testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
+profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+for layer in $layers; do
+  awk -f tools/bench/papers/parm_input.awk -v layer="$layer" "$scratch/cluster.yaml" >"$scratch/parm.yaml"
+  "$hexad" simulate --paper parm "$scratch/parm.yaml" >"$scratch/parm.json"
+  printf 'choice\t%s\t%s\n' "$layer" "$(sed -n 's/.*"better": *"\(.*\)".*/\1/p' "$scratch/parm.json")"
+done >"$scratch/choices"
+"${testbed[@]}" "$bench" "${args[@]}" --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm.awk "$scratch/choices" "$scratch/rows"
+printf '\nlayer, choice by Algorithm 1\n'
+cut -f 2- "$scratch/choices"
+print_rows "$scratch/rows"

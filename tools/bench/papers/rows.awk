@@ -1,0 +1,75 @@
+# Rows of moe_layer, and what the tables make of them: medians over rounds, ratios within a round.
+
+function read_row(    c) {
+  c = $1
+  if (!(c in seen)) { seen[c] = 1; layers[++layer_count] = c }
+  if (!($3 in known)) { known[$3] = 1; schedules[++schedule_count] = $3 }
+  if ($2 > rounds) rounds = $2
+  seconds[c, $4, $3, $2] = $5; graph[c, $4, $3, $2] = $6
+  communication[c, $4, $3, $2] = $7; computation[c, $4, $3, $2] = $8
+  predicted[c, $4, $3] = $9 == "-" ? "" : $9 + $10
+  predicted_graph[c, $4, $3] = $9 == "-" ? "" : $9 + 0
+  ep_bytes[c, $4, $3] = $11; tp_bytes[c, $4, $3] = $12
+  if ($13 > peak[c, $3]) peak[c, $3] = $13
+}
+
+# A letter of the layer: field("M=768,H=3072", "M") is 768; 1 where it is not given.
+function field(c, letter,    parts, i, n, pair) {
+  n = split(c, parts, ",")
+  for (i = 1; i <= n; i++) {
+    split(parts[i], pair, "=")
+    if (pair[1] == letter) return pair[2] + 0
+  }
+  return 1
+}
+
+# Of a pass, or of both: "step".
+function took(c, pass, s, r) {
+  return pass == "step" ? seconds[c, "forward", s, r] + seconds[c, "backward", s, r] : seconds[c, pass, s, r]
+}
+function foreseen(c, pass, s) {
+  return pass == "step" ? predicted[c, "forward", s] + predicted[c, "backward", s] : predicted[c, pass, s]
+}
+function typical(c, pass, s,    r, list) {
+  for (r = 1; r <= rounds; r++) list[r] = took(c, pass, s, r)
+  return median(list, rounds)
+}
+# How many times as long as `s` the schedule `reference` takes.
+function speedup(c, pass, s, reference,    r, list) {
+  for (r = 1; r <= rounds; r++) list[r] = took(c, pass, reference, r) / took(c, pass, s, r)
+  return median(list, rounds)
+}
+function foreseen_speedup(c, pass, s, reference) {
+  return foreseen(c, pass, reference) == "" ? "" : foreseen(c, pass, reference) / foreseen(c, pass, s)
+}
+function abs(x) { return x < 0 ? -x : x }
+function max(a, b) { return a > b ? a : b }
+function average(list, count,    i, sum) {
+  for (i = 1; i <= count; i++) sum += list[i]
+  return count ? sum / count : 0
+}
+# Sorts list[1..count]; the p-th part from below.
+function quantile(list, count, p) {
+  median(list, count)
+  return list[max(1, int(p * count + 0.999999))]
+}
+function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
+
+# The simulator against all that was measured: graphs, and whole passes.
+function print_errors(    i, w, p, pass, c, s, n, r, list, graphs, passes, x) {
+  for (i = 1; i <= layer_count; i++)
+    for (w = 1; w <= schedule_count; w++)
+      for (p = 1; p <= 2; p++) {
+        c = layers[i]; s = schedules[w]; pass = p == 1 ? "forward" : "backward"
+        if (predicted[c, pass, s] == "") continue
+        for (r = 1; r <= rounds; r++) list[r] = graph[c, pass, s, r]
+        n++
+        graphs[n] = abs(predicted_graph[c, pass, s] / median(list, rounds) - 1)
+        passes[n] = abs(predicted[c, pass, s] / typical(c, pass, s) - 1)
+      }
+  if (!n) return
+  printf "%-52s %10s %9.1f%%\n", "error of the simulator, task graphs: median of " n, "", 100 * quantile(graphs, n, 0.5)
+  printf "%-52s %10s %9.1f%%\n", "  95th percentile", "", 100 * quantile(graphs, n, 0.95)
+  printf "%-52s %10s %9.1f%%\n", "error, whole passes: median", "", 100 * quantile(passes, n, 0.5)
+  printf "%-52s %10s %9.1f%%\n", "  95th percentile", "", 100 * quantile(passes, n, 0.95)
+}
