@@ -134,6 +134,9 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
             "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
             "step 3 is S2, but 2 chunks are on their way already, which with schedule.moe.restore share 2 buffers");
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=2", "schedule.moe.restore=s4"})));
+  const std::string more =
+      problem(with({"schedule.moe.parts=2", "schedule.moe.restore=s4", "schedule.moe.memory_limit=1000000000"}));
+  EXPECT_NE(more.find("schedule.moe.order (returns_last) is illegal for 3 chunks"), std::string::npos) << more;
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=3"})));
 }
 

@@ -151,7 +151,8 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r) {
 
 void check_moe_schedule(const Recipe& r, Problems& problems) {
   if (r.model.moe.experts == 0) return;
-  if (!problems.good({"schedule.moe", "model.moe.experts", "parallel.ep", "parallel.tp", "parallel.etp", "parallel.sp"}))
+  if (!problems.good(
+          {"schedule.moe", "model.moe.experts", "parallel.ep", "parallel.tp", "parallel.etp", "parallel.sp"}))
     return;
   if (r.schedule.moe.open() && !legal_schedules(r).empty()) return;
   for (const Contradiction& c : contradictions(r, r.schedule.moe.settled())) problems.add(c.path, c.what);
@@ -171,10 +172,13 @@ void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems
     return problems.add("schedule.moe.order", "has no parts to order: set schedule.moe.cut, or order: alternating");
   for (const MoeSchedule& s : legal_schedules(r)) {
     if (!s.is_cut()) continue;
-    const auto chunks = static_cast<size_t>(s.parts);
-    const std::string why = why_illegal(order->steps(chunks), chunks, s.restore != moe::Restore::keep);
-    if (why.empty()) continue;
-    return problems.add("schedule.moe.order", cat("is illegal for ", chunks, " chunks: ", why));
+    // Under a memory limit there may be more; what is wrong with an order shows in few.
+    const auto fewest = static_cast<size_t>(s.parts), most = s.memory_limit ? fewest + 16 : fewest;
+    for (size_t chunks = fewest; chunks <= most; ++chunks) {
+      const std::string why = why_illegal(order->steps(chunks), chunks, s.restore != moe::Restore::keep);
+      if (why.empty()) continue;
+      return problems.add("schedule.moe.order", cat("is illegal for ", chunks, " chunks: ", why));
+    }
   }
 }
 
