@@ -49,8 +49,8 @@ TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute
   if (!route.schedule.memory_limit) return routes;
   const int64_t limit = *route.schedule.memory_limit;
   const auto most_of = [&](int64_t value) {
-    const double most = route.groups.experts->all_reduce_value(static_cast<double>(value), comm::Reduce::max,
-                                                               ids.device());
+    const double most =
+        route.groups.experts->all_reduce_value(static_cast<double>(value), comm::Reduce::max, ids.device());
     return static_cast<int64_t>(most);
   };
   const int64_t most_chunks = std::max<int64_t>(1, most_of(routes.end - routes.begin));

@@ -6,9 +6,9 @@
 
 namespace hexad::moe {
 
-/// At most so many bytes does a pass of restored activations (forward or backward, whichever takes more) have beside its
-/// inputs and outputs: two chunks share two sets of buffers, so while one is computed either the next arrives or the one
-/// before returns. Scratch of the products is not counted. `dtype`: of the rows.
+/// At most so many bytes does a pass of restored activations (forward or backward, whichever takes more) have beside
+/// its inputs and outputs: two chunks share two sets of buffers, so while one is computed either the next arrives or
+/// the one before returns. Scratch of the products is not counted. `dtype`: of the rows.
 int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Dtype dtype);
 /// The same where a rank sends at most `sent` rows of a chunk and computes at most `there`.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Dtype dtype);

@@ -79,7 +79,8 @@ struct MoeScheduleConfig {
       "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
       "keeps");
     v("memory_limit", memory_limit,
-      "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut into as many chunks as that "
+      "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut into as many chunks as "
+      "that "
       "needs; none: no limit; needs restore other than keep",
       at_least(1));
     v("wire", wire,

@@ -175,7 +175,8 @@ class GraphOfTrip {
     // The second rows travel through a tensor of their own: both may be on their way.
     const auto box = std::make_shared<Tensor>();
     // Rows are packed while the chunk before is computed, where they may be packed only late.
-    add(c, t->bounded ? Lane::copy : Lane::compute, Kind::copy, cat("P", mark, c), copied(chunk.rows_to_send() * format.row_bytes()),
+    add(c, t->bounded ? Lane::copy : Lane::compute, Kind::copy, cat("P", mark, c),
+        copied(chunk.rows_to_send() * format.row_bytes()),
         on_lane([c, box, format, &pack](Stream& s) { *box = format.pack(s, pack(s, c)); }));
     add(c, Lane::inter, Kind::all_to_all, cat("S", mark, c), exchange(chunk.splits.send, chunk.splits.receive, format),
         [t, c, box, &group = ranks_](Stream& s) {

@@ -164,7 +164,8 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
 
 Value route_through_experts(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike,
                             const Experts& experts, const ExpertRoute& route) {
-  auto call = std::make_shared<ExpertCall>(make_limited_routes(ids, alike, route, experts.shape(), x.data.dtype(), tape.stream), route, experts);
+  auto call = std::make_shared<ExpertCall>(
+      make_limited_routes(ids, alike, route, experts.shape(), x.data.dtype(), tape.stream), route, experts);
   // Evaluation keeps nothing, and a block that is computed again restores everything already.
   if (tape.mode() != Tape::Mode::record || route.schedule.restore == Restore::keep)
     return route_keeping(tape, x, weights, std::move(call));

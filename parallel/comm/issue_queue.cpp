@@ -59,8 +59,7 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, line] : lines_)
     if (Start start = startable(line); start.request) candidates.push_back({priority(line), &line, std::move(start)});
-  std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return a.priority < b.priority; });
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.priority < b.priority; });
 
   auto chosen =
       std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.line->rounds_in_flight == 0; });

@@ -141,7 +141,8 @@ struct ScheduleConfig {
 enum class Traffic : uint8_t { tp, ep, pp, cp, dp };
 constexpr auto enum_names(Traffic) {
   using enum Traffic;
-  return std::to_array<std::pair<Traffic, std::string_view>>({{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
+  return std::to_array<std::pair<Traffic, std::string_view>>(
+      {{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
 }
 
 struct DistributedConfig {
