@@ -253,7 +253,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
     for (RowOf row_of : {RowOf::token, RowOf::slot}) {
-      Trip t(world, 1, Spread::gather, {"Whole"}, {.tokens = tokens, .top_k = k}, row_of);
+      Trip t(world, 1, Spread::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
       // Token t visits both experts of the devices t and t + 1.
       for (int64_t i = 0; i < t.ids.numel(); ++i)
         t.ids.data<int32_t>()[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
