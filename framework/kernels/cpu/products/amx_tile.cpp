@@ -225,11 +225,16 @@ struct Near {
   int64_t stride = 0;  // bytes
 };
 
-/// to = (from or zero) + a b over steps of 32 terms. Meanwhile rounds the sums before these and brings `near`, if it is
-/// not null, and lines of `ahead` into the second-level cache (rows a power of two apart would push each other out of
-/// the first): a few at every step, since a burst would stall.
-void multiply(const Sums& to, const Sums& from, const Strip& a, const char* b, int64_t steps, Near near, Ahead& ahead,
-              Rounding& rounding) {
+/// What is done while tiles are multiplied, a little at every step: in one go it would stall.
+struct Meanwhile {
+  Rounding rounding;
+  Ahead a, b;  // operands that are needed next
+};
+
+/// to = (from or zero) + a b over steps of 32 terms. Meanwhile brings `near`, if it is not null, into the second-level
+/// cache (rows a power of two apart would push each other out of the first).
+void multiply(const Sums& to, const Sums& from, const Strip& a, const char* b, int64_t steps, Near near,
+              Meanwhile& meanwhile) {
   memory_is_up_to_date(from.data);
   if (from.data) {
     const auto bytes = static_cast<size_t>(from.stride) * sizeof(float);
@@ -243,7 +248,7 @@ void multiply(const Sums& to, const Sums& from, const Strip& a, const char* b, i
     _tile_zero(2);
     _tile_zero(3);
   }
-  const int64_t rounded_per_step = (rounding.rows + steps - 1) / steps;
+  const int64_t rounded_per_step = (meanwhile.rounding.rows + steps - 1) / steps;
   const int64_t rows_per_step = near.data ? (strip + steps - 1) / steps : 0;
   const char* upper = a.data;
   const char* lower = a.data + side * a.row;
@@ -265,8 +270,9 @@ void multiply(const Sums& to, const Sums& from, const Strip& a, const char* b, i
     gap();
     _tile_dpbf16ps(3, 5, 7);
     gap();
-    ahead.step();
-    for (int64_t r = 0; r < rounded_per_step; ++r) rounding.step();
+    meanwhile.a.step();
+    meanwhile.b.step();
+    for (int64_t r = 0; r < rounded_per_step; ++r) meanwhile.rounding.step();
     for (int64_t r = 0; r < rows_per_step; ++r, near.data += near.stride) {
       _mm_prefetch(near.data, _MM_HINT_T1);
       _mm_prefetch(near.data + 64, _MM_HINT_T1);
@@ -296,8 +302,8 @@ struct Product {
   bool narrowed = t.c.dtype == base::Dtype::bf16;
   bool one_depth = t.k <= block_depth;
   Lines a = rows_of(t.a), b = columns_of(t.b);
-  Rounding rounding = {};  // of one corner, while the other is computed
-  bool other_corner = false;
+  Meanwhile meanwhile = {};
+  bool other_corner = false;  // one is rounded while the other is computed
 
   void run() {
     const int64_t columns = columns_of_block(t);
@@ -306,7 +312,7 @@ struct Product {
       for (int64_t j = 0; j < t.n; j += columns)
         for (int64_t k = 0; k < t.k; k += block_depth)
           multiply_block(i, min(rows, t.m - i), j, min(columns, t.n - j), k, min(block_depth, t.k - k));
-    while (rounding.rows > 0) rounding.step();
+    while (meanwhile.rounding.rows > 0) meanwhile.rounding.step();
   }
 
   /// Columns of b that are packed at once, at most. Twice as many where a is packed again for each of these blocks.
@@ -319,24 +325,34 @@ struct Product {
     pack<Factor::right>(right, b, j, columns, k, depth);
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
-    Ahead ahead = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
+    meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
     const int64_t group = left_elements / (steps * terms) / strip * strip;  // rows that are packed at once
     const bool kept = one_depth && rows - in_place <= group && j > 0;       // from the columns before
     for (int64_t r = 0; r < rows; r += strip) {
       Strip x{reinterpret_cast<const char*>(a.at(i + r, k)), a.stride * 2, terms * 2};
+      const int64_t at = r < in_place ? 0 : (r - in_place) % group;
       if (r >= in_place) {
-        const int64_t at = (r - in_place) % group;
         if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
         x = {left + at / strip * strip_bytes, 64, step_bytes};
       }
       memory_is_up_to_date(left);
+      const int64_t here = r < in_place ? strip : group;  // rows until a is needed again
+      if (at == 0)
+        meanwhile.a = rows_after(i + r + here, here, k, depth,
+                                 (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
       float* sums = partial + (one_depth ? 0 : r * padded);
       for (int64_t c = 0; c < columns; c += strip) {
         multiply_strips(i + r, min(strip, rows - r), j + c, min(strip, columns - c), x, right + c / strip * strip_bytes,
-                        k, depth, {sums + c, padded}, ahead);
+                        k, depth, {sums + c, padded});
       }
     }
+  }
+
+  /// Up to `rows` rows of a from row i on, or the first ones of the next tile, within `steps` steps.
+  Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
+    if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
+    return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(block_depth, next->k), steps) : Ahead();
   }
 
   Ahead block_after(bool more_rows, int64_t j, int64_t k, int64_t steps) const {
@@ -351,27 +367,27 @@ struct Product {
 
   /// Terms [k, k + depth) of 32 x 32 elements of c from (i, j) on, of which rows x columns exist.
   void multiply_strips(int64_t i, int64_t rows, int64_t j, int64_t columns, const Strip& x, const char* y, int64_t k,
-                       int64_t depth, const Sums& sums, Ahead& ahead) {
+                       int64_t depth, const Sums& sums) {
     const int64_t steps = (depth + terms - 1) / terms;
     char* const at = static_cast<char*>(t.c.data) + (i * t.c.stride + j) * (narrowed ? 2 : 4);
     if (narrowed) {
       const Sums from{k > 0 ? sums.data : nullptr, sums.stride};
-      if (k + depth < t.k) return multiply(sums, from, x, y, steps, {}, ahead, rounding);
+      if (k + depth < t.k) return multiply(sums, from, x, y, steps, {}, meanwhile);
       other_corner = !other_corner;
       float* corner = corners + other_corner * strip * strip;
-      multiply({corner, strip}, from, x, y, steps, {at, t.c.stride * 2}, ahead, rounding);
-      rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, rows, first(columns), corner};
+      multiply({corner, strip}, from, x, y, steps, {at, t.c.stride * 2}, meanwhile);
+      meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, rows, first(columns), corner};
       return;
     }
     float* c = reinterpret_cast<float*>(at);
     const bool add = t.add || k > 0;
     if (rows == strip && columns == strip) {
       const Near near = add && j + 2 * strip <= t.n ? Near{at + strip * 4, t.c.stride * 4} : Near{};
-      multiply({c, t.c.stride}, {add ? c : nullptr, t.c.stride}, x, y, steps, near, ahead, rounding);
+      multiply({c, t.c.stride}, {add ? c : nullptr, t.c.stride}, x, y, steps, near, meanwhile);
       return;
     }
     if (add) copy(corners, strip, c, t.c.stride, rows, columns);
-    multiply({corners, strip}, {add ? corners : nullptr, strip}, x, y, steps, {}, ahead, rounding);
+    multiply({corners, strip}, {add ? corners : nullptr, strip}, x, y, steps, {}, meanwhile);
     copy(c, t.c.stride, corners, strip, rows, columns);
   }
 };
