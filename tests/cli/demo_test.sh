@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# What tools/demo.sh says where it cannot run. The demonstration itself takes minutes and two idle cores.
+. "$(dirname "$0")/cli.sh"
+
+demo=$CLI_TESTS/../../tools/demo.sh
+
+test_without_root_it_is_skipped() {
+  local tool
+  mkdir tools
+  for tool in bash dirname basename sed awk mktemp; do ln -s "$(command -v $tool)" tools; done
+  printf '#!/bin/sh\necho 1000\n' >tools/id
+  chmod +x tools/id
+  expect 77 env PATH="$PWD/tools" "$demo"
+  expect_text err 'skipped: network namespaces need root' 'demo.sh: skipped: tools/testbed/two_nodes.sh'
+}
+
+test_it_takes_no_options() {
+  expect 2 "$demo" --fast
+  expect_text err 'tools/demo.sh' 'Ends with 0 when every act showed what it says'
+}
+
+run_tests "$@"

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Hexad in ten minutes, on two emulated nodes of four ranks each (tools/testbed/two_nodes.sh): predictions beside what is
+# measured; a rank that is killed and a run that goes on without it, in another layout; a wrong gradient that `hexad
+# verify` finds; a slower wire, for which `auto` chooses another schedule.
+#
+#   tools/demo.sh
+#
+# Ends with 0 when every act showed what it says, with 1 when one did not, and with 77 where it cannot run: it needs root,
+# iproute2 and openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). What it writes lies in runs/demo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ $# -gt 0 ]; then
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+
+hexad=${HEXAD:-$PWD/build/release/bin/hexad}
+recipe=recipes/demo.yaml
+out=$PWD/runs/demo
+rate=400mbit steps=60
+export OMP_NUM_THREADS=1
+
+act() { printf '\n[%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$1"; }
+showed() { printf '  -> %s\n' "$1"; }
+fail() {
+  printf '  -> NOT SHOWN: %s\n' "$1"
+  exit 1
+}
+say_command() { printf '  $ %s\n' "${*//"$PWD/"/}"; }
+# `run EXIT_CODE LOG COMMAND...`: its output goes to the terminal and to runs/demo/LOG.
+run() {
+  local expected=$1 log=$out/$2 code=0
+  shift 2
+  say_command "$@"
+  "$@" 2>&1 | tee "$log" | sed -u 's/^/    /' || code=${PIPESTATUS[0]}
+  [ "$code" -eq "$expected" ] || fail "the command ended with $code, expected $expected"
+}
+# The program on all ranks of two nodes: `"${eight[@]}" train ...`.
+nodes=(tools/testbed/two_nodes.sh --nodes 2)
+eight=("${nodes[@]}" --ranks 4 --rate $rate "$hexad")
+six=("${nodes[@]}" --ranks 3 --rate $rate "$hexad")
+# `measure NAME LAUNCH...`: a cluster file runs/demo/NAME.yaml of the wire as it is; kernels are those of an example, because
+# what several ranks of one core would measure of them is how they took turns.
+measure() {
+  local example=recipes/clusters/two-nodes-200mbit.yaml
+  run 0 profile-$1.log "${@:2}" profile --quick --seconds 20 --out "$out/$1-wire.yaml"
+  { sed '/^products:/,$d' "$out/$1-wire.yaml" && sed -n '/^products:/,$p' $example; } >"$out/$1.yaml"
+  echo "  # with products, copies and slowdowns of $example: runs/demo/$1.yaml"
+}
+# "STEP LOSS" by step; of a step that was computed twice, what came last.
+losses() {
+  sed -E 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/' "$1/metrics.jsonl" |
+    awk '{last[$1] = $2} END {for (step in last) print step, last[step]}' | sort
+}
+last_step() { losses "$1" | sort -n | tail -1 | cut -d' ' -f1; }
+
+skip() {
+  echo "demo.sh: skipped: $1" >&2
+  exit 77
+}
+code=0
+tools/testbed/two_nodes.sh --ranks 1 true >/dev/null || code=$?
+[ $code -eq 0 ] || skip 'tools/testbed/two_nodes.sh, which it runs on, cannot run here'
+[ -x "$hexad" ] || skip "there is no $hexad; tools/test.sh builds it"
+job=
+trap '[ -z "$job" ] || kill $job 2>/dev/null || true' EXIT
+rm -rf "$out"
+mkdir -p "$out"
+
+act 'Hexad prepares its own documentation as training data.'
+run 0 prepare.log "$hexad" prepare --input docs --output "$out/data" --tokenizer bpe --vocab 512
+
+act 'Act 1. Eight ranks on two nodes train; a step is predicted beside what is measured.'
+measure eight "${eight[@]}"
+run 0 whole.log "${eight[@]}" train $recipe run.dir="$out/whole" schedule.trace=10 schedule.profile="$out/eight.yaml"
+for pass in forward backward; do
+  line=$(grep -o "$pass: predicted .*, exposed communication [^:]*" "$out/whole.log") ||
+    fail "no prediction of $pass in $out/whole.log"
+  showed "$line"
+done
+[ -s "$out/whole/trace.json.gz" ] || fail 'there is no trace'
+showed "the lanes of all eight ranks, predicted under measured: runs/demo/whole/trace.json.gz (ui.perfetto.dev)"
+
+act 'Act 2. A rank is killed; six ranks go on from the checkpoint, in another layout.'
+say_command "${eight[@]}" train $recipe run.dir="$out/broken"
+# As before, and every rank leaves its process id.
+"${nodes[@]}" --ranks 4 --rate $rate bash -c 'echo $$ >"$0-$OMPI_COMM_WORLD_RANK"; exec "$@"' "$out/rank" \
+  "$hexad" train $recipe run.dir="$out/broken" >"$out/broken.log" 2>&1 &
+job=$!
+for ((i = 0; i < 1200; i++)); do
+  [ ! -f "$out/broken/metrics.jsonl" ] || [ "$(wc -l <"$out/broken/metrics.jsonl")" -lt 22 ] || break
+  kill -0 $job 2>/dev/null || fail "the run ended early: $out/broken.log"
+  sleep 0.1
+done
+victim=$(cat "$out/rank-5")
+[ "$(cat /proc/$victim/comm)" == "$(basename "$hexad")" ] || fail "process $victim is no rank"
+say_command kill -9 $victim '# rank 5'
+kill -9 $victim
+code=0
+wait $job || code=$?
+job=
+[ $code -ne 0 ] || fail 'the job without a rank ended with 0'
+showed "the job ended with exit code $code after step $(last_step "$out/broken") of $steps"
+# Rank 0 was ended before it could give the run directory free, on a host that is gone with its network.
+if [ -e "$out/broken/lock" ]; then
+  say_command rm "$out/broken/lock"
+  rm "$out/broken/lock"
+fi
+run 0 resumed.log "${six[@]}" train $recipe run.dir="$out/broken" parallel.pp=2 parallel.tp=1 parallel.ep=3
+resumed=$(sed -nE 's/.*resumed from .*step-0*([0-9]+) .*/\1/p' "$out/resumed.log")
+[ "${resumed:-0}" -ge 20 ] && [ "$resumed" -lt $steps ] || fail "it did not resume: $out/resumed.log"
+difference=$(join <(losses "$out/whole") <(losses "$out/broken") | awk -v from=$resumed '
+  $1 > from {d = ($2 - $3) / $2; if (d < 0) d = -d; if (d > most) most = d; n++} END {print n + 0, most + 0}')
+awk -v steps=$((steps - resumed)) '{exit !($1 == steps && $2 <= 1e-5)}' <<<"$difference" ||
+  fail "steps compared, and the largest relative difference of their losses, allowed 1e-5: $difference"
+showed "six ranks (pp 2 x dp 3, ep 3) repeat the losses of the unbroken run on eight (dp 4 x tp 2, ep 8)"
+showed "in ${difference% *} steps the largest relative difference is ${difference#* }, in f32"
+
+act 'Act 3. A gradient is scaled wrongly; hexad verify names it and the smallest layout that shows it.'
+layouts='dp=2,cp=2,tp=2,ep=4;pp=2,dp=2,tp=2,ep=4,etp=1,moe=returns_last'
+run 0 right.log "$hexad" verify recipes/verify-moe.yaml --world 8 --steps 1 --layouts "$layouts"
+tensor=layers.3.moe.experts.down.weight
+run 5 wrong.log env HEXAD_FAULT=gradient@0,1,$tensor \
+  "$hexad" verify recipes/verify-moe.yaml --world 8 --steps 1 --layouts "$layouts"
+found=$(grep "^dp=2,ep=2: step 1: gradient $tensor: off by" "$out/wrong.log") ||
+  fail "verify did not name $tensor in the layout dp=2,ep=2"
+showed "planted: the gradient of $tensor times ep; of 8 ranks and these layouts verify makes: ${found%%;*}"
+
+act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
+auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.cut=auto schedule.moe.parts=auto
+  schedule.moe.trial_share=0 model.hidden=256 model.moe.expert_hidden=512 parallel.ep=4 batch.micro=12
+  train.steps=3 checkpoint.at_end=false)
+# `choose RATE`: what is chosen on two nodes of two ranks at that rate, in $choice.
+choose() {
+  local four=("${nodes[@]}" --ranks 2 --rate "$1" "$hexad")
+  measure "$1" "${four[@]}"
+  run 0 auto-$1.log "${four[@]}" train $recipe run.dir="$out/auto-$1" schedule.profile="$out/$1.yaml" "${auto[@]}"
+  choice=$(sed -nE 's/.*the fastest is predicted to be ([^:]*): .*/\1/p' "$out/auto-$1.log")
+  [ -n "$choice" ] || fail "no choice in $out/auto-$1.log"
+  showed "at $1: $choice"
+}
+choose 800mbit
+before=$choice
+choose 200mbit
+[ "$choice" != "$before" ] || fail 'the choice is the same'
+
+act 'All four acts showed what they say.'
