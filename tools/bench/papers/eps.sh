@@ -30,9 +30,10 @@ need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need "$bench" 'cmake --build --preset release --target moe_layer'
 
 machine
-echo "bytes:     4 ranks; 160 experts, top 6"
-kind=M=256,H=64,E=160,k=6
-launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token --layer "$kind,B=256,ep=4" --layer "$kind,B=1024,tp=4,etp=1,ep=4"
+echo "bytes:     4 ranks; 16 experts, top 6"
+kind=M=256,H=64,E=16,k=6
+launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token --layer "$kind,B=256,ep=4" \
+  --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 grep "^$kind" "$scratch/log" >"$scratch/bytes"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_bytes.awk "$scratch/bytes"
 
@@ -53,13 +54,17 @@ sed '/^pipeline /d' "$scratch/tables"
 
 # Section 5.2, 5: R(N) = k N + b fitted to what the groups cost beyond the overlap they could gain.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
+  case $points in
+  *'],['*) ;;
+  *)
+    echo "m = $m: no PN by the formula, R(N) cannot be fitted: fewer than two PN cost anything"
+    continue
+    ;;
+  esac
   printf 'E: 40\nk: 6\nD: 2\nm: %s\nP: %s\npipeline: {T_comm: %s, T_comp: %s, E: 20, R: {measured: %s}}\n' \
     "$m" $((m * 2 * 512 * 4)) "$comm" "$comp" "$points" >"$scratch/eps.yaml"
-  if "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json" 2>"$scratch/eps.log"; then
-    printf 'm = %5d: sqrt(C/k) = %.1f, best PN by the formula %d, found %d\n' "$m" "$(number N_unrestricted "$scratch/eps.json")" \
-      "$(number N "$scratch/eps.json" | tail -n 1)" "$found"
-  else
-    printf 'm = %5d: the formula has no PN: %s\n' "$m" "$(tail -n 1 "$scratch/eps.log")"
-  fi
+  "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json"
+  printf 'm = %5d: sqrt(C/k) = %.1f, best PN by the formula %d, found %d\n' "$m" \
+    "$(number N_unrestricted "$scratch/eps.json")" "$(number N "$scratch/eps.json" | tail -n 1)" "$found"
 done
 print_rows "$scratch/rows"
