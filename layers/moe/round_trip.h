@@ -52,7 +52,7 @@ using Aside = std::function<void(Stream&, size_t chunk)>;
 ///   Ci  the experts compute; C: of all chunks at once                                       compute
 ///   Oi  what a later pass needs is moved away                                               copy
 ///   Ui  results go back into the order and format in which the rows came; those of a
-///       token's copies become their sum (EPS-MoE's LocalReduce)                             as Di
+///       token's copies become their sum (EPS-MoE's LocalReduce)                             compute
 ///   Ai  results of ranks that share an expert's width are added up                          intra
 ///   Ri  they return (all-to-all)                                                            inter
 ///   Li  what returned is unpacked, added up where it came in addends, handed on             copy

@@ -8,13 +8,15 @@
 namespace hexad::moe {
 namespace {
 
-ep::PlanOptions plan_options(const MoeSchedule& s) {
+ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Cutting::By;
   ep::PlanOptions options{
       .spread = s.spread_used(), .row_of = s.rows, .merged = !s.is_cut() && s.overlap != Overlap::sequential};
   options.cutting.chunks = static_cast<int>(s.parts);
   const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
   options.cutting.by = s.cut == Cut::experts ? By::experts : s.cut == Cut::nodes || phases ? By::peers : By::tokens;
+  // A recipe for many ranks may be run by one.
+  if (options.cutting.by == By::peers) options.cutting.chunks = std::min(options.cutting.chunks, ep_ranks);
   return options;
 }
 
@@ -74,7 +76,7 @@ int ExpertRoute::copies() const {
 
 TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream) {
   const MoeSchedule& schedule = route.schedule;
-  const ep::PlanOptions options = plan_options(schedule);
+  const ep::PlanOptions options = plan_options(schedule, route.groups.ep->size());
   TokenRoutes routes;
   routes.end = ids.dim(0);
   if (alike && schedule.divides()) {

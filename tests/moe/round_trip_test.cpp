@@ -57,10 +57,10 @@ TEST(RoundTrip, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithRetu
 TEST(RoundTrip, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
   Trip o2({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
   EXPECT_EQ(moe::make_round_trip(o2.trip).to_string(),
-            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) U0(C) U1(C) | compute: P0 P1 C(D0,D1)");
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
   Trip o3({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
   EXPECT_EQ(moe::make_round_trip(o3.trip).to_string(),
-            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) U0(C) U1(C) | compute: P0 P1 C(D0,D1)");
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
 TEST(RoundTrip, WeightGradientsFollowTheReturnOfTheirChunk) {

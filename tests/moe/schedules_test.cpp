@@ -88,8 +88,6 @@ std::vector<Schedule> schedules() {
 
 bool possible(const Schedule& s, const Mesh4& m) {
   const bool sp = m.name.find("Sp") != std::string::npos;
-  if (m.name == "Ep1" && (s.name.find("Nodes") != std::string::npos || s.name.ends_with("S2Saa")))
-    return false;  // no peers to divide
   return !(s.without_sp && sp) && !(s.needs_etp_in_tp && m.name == "Tp1Ep2Etp2");
 }
 

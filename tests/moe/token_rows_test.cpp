@@ -233,8 +233,8 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
   EXPECT_EQ(graph(2, Spread::gather, {"Whole"}),
             "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)");
   EXPECT_EQ(graph(1, Spread::gather, {"O3", {Cutting::By::tokens, 2}, Overlap::a2a_allgather_copy}),
-            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) U0(C) U1(C) | "
-            "compute: P0 P1 C(D0,D1)");
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | "
+            "compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
 TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {

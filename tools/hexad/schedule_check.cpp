@@ -60,7 +60,7 @@ void check_parts(const Recipe& r, const MoeSchedule& s, Contradictions& problems
                             ": of one part nothing overlaps"));
   const int64_t ep = r.parallel.ep;
   const bool phases = s.cut == Cut::nodes || (!s.is_cut() && s.duplicates == Duplicates::pause_after_gate);
-  if (phases && s.parts > ep)
+  if (phases && ep > 1 && s.parts > ep)  // one rank alone sends nothing: there is one part
     problems.add("schedule.moe.parts", cat("must be at most parallel.ep (", ep,
                                            ") where the all-to-all is divided by "
                                            "peers (cut: nodes, or the phases of pause_after_gate)"));
@@ -135,6 +135,7 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r) {
   for (Duplicates d : duplicates)
     for (Overlap o : overlaps)
       for (Cut c : choices(config.cut)) {
+        if (c == Cut::nodes && r.parallel.ep == 1 && !config.cut) continue;
         MoeSchedule s = config.settled();
         s.duplicates = d, s.overlap = o, s.cut = c;
         const auto consider = [&](int64_t parts) {
