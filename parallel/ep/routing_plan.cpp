@@ -1,6 +1,7 @@
 #include "parallel/ep/routing_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -30,10 +31,12 @@ const comm::ProcessGroup& sources(const ExpertGroups& g, Spread spread) {
   return spread == Spread::held ? *g.ep : *g.experts;
 }
 
-// What this rank gets, from the full matrix of counts: of each source [chunks, experts] slots and [chunks, ranks] rows.
+// What this rank gets, from the full matrix of counts: of each source [chunks, experts] slots and, where they are not
+// as many, [chunks, ranks] rows.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
+  const bool of_tokens = options.row_of == RowOf::token;
   std::vector<int64_t> mine = order.counts;
-  mine.insert(mine.end(), order.rows_to.begin(), order.rows_to.end());
+  if (of_tokens) mine.insert(mine.end(), order.rows_to.begin(), order.rows_to.end());
   const comm::ProcessGroup& all = sources(g, options.spread);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
@@ -45,7 +48,8 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
       for (int64_t c = 0; c < counts.chunks; ++c) {
         const auto of_chunk = slots + c * order.experts + g.ep->rank() * local;
         counts.slots.insert(counts.slots.end(), of_chunk, of_chunk + local);
-        counts.rows.push_back(rows[c * ep + g.ep->rank()]);
+        counts.rows.push_back(of_tokens ? rows[c * ep + g.ep->rank()]
+                                        : std::accumulate(of_chunk, of_chunk + local, int64_t{0}));
       }
     }
   return counts;
