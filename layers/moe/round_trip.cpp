@@ -261,8 +261,8 @@ class GraphOfTrip {
     const bool summed = shares_width(ep::Spread::gather) || shares_width(ep::Spread::held);
     const RowFormat format = back_;
     next_is_late_ = t->bounded;
-    // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once. Not on the lane of
-    // what comes after they returned: a chunk's results would wait for those of the one before.
+    // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once. Not on the lane
+    // of what comes after they returned: a chunk's results would wait for those of the one before.
     if (chunk.place.defined() || chunk.of_tokens() || plan_.merged || (!format.plain() && !summed))
       add(c, Lane::compute, Kind::copy, cat("U", c), copied(rows_there(chunk) * format.row_bytes()),
           on_lane([t, c, format, summed](Stream& s) {
