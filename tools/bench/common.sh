@@ -10,6 +10,13 @@ need() {
   }
 }
 
+# need_bench NAME: the program, and $bench, which measures (environment: BENCH).
+need_bench() {
+  bench=${BENCH:-build/release/bench/$1}
+  need "$hexad" 'cmake --preset release && cmake --build --preset release'
+  need "$bench" "cmake --build --preset release --target $1"
+}
+
 # usage [ERROR]: the comment at the top of the script that sources this.
 usage() {
   [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2

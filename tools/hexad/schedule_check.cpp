@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "layers/moe/memory_limit.h"
-
-#include <algorithm>
-
 #include "framework/config/words.h"
+#include "layers/moe/memory_limit.h"
 
 namespace hexad::app {
 namespace {

@@ -300,7 +300,7 @@ void Trainer::write_report() {
 ExitCode Trainer::run() {
   sinks_.on_start(info_);
   int64_t skipped_in_a_row = 0;
-  bool preempted = false, first = true;
+  bool preempted = false;
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
@@ -309,8 +309,8 @@ ExitCode Trainer::run() {
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     std::optional<PassRecorder> recorder;
     // The first step of a run packs weights and finds its memory: no measure of anything.
-    const bool traced = step == recipe_.schedule.trace, trial = !traced && choice_ && !choice_->made() && !first;
-    first = false;
+    const bool traced = step == recipe_.schedule.trace;
+    const bool trial = !traced && choice_ && !choice_->made() && step > info_.first_step + 1;
     if (trial) choice_->begin_trial();
     if (traced || trial) recorder.emplace(instance_->model);
     const double start = now();

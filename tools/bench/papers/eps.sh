@@ -25,9 +25,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-bench=${BENCH:-build/release/bench/moe_layer}
-need "$hexad" 'cmake --preset release && cmake --build --preset release'
-need "$bench" 'cmake --build --preset release --target moe_layer'
+need_bench moe_layer
 
 machine
 echo "bytes:     4 ranks; 16 experts, top 6"

@@ -31,9 +31,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-bench=${BENCH:-build/release/bench/moe_exchange}
-need "$hexad" 'cmake --preset release && cmake --build --preset release'
-need "$bench" 'cmake --build --preset release --target moe_exchange'
+need_bench moe_exchange
 bits() {  # bits a second of a rate such as 25mbit
   case $1 in
   *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;

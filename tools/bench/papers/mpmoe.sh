@@ -25,9 +25,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-bench=${BENCH:-build/release/bench/moe_layer}
-need "$hexad" 'cmake --preset release && cmake --build --preset release'
-need "$bench" 'cmake --build --preset release --target moe_layer'
+need_bench moe_layer
 
 args=(--schedule fastmoe --schedule fastermoe:cut=nodes,parts=2)
 for n in 2 4 8 16; do args+=(--schedule "n$n:cut=tokens,parts=$n"); done

@@ -29,9 +29,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-bench=${BENCH:-build/release/bench/moe_layer}
-need "$hexad" 'cmake --preset release && cmake --build --preset release'
-need "$bench" 'cmake --build --preset release --target moe_layer'
+need_bench moe_layer
 
 # The last pair is (4, 4), so that pictures show it.
 layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
