@@ -22,6 +22,8 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   /// Done when everything appended so far is.
   virtual Event record() = 0;
+  /// Whether work has run when run() returns.
+  virtual bool runs_at_once() const { return false; }
   /// Blocks the caller until the stream is empty.
   void synchronize() { record().wait(); }
 };
@@ -32,6 +34,7 @@ class InlineStream final : public Stream {
   void run(std::function<void()> work) override { work(); }
   void wait(const Event& event) override { event.wait(); }
   Event record() override { return {}; }
+  bool runs_at_once() const override { return true; }
 };
 
 /// One thread that runs the work in order. Blocked while there is none, so that it costs other threads nothing.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "framework/base/error.h"
 
@@ -24,7 +25,7 @@ void check_curve(const Curve& curve, const std::string& name) {
       base::fail(base::ExitCode::usage, "rates: the sizes of ", name, " must be above 0 and ascend, but ", size,
                  " follows ", last);
     if (!(seconds >= 0) || !std::isfinite(seconds))
-      base::fail(base::ExitCode::usage, "rates: ", name, " takes ", seconds, " s for size ", size);
+      base::fail(base::ExitCode::usage, "rates: ", name, ": ", seconds, " s for size ", size);
     last = size;
   }
 }
@@ -108,14 +109,20 @@ const Rates::Link* Rates::find(Kind kind, const std::string& group, int group_si
 
 double Rates::seconds(const TaskSpec& task) const {
   const Cost& cost = task.cost;
-  double sum = local_seconds(task, compute, cost.flops, "computes") +
-               local_seconds(task, copy, static_cast<double>(cost.copy_bytes), "copies");
+  double sum = local_seconds(task, copy, static_cast<double>(cost.copy_bytes), "copies");
+  ByPass<int64_t> products = cost.products;
+  if (products == ByPass<int64_t>{}) products.front() = 1;
+  const auto all = static_cast<double>(std::accumulate(products.begin(), products.end(), int64_t{0}));
+  for (size_t pass = 0; pass < products.size(); ++pass)
+    if (products[pass] > 0)
+      sum += static_cast<double>(products[pass]) * local_seconds(task, compute[pass], cost.flops / all, "computes");
   if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
   return sum;
 }
 
 void Rates::check() const {
-  check_curve(compute, "compute");
+  for (const auto& [pass, name] : enum_names(Pass{}))
+    check_curve(compute[static_cast<size_t>(pass)], base::cat(name, " products"));
   check_curve(copy, "copy");
   const auto check_link = [](const Curve& curve, const std::string& name) {
     check_curve(curve, name);
@@ -139,7 +146,7 @@ Rates Rates::defaults() {
   // data. How long tasks of no size take, on the core and on the network, is an estimate.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;
-  r.compute = Curve::linear(20e-6, 100e9);
+  r.compute.fill(Curve::linear(20e-6, 100e9));
   r.copy = Curve::linear(5e-6, 10e9);
   r.other_links = {.within_node = {{{64 * kib, 1e-4}, {mib, 4e-4}, {16 * mib, 11e-3}}},
                    .between_nodes = Curve::linear(2e-4, 119e6)};

@@ -46,8 +46,8 @@ class LaneSet {
 };
 
 struct Rates {
-  Curve compute{};  // over FLOPs
-  Curve copy{};     // over bytes
+  ByPass<Curve> compute{};  // of one matrix product, over its FLOPs
+  Curve copy{};             // over bytes
 
   /// A collective, or a send, of one group of ranks, alone on the machine.
   struct Link {
@@ -81,8 +81,8 @@ struct Rates {
 
   /// The listed link, else nothing.
   const Link* find(Kind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Seconds of a task that has the machine for itself: those of its FLOPs, of its copied bytes and of its wire bytes
-  /// together. Throws base::Error(usage) naming what was not measured, and what was.
+  /// Seconds of a task that has the machine for itself: those of its products, which share its FLOPs evenly, of its
+  /// copied bytes and of its wire bytes together. Throws base::Error(usage) naming what was not measured, and what was.
   double seconds(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) when a curve has sizes that do not ascend or times that are no times, or an alpha is not

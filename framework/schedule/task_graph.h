@@ -2,11 +2,13 @@
 // by the simulator, drawn by the tracer, tested by the shuffled executor.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/device/context.h"
@@ -27,8 +29,19 @@ std::string_view name_of(Kind kind);
 bool is_communication(Kind kind);
 
 /// What a task moves and computes: what the simulator prices and the trace shows.
+/// Of a matrix product: y = x W, the gradient of x or that of W.
+enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
+constexpr auto enum_names(Pass) {
+  return std::to_array<std::pair<Pass, std::string_view>>({{Pass::forward, "forward"},
+                                                           {Pass::input_gradient, "input_gradient"},
+                                                           {Pass::weight_gradient, "weight_gradient"}});
+}
+template <class T>
+using ByPass = std::array<T, 3>;
+
 struct Cost {
   double flops = 0;
+  ByPass<int64_t> products{};  // that the FLOPs are those of, in equal parts, each with a weight of its own; none: one
   int64_t wire_bytes = 0;      // sent by this rank to others
   int64_t received_bytes = 0;  // from others, where routing makes it differ; the larger one is priced (full duplex)
   int64_t copy_bytes = 0;      // within the device, or between it and the host
@@ -42,8 +55,8 @@ struct TaskSpec {
   std::string name;  // numbers at its end count chunks: D0, D1 are parts of the step's collective D
   Cost cost{};
   Kind kind = Kind::compute;
-  /// Issued only when what it comes after is done, so that what it allocates takes the place of what that has freed: a
-  /// task's tensors are made when it is issued, and the issuing thread is ahead of the lanes.
+  /// Issued by its lane when that gets to it, so that what it allocates takes the place of what the tasks before have
+  /// freed: a task's tensors are made when it is issued, and the issuing thread is ahead of the lanes.
   bool issued_late = false;
 };
 

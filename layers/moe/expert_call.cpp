@@ -16,6 +16,7 @@ RoundTrip ExpertCall::trip(const Tensor& like) const {
                  .device = like.device(),
                  .order = route.order};
   trip.flops_per_row = experts->flops_per_row();
+  trip.products = {experts->products(), 0, 0};
   return trip;
 }
 

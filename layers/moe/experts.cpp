@@ -192,9 +192,11 @@ int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
 
 int64_t Experts::middle_width() const { return (gated() ? 2 : 1) * up_.weight->shape()[1]; }
 
+int64_t Experts::products() const { return gated() ? 3 : 2; }
+
 double Experts::flops_per_row() const {
   const Shape& up = up_.weight->shape();
-  return (gated() ? 6.0 : 4.0) * static_cast<double>(up[1]) * static_cast<double>(up[2]);
+  return 2.0 * static_cast<double>(up[1]) * static_cast<double>(up[2]);
 }
 
 }  // namespace hexad::moe

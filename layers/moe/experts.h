@@ -78,7 +78,9 @@ class Experts {
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Elements that before_activation() leaves of a row.
   int64_t middle_width() const;
-  /// Of forward, per row: 2 D F per product.
+  /// Of forward, for each expert: with gates 3, else 2.
+  int64_t products() const;
+  /// Of one product, per row: 2 D F.
   double flops_per_row() const;
 
  private:

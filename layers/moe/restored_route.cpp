@@ -56,7 +56,6 @@ int64_t aside_bytes(const Restored& r, int64_t width, Dtype dtype) {
 RoundTrip trip_of(const ExpertCall& call, const Tensor& like) {
   RoundTrip trip = call.trip(like);
   trip.bounded = true;
-  if (trip.order.name == alternating_order().name) trip.order = double_buffered_order();
   return trip;
 }
 
@@ -105,7 +104,8 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
   RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
   RoundTrip trip = trip_of(call, dout);
   trip.extras_there = trip.extras_back = 1;
-  trip.flops_per_row = call.experts->flops_per_row() * (r.offloads_middles() ? 2 : 2.5);
+  const int64_t products = call.experts->products();
+  trip.products = {r.offloads_middles() ? 0 : products - 1, products, products};
   trip.pack = [&](Stream&, size_t c) {
     const ep::Chunk& chunk = plan.chunks[c];
     return RowSource{.values = dout, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};

@@ -54,7 +54,7 @@ class GraphOfTrip {
       for (size_t c = 0; c < n; ++c) dispatch(c);
       compute_together();
       for (size_t c = 0; c < n; ++c) combine(c);
-      if (t_->weights) weights(0, "W", plan_.rows_computed());
+      if (t_->weights) weights(0, "W");
       return std::move(graph_);
     }
     for (const TripStep& step : checked_steps(t_->order, n, t_->bounded)) take(step.stage, step.chunk);
@@ -71,7 +71,7 @@ class GraphOfTrip {
       case Stage::combine:
         return combine(c);
       case Stage::weights:
-        if (t_->weights) weights(c, cat("W", c), plan_.chunks[c].rows_computed());
+        if (t_->weights) weights(c, cat("W", c));
     }
   }
 
@@ -105,17 +105,22 @@ class GraphOfTrip {
     cost.copy_bytes = bytes;
     return cost;
   }
-  static Cost computed(double flops) {
+  /// Grouped rows in the products of each expert that has some.
+  Cost computed(const std::vector<int64_t>& offsets, const schedule::ByPass<int64_t>& products) const {
+    int64_t busy = 0;
+    for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
     Cost cost;
-    cost.flops = flops;
+    for (size_t pass = 0; pass < products.size(); ++pass) {
+      cost.flops += static_cast<double>(offsets.back() * products[pass]) * t_->flops_per_row;
+      cost.products[pass] = busy * products[pass];
+    }
     return cost;
   }
 
   TaskId add_after(std::vector<TaskId> after, Lane lane, Kind kind, std::string name, Cost cost,
                    schedule::TaskWork work) {
     std::erase(after, none);
-    return graph_.add({lane, std::move(name), std::move(cost), kind, std::exchange(next_is_late_, false)},
-                      std::move(after), std::move(work));
+    return graph_.add({lane, std::move(name), std::move(cost), kind, t_->bounded}, std::move(after), std::move(work));
   }
   /// After the chunk's last task.
   void add(size_t c, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork work) {
@@ -152,7 +157,6 @@ class GraphOfTrip {
     // Bounded: its buffers are those of the chunk before the last one.
     const TaskId from = t_->bounded && dispatched_ >= 2 ? returned_[combined_[dispatched_ - 2]] : brought_;
     ++dispatched_;
-    next_is_late_ = t_->bounded;
     last_[c] = from;
     if (t_->pack_again) {
       dispatch(c, again_, "'", t_->pack_again,
@@ -230,17 +234,15 @@ class GraphOfTrip {
     if (t->bounded) {
       if (!order_.empty()) after.push_back(computed_[order_.back()]);
       if (order_.size() >= 2) after.push_back(returned_[order_[order_.size() - 2]]);
-      next_is_late_ = true;
     }
     order_.push_back(c);
-    last_[c] = computed_[c] =
-        add_after(std::move(after), Lane::compute, Kind::compute, cat("C", c),
-                  computed(static_cast<double>(rows) * t->flops_per_row),
-                  on_lane([t, c, boxes = std::move(boxes_[c])](Stream& s) {
-                    for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
-                    RoundTrip::Travelling& here = t->chunks[c];
-                    here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
-                  }));
+    last_[c] = computed_[c] = add_after(
+        std::move(after), Lane::compute, Kind::compute, cat("C", c), computed(plan_.chunks[c].offsets, t->products),
+        on_lane([t, c, boxes = std::move(boxes_[c])](Stream& s) {
+          for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
+          RoundTrip::Travelling& here = t->chunks[c];
+          here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
+        }));
     if (t->offload)
       add_after({computed_[c]}, Lane::copy, Kind::copy, cat("O", c), copied(rows * t->aside_bytes_per_row),
                 on_lane([t, c](Stream& s) { t->offload(s, c); }));
@@ -248,9 +250,8 @@ class GraphOfTrip {
 
   void compute_together() {
     RoundTrip* t = t_;
-    const auto rows = static_cast<double>(plan_.rows_computed());
     const TaskId all =
-        add_after(last_, Lane::compute, Kind::compute, "C", computed(rows * t->flops_per_row),
+        add_after(last_, Lane::compute, Kind::compute, "C", computed(plan_.chunks.front().offsets, t->products),
                   on_lane([t](Stream& s) { t->together = t->compute(s, 0, std::exchange(t->together, {}), {}); }));
     for (size_t c = 0; c < last_.size(); ++c) last_[c] = computed_[c] = all;
   }
@@ -260,7 +261,6 @@ class GraphOfTrip {
     const ep::Chunk& chunk = plan_.chunks[c];
     const bool summed = shares_width(ep::Spread::gather) || shares_width(ep::Spread::held);
     const RowFormat format = back_;
-    next_is_late_ = t->bounded;
     // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once. Not on the lane
     // of what comes after they returned: a chunk's results would wait for those of the one before.
     if (chunk.place.defined() || chunk.of_tokens() || plan_.merged || (!format.plain() && !summed))
@@ -369,9 +369,9 @@ class GraphOfTrip {
         });
   }
 
-  void weights(size_t c, std::string name, int64_t count) {
+  void weights(size_t c, std::string name) {
     add_after({computed_[c]}, Lane::compute, Kind::compute, std::move(name),
-              computed(static_cast<double>(count) * t_->weight_flops_per_row),
+              computed(plan_.chunks[c].offsets, {0, 0, t_->weight_products}),
               on_lane([t = t_, c](Stream& s) { t->weights(s, c); }));
   }
 
@@ -384,7 +384,6 @@ class GraphOfTrip {
   TaskId brought_ = none;
   std::vector<size_t> order_, combined_;  // chunks computed, and returned, so far
   size_t dispatched_ = 0;
-  bool next_is_late_ = false;  // of the next task: see TaskSpec::issued_late
   // By chunk:
   std::vector<TaskId> last_, computed_, returned_;
   std::vector<std::vector<TaskId>> arrived_;                                 // what the experts wait for

@@ -72,7 +72,7 @@ struct RoundTrip {
   bool weighs = false;
   /// Chunks share two sets of buffers: a chunk starts only when the one before the last has returned, is computed only
   /// when the one before is, and its results are made ready only when they are there. Tensors are made when a task is
-  /// issued, so those three are issued late (TaskSpec::issued_late).
+  /// issued, so all are issued late (TaskSpec::issued_late).
   bool bounded = false;
   /// Of the steps of chunks that are computed one after another.
   TripOrder order = alternating_order();
@@ -88,7 +88,9 @@ struct RoundTrip {
   Aside weights{};                  // may be empty
   /// Takes the slot rows of a chunk; empty: they are put into `returned`.
   std::function<void(Stream&, size_t chunk, Rows slots)> accept{};
-  double flops_per_row = 0, weight_flops_per_row = 0;
+  double flops_per_row = 0;              // of one product
+  schedule::ByPass<int64_t> products{};  // of each expert, in `compute`, ...
+  int64_t weight_products = 0;           // ... and gradients in `weights`
   const RowCollection* collection = nullptr;
 
   Tensor returned{};         // [plan.slots(), width]: filled by the pass unless there is `accept`

@@ -113,7 +113,8 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
     send_token_gradients(trip, gradients, row_weights);
   else
     send_slot_gradients(trip, gradients, returned, slot_weights, dweights);
-  trip.weight_flops_per_row = trip.flops_per_row;
+  trip.weight_products = call.experts->products();
+  trip.products = {0, trip.weight_products, 0};
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertWork& w = call.work[c];
     const Tensor numbers = of_tokens ? weigh_gradients(s, rows, std::exchange(w.results, {})) : Tensor{};

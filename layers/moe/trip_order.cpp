@@ -53,16 +53,6 @@ std::vector<TripStep> alternating(size_t chunks) {
   return steps;
 }
 
-std::vector<TripStep> double_buffered(size_t chunks) {
-  std::vector<TripStep> steps{{dispatch, 0}};
-  for (size_t c = 0; c < chunks; ++c) {
-    steps.push_back({compute, c});
-    if (c + 1 < chunks) steps.push_back({dispatch, c + 1});
-    for (Stage stage : {combine, weights}) steps.push_back({stage, c});
-  }
-  return steps;
-}
-
 std::vector<TripStep> weights_last(size_t chunks) {
   std::vector<TripStep> steps = alternating(chunks);
   std::erase_if(steps, [](TripStep s) { return s.stage == weights; });
@@ -118,8 +108,6 @@ std::vector<TripStep> checked_steps(const TripOrder& order, size_t chunks, bool 
 }
 
 TripOrder alternating_order() { return {"alternating", alternating}; }
-
-TripOrder double_buffered_order() { return {"double_buffered", double_buffered}; }
 
 std::vector<TripOrder> built_in_orders() {
   return {alternating_order(), {"weights_last", weights_last}, {"returns_last", returns_last}};

@@ -46,11 +46,6 @@ std::vector<TripStep> checked_steps(const TripOrder& order, size_t chunks, bool 
 /// 3.2.1), and weight gradients while the next chunk is on its way.
 TripOrder alternating_order();
 
-/// S0 C0 S1 R0 W0 C1 S2 R1 W1 C2 R2 W2: what alternating is where two sets of buffers are shared (restore other than
-/// keep). The chunk whose buffers the next one takes must have returned: to ask for them first would keep the chunk
-/// that is there already from being computed meanwhile.
-TripOrder double_buffered_order();
-
 /// All there are without a user's:
 ///   alternating: see above;
 ///   weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: no result waits for weight gradients, which fill the time of

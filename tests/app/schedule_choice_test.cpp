@@ -58,7 +58,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
 // Links of `latency` seconds and `bytes_per_second`, products at `flops` a second.
 schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   schedule::Rates rates;
-  rates.compute = schedule::Curve::linear(1e-7, flops);
+  rates.compute.fill(schedule::Curve::linear(1e-7, flops));
   rates.copy = schedule::Curve::linear(1e-7, 1e10);
   const auto link = schedule::Curve::linear(latency, bytes_per_second);
   rates.other_links = {link, link};

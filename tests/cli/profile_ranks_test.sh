@@ -29,6 +29,17 @@ test_one_rank_measures_what_needs_no_other() {
   expect_text c.yaml 'links: []' 'of: compute' 'beside: [copy]'
 }
 
+test_products_of_other_shapes_can_be_measured() {
+  expect 0 "$HEXAD" "${profile[@]}" --product 1x64x96 --product 3x32x16
+  expect_text out '1 experts, 64 x 96' '3 experts, 32 x 16'
+  expect_count 6 c.yaml 'outputs: 96'
+  expect_no_text c.yaml 'outputs: 1024'
+  for shape in 8x512 8x512x 8x512x1024x2 0x1x1 a; do
+    expect 2 "$HEXAD" "${profile[@]}" --product $shape
+    expect_text err "--product ($shape) must be EXPERTSxINPUTSxOUTPUTS"
+  done
+}
+
 test_unequal_nodes_are_refused() {
   expect 2 on_nodes 1 2 "${profile[@]}"
   expect_text err 'nodes have 1 to 2 ranks; a profile needs the same number on each'

@@ -139,8 +139,11 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(Kind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // 16 rows of 10 x 50 are 16,000 FLOPs; the mean of 1e-5 and 3e-5 seconds.
-  EXPECT_DOUBLE_EQ(rates.compute.seconds(16000), 2e-5);
+  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs; they take as long by the size of the weight.
+  const auto seconds = [&](Pass pass) { return rates.compute[static_cast<size_t>(pass)].seconds(1600); };
+  EXPECT_DOUBLE_EQ(seconds(Pass::forward), 1e-5 / 8 * 40 / 50);
+  EXPECT_DOUBLE_EQ(seconds(Pass::weight_gradient), 3e-5 / 8 * 40 / 50);
+  EXPECT_DOUBLE_EQ(seconds(Pass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";
   EXPECT_EQ(rates.copy.seconds(65536), 1e-5);
   EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter}), 0.75);
   EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter, Lane::copy}), 0.5);
@@ -149,9 +152,9 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
-  // Without a size the largest shape: 16 rows of 100 x 50 are 160,000 FLOPs.
-  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.seconds(160000), 8e-5);
-  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.seconds(16000), 4e-6);
+  // Without a size the largest shape: 4 rows of each of 4 experts of 100 x 50 are 40,000 FLOPs.
+  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.front().seconds(40000), 2e-5);
+  EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.front().seconds(2000), 5e-7);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);
 }
 

@@ -73,6 +73,14 @@ TEST(Seconds, AddUpWhatATaskDoes) {
   rates.links = {{Kind::all_to_all, "ep", 4, false, Curve::linear(0, 0.5)}};
   EXPECT_NEAR(rates.seconds({Lane::compute, "E", {.flops = 3, .copy_bytes = 4}}), 7, rounding(7));
   EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "its own link";
+  rates.compute = {Curve{{{2, 5}, {4, 7}}}, Curve{{{2, 10}, {4, 14}}}, Curve{{{2, 1}, {4, 2}}}};
+  const auto products = [&](int64_t forward, int64_t of_inputs, int64_t of_weights) {
+    return rates.seconds({Lane::compute, "E", {.flops = 6, .products = {forward, of_inputs, of_weights}}});
+  };
+  EXPECT_NEAR(products(2, 0, 0), 12, rounding(12)) << "two of 3 FLOPs";
+  EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small ones";
+  EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "each by its pass";
+  EXPECT_NEAR(products(0, 2, 0), 24, rounding(24));
   TaskSpec between_nodes = exchange(8);
   between_nodes.cost.crosses_nodes = true;
   EXPECT_NEAR(rates.seconds(between_nodes), 8, rounding(8)) << "another link";
@@ -117,16 +125,18 @@ TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
 }
 
 TEST(RatesCheck, RefusesWhatNoMeasurementGives) {
-  const auto with_compute = [](std::vector<Curve::Point> points) { return Rates{.compute = {std::move(points)}}; };
+  const auto with_compute = [](std::vector<Curve::Point> points) {
+    return Rates{.compute = {Curve{std::move(points)}}};
+  };
   EXPECT_EQ(error_of([&] {
               with_compute({{2, 1}, {2, 3}}).check();
             }),
-            "rates: the sizes of compute must be above 0 and ascend, but 2 follows 2");
+            "rates: the sizes of forward products must be above 0 and ascend, but 2 follows 2");
   EXPECT_EQ(error_of([&] {
               with_compute({{0, 1}}).check();
             }),
-            "rates: the sizes of compute must be above 0 and ascend, but 0 follows 0");
-  EXPECT_EQ(error_of([&] { with_compute({{2, -1}}).check(); }), "rates: compute takes -1 s for size 2");
+            "rates: the sizes of forward products must be above 0 and ascend, but 0 follows 0");
+  EXPECT_EQ(error_of([&] { with_compute({{2, -1}}).check(); }), "rates: forward products: -1 s for size 2");
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
             }),

@@ -13,7 +13,7 @@ inline Event nothing(Stream&) { return {}; }
 /// One second a FLOP, a copied byte and a byte on any wire: a cost is its seconds.
 inline Rates unit_rates() {
   const Curve one = Curve::linear(0, 1);
-  return {.compute = one, .copy = one, .other_links = Rates::OtherLinks{one, one}};
+  return {.compute = {one, one, one}, .copy = one, .other_links = Rates::OtherLinks{one, one}};
 }
 
 inline TaskId computes(TaskGraph& g, std::string name, double seconds, std::vector<TaskId> after = {}) {

@@ -151,7 +151,7 @@ TEST(Simulate, NamesTheLinkThatWasNotMeasured) {
   rates.other_links.reset();
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);
   rates = unit_rates();
-  rates.compute.points[0].size = -1;
+  rates.compute[0].points[0].size = -1;
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);
 }
 

@@ -44,9 +44,10 @@ launch() {
   }
 }
 
-# profile_into FILE SECONDS TESTBED...: measures the testbed for predictions; quiet unless it fails.
+# profile_into FILE SECONDS TESTBED...: measures the testbed for predictions, and the grouped products that the array
+# products names (8x512x1024), if any, instead of the usual ones; quiet unless it fails.
 profile_into() {
-  "${@:3}" "$hexad" profile --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
+  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
     local status=$?
     cat "$scratch/profile.log" >&2
     exit $status
@@ -59,6 +60,8 @@ print_rows() {
   printf 'gathering outside of it; bytes sent: ep, etp and tp; peak bytes\n'
   cat "$1"
 }
+
+products=()
 
 # Removed at the end; a script that traps EXIT itself has to do the same.
 scratch=$(mktemp -d)

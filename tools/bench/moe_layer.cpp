@@ -33,7 +33,7 @@
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/moe/moe_layer.h"
 #include "parallel/comm/world.h"
-#include "tools/bench/rank_graphs.h"
+#include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/recipe.h"
 #include "tools/hexad/schedule_trace.h"
 #include "tools/plan/granularity_search.h"
@@ -48,7 +48,7 @@ struct Options {
   std::vector<std::string> layers, schedules;
   int rounds = 5;
   bool search = false, forward = false;
-  std::string profile, pictures;
+  std::string profile, pictures, tasks;
 };
 
 constexpr const char* plain_recipe = R"(
@@ -168,12 +168,12 @@ class Contestant final : public schedule::GraphRunner {
   /// What the simulator says of the graphs that ran last. Collective.
   void predict(const app::Predictor* predictor) {
     for (size_t pass = 0; pass < passes_; ++pass) {
-      const auto all = graphs_of_all(graphs_[pass], mesh_.world(), context_);
+      const auto all = app::graphs_of_all(graphs_[pass], mesh_.world(), context_);
       if (!predictor) continue;
       std::vector<const schedule::TaskGraph*> graphs;
       for (size_t r = 0; r < all.size(); ++r)
         graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &graphs_[pass] : &all[r]);
-      auto timelines = simulate(graphs, predictor->rates, rank_groups(mesh_.layout()), predictor->drive);
+      auto timelines = simulate(graphs, predictor->rates, app::rank_groups(mesh_.layout()), predictor->drive);
       predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
       for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
       foreseen_[pass] = std::move(timelines[static_cast<size_t>(mesh_.world().rank())]);
@@ -183,6 +183,17 @@ class Contestant final : public schedule::GraphRunner {
   /// This rank's part of the last pass.
   std::string picture(size_t pass, std::string_view title) const {
     return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
+  }
+
+  /// A line for each task of the last pass on this rank: measured and predicted begin and end, in seconds.
+  void list(size_t pass, std::string_view head, std::ostream& out) const {
+    for (size_t i = 0; i < seen_[pass].spans.size(); ++i) {
+      const Timeline::Span& s = seen_[pass].spans[i];
+      out << fmt::format("{}\t{}\t{}\t{:.6f}\t{:.6f}", head, s.task.name, device::name_of(s.task.lane), s.begin, s.end);
+      if (foreseen_[pass])
+        out << fmt::format("\t{:.6f}\t{:.6f}", foreseen_[pass]->spans[i].begin, foreseen_[pass]->spans[i].end);
+      out << '\n';
+    }
   }
 
   bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
@@ -302,6 +313,7 @@ class Bench {
         c->step();
         if (first()) print(layer, round, *c);
       }
+    if (first() && !options_.tasks.empty()) list(layer, contestants);
     if (options_.search) search(layer, contestants);
     if (first() && !options_.pictures.empty())
       for (const auto& c : contestants) draw(layer, *c);
@@ -352,6 +364,14 @@ class Bench {
       fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[static_cast<size_t>(best - 1)]->name(), measurements);
   }
 
+  void list(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) const {
+    std::ofstream out(options_.tasks, std::ios::app);
+    for (const auto& c : contestants)
+      for (size_t pass = 0; pass < c->passes(); ++pass)
+        c->list(pass, fmt::format("{}\t{}\t{}", layer, c->name(), pass_names[pass]), out);
+    if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", options_.tasks);
+  }
+
   void draw(const std::string& layer, const Contestant& c) const {
     for (size_t pass = 0; pass < c.passes(); ++pass) {
       const std::string path = base::cat(options_.pictures, "/", c.name(), "-", pass_names[pass], ".svg");
@@ -377,6 +397,7 @@ int run(int argc, char** argv) {
   app.add_flag("--forward", o.forward, "as in evaluation, without backward");
   app.add_flag("--search", o.search, "MPMoE's Algorithm 1, too");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
+  app.add_option("--tasks", o.tasks, "file that gets a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

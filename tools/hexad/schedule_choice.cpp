@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/schedule_check.h"
 
 namespace hexad::app {
@@ -29,18 +30,28 @@ int64_t rows_of(const Recipe& r) {
   return r.parallel.sp ? rows / r.parallel.tp : rows;
 }
 
-double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor) {
-  const auto layers = instance.model.moe_layers();
-  if (layers.empty()) return 0;
+double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+                         const comm::ProcessGroup& world) {
   GraphCollector collector;
-  layers.front().layer->show_passes(rows_of(recipe), dtype_of(recipe.train.precision), instance.device(), collector);
+  if (const auto layers = instance.model.moe_layers(); !layers.empty())
+    layers.front().layer->show_passes(rows_of(recipe), dtype_of(recipe.train.precision), instance.device(), collector);
+  constexpr size_t passes = 2;  // a stage of dense layers has none
+  collector.graphs.resize(passes);
   double seconds = 0;
-  for (const schedule::TaskGraph& graph : collector.graphs)
-    seconds += simulate(graph, predictor.rates, predictor.drive).total();
+  for (const schedule::TaskGraph& graph : collector.graphs) {
+    const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
+    std::vector<const schedule::TaskGraph*> graphs;
+    for (const auto& g : all) graphs.push_back(&g);
+    double slowest = 0;
+    for (const auto& timeline : simulate(graphs, predictor.rates, rank_groups(instance.mesh.layout()), predictor.drive))
+      slowest = std::max(slowest, timeline.total());
+    seconds += slowest;
+  }
   return seconds;
 }
 
-// Of one forward and one backward: their means over layers and micro-batches.
+}  // namespace
+
 double measured_seconds(const std::vector<PassRecorder::Pass>& passes) {
   double sum = 0;
   for (const char* kind : {" forward", " backward"}) {
@@ -53,7 +64,19 @@ double measured_seconds(const std::vector<PassRecorder::Pass>& passes) {
   return sum;
 }
 
-}  // namespace
+void set_schedule(ModelInstance& instance, const moe::MoeSchedule& schedule) {
+  for (const auto& place : instance.model.moe_layers()) place.layer->reschedule(schedule);
+}
+
+std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
+                                                   const Predictor& predictor, const comm::ProcessGroup& world) {
+  std::vector<ScheduleCandidate> candidates;
+  for (const moe::MoeSchedule& s : legal_schedules(recipe)) {
+    set_schedule(instance, s);
+    candidates.push_back({.schedule = s, .predicted = predicted_seconds(recipe, instance, predictor, world)});
+  }
+  return candidates;
+}
 
 double ScheduleCandidate::measured_seconds() const {
   if (measured.empty()) return 0;
@@ -65,14 +88,7 @@ double ScheduleCandidate::measured_seconds() const {
 
 ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
                                const comm::ProcessGroup& world)
-    : instance_(instance), world_(world) {
-  for (const moe::MoeSchedule& s : legal_schedules(recipe)) {
-    candidates_.push_back({s});
-    set(candidates_.size() - 1);
-    // Ranks must agree, also where their loads or their clocks' rounding differ.
-    const double mine = predicted_seconds(recipe, instance, predictor);
-    candidates_.back().predicted = world.all_reduce_value(mine, comm::Reduce::max, instance.device());
-  }
+    : instance_(instance), world_(world), candidates_(predicted_schedules(recipe, instance, predictor, world)) {
   std::stable_sort(candidates_.begin(), candidates_.end(),
                    [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
   const auto trials = static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps));
@@ -104,7 +120,7 @@ void ScheduleChoice::begin_trial() { set(static_cast<size_t>(turn_ % finalists_)
 
 void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
   candidates_[current_].measured.push_back(
-      world_.all_reduce_value(measured_seconds(passes), comm::Reduce::max, instance_.device()));
+      world_.all_reduce_value(app::measured_seconds(passes), comm::Reduce::max, instance_.device()));
   if (++turn_ < turns_) return;
   const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(finalists_);
   const auto fastest = std::min_element(candidates_.begin(), end, [](const auto& a, const auto& b) {
@@ -115,7 +131,7 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
 
 void ScheduleChoice::set(size_t candidate) {
   current_ = candidate;
-  for (const auto& place : instance_.model.moe_layers()) place.layer->reschedule(candidates_[candidate].schedule);
+  set_schedule(instance_, candidates_[candidate].schedule);
 }
 
 std::string ScheduleChoice::to_string(const ScheduleCandidate& c) {

@@ -21,6 +21,15 @@ struct ScheduleCandidate {
   double measured_seconds() const;
 };
 
+/// Every legal schedule of the recipe, in the order of legal_schedules(), as the simulator prices it on the graphs of
+/// all ranks. Leaves the last one set. Collective over `world`.
+std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
+                                                   const Predictor& predictor, const comm::ProcessGroup& world);
+/// Sets it in all MoE layers.
+void set_schedule(ModelInstance& instance, const moe::MoeSchedule& schedule);
+/// What ScheduleCandidate::predicted predicts, of a step's passes on this rank: means over layers and micro-batches.
+double measured_seconds(const std::vector<PassRecorder::Pass>& passes);
+
 class ScheduleChoice {
  public:
   /// Collective, as are all members but to_string(). Predicts every legal schedule of the recipe and sets the fastest

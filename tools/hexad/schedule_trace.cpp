@@ -207,7 +207,7 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
                                  shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())},
                       .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
                       .inputs = recipe.model.hidden,
-                      .outputs = recipe.model.moe.expert_hidden});
+                      .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size()});
   rates.other_links = plain;
 }
 

@@ -59,30 +59,25 @@ std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   return (wanted.nodes == wanted.ranks) == (measured == GroupKind::inter) ? 0 : 1;
 }
 
-schedule::Curve curve_of(const Curve& points, double scale = 1) {
+schedule::Curve curve_of(const Curve& points) {
   schedule::Curve curve;
-  for (const auto& [size, seconds] : points.points) curve.points.push_back({size * scale, seconds});
+  for (const auto& [size, seconds] : points.points) curve.points.push_back({size, seconds});
   return curve;
 }
 
-// Seconds over FLOPs: the mean of what the passes take, at the sizes of the first.
-schedule::Curve mean_of(const std::vector<const MeasuredProduct*>& passes) {
-  std::vector<schedule::Curve> curves;
-  for (const MeasuredProduct* p : passes)
-    curves.push_back(curve_of(p->points, 2.0 * static_cast<double>(p->inputs * p->outputs)));
-  schedule::Curve mean;
-  for (const auto& point : curves.front().points) {
-    double seconds = 0;
-    for (const auto& curve : curves) seconds += curve.seconds(point.size);
-    mean.points.push_back({point.size, seconds / static_cast<double>(curves.size())});
-  }
-  return mean;
+double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
+
+// Seconds over FLOPs of one expert's product with a weight of `wanted` elements: as many rows take as long for each
+// element of the weight as measured, since few of them take as long as reading it does.
+schedule::Curve curve_of(const MeasuredProduct& p, double wanted) {
+  const auto experts = static_cast<double>(p.experts);
+  schedule::Curve curve;
+  for (const auto& [rows, seconds] : p.points.points)
+    curve.points.push_back({rows / experts * 2 * wanted, seconds / experts * wanted / area(p)});
+  return curve;
 }
 
-schedule::Curve compute_curve(const Cluster& cluster, const RatesQuery& query) {
-  const auto area = [](const MeasuredProduct& p) {
-    return static_cast<double>(p.inputs) * static_cast<double>(p.outputs);
-  };
+schedule::ByPass<schedule::Curve> compute_curves(const Cluster& cluster, const RatesQuery& query) {
   const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
   const auto better = [&](const MeasuredProduct& a, const MeasuredProduct& b) {
     return wanted > 0 ? octaves(area(a), wanted) < octaves(area(b), wanted) : area(a) > area(b);
@@ -93,12 +88,13 @@ schedule::Curve compute_curve(const Cluster& cluster, const RatesQuery& query) {
   if (!best)
     base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
                "; hexad profile measures them");
-  std::vector<const MeasuredProduct*> passes;
+  schedule::ByPass<schedule::Curve> curves;
+  curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // for passes that were not measured
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
         p.outputs == best->outputs)
-      passes.push_back(&p);
-  return mean_of(passes);
+      curves[static_cast<size_t>(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
+  return curves;
 }
 
 schedule::Kind kind_of(Collective c) {
@@ -173,8 +169,8 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
     for (const auto& [pass, name] : enum_names(Pass{})) {
       std::vector<Curve::Point> points;
       for (int64_t rows = 16; rows <= 4096; rows *= 4)
-        points.push_back(
-            {static_cast<double>(rows), rates.compute.seconds(2.0 * static_cast<double>(rows * width * width))});
+        points.push_back({static_cast<double>(rows),
+                          rates.compute.front().seconds(2.0 * static_cast<double>(rows * width * width))});
       cluster.products.push_back({element, pass, 1, width, width, points});
     }
   for (const auto& [kind, name] : enum_names(CopyKind{})) cluster.copies.push_back({kind, sampled(rates.copy)});
@@ -196,7 +192,7 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 }
 
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
-  schedule::Rates rates{.compute = compute_curve(cluster, query), .copy = {}, .links = {}};
+  schedule::Rates rates{.compute = compute_curves(cluster, query), .copy = {}, .links = {}};
   const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())

@@ -36,12 +36,7 @@ constexpr auto enum_names(Element) {
   return std::to_array<std::pair<Element, std::string_view>>({{Element::f32, "f32"}, {Element::bf16, "bf16"}});
 }
 
-enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
-constexpr auto enum_names(Pass) {
-  return std::to_array<std::pair<Pass, std::string_view>>({{Pass::forward, "forward"},
-                                                           {Pass::input_gradient, "input_gradient"},
-                                                           {Pass::weight_gradient, "weight_gradient"}});
-}
+using schedule::Pass;
 
 /// Tensor to tensor; rows by index; into offload memory and back.
 enum class CopyKind : uint8_t { copy, gather, offload, restore };
@@ -192,8 +187,8 @@ struct RatesQuery {
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
 /// For the simulator: each collective of every group by nearest_link(), products of the element type and the nearest
-/// inputs x outputs (as a ratio) as the mean of their passes, slowdowns up to 1. Throws Error(usage) naming what the
-/// cluster lacks.
+/// inputs x outputs (as a ratio), of which as many rows take as long for each element of the weight, slowdowns up to 1.
+/// Throws Error(usage) naming what the cluster lacks.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

@@ -43,6 +43,7 @@ for n in 2 5 10 20; do
 done
 for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
+products=(20x512x1536)
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"

@@ -34,6 +34,7 @@ for s in 1 2 3; do args+=(--schedule "s${s}n4:cut=tokens,parts=4,restore=s$s"); 
 for layer in $layers; do
   IFS=, read -r M H B <<<"$layer"
   args+=(--layer "M=$M,H=$H,B=$B,E=2,ep=2")
+  [[ " ${products[*]} " == *" 1x${M}x$H "* ]] || products+=("1x${M}x$H")
 done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 

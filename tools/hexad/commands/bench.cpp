@@ -6,8 +6,12 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/units.h"
+#include "tools/hexad/agreement.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/prediction_bench.h"
+#include "tools/hexad/run_directory.h"
 
 namespace hexad::app {
 namespace {
@@ -32,6 +36,40 @@ void bench_gemm(const Options& o) {
                telemetry::human_quantity(rate.flops_per_second, "FLOP/s"));
 }
 
+struct PredictOptions {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  PredictionBench bench;
+};
+
+base::ExitCode bench_predict(const PredictOptions& o, const layers::Registry& registry) {
+  return on_all_ranks([&](comm::World& world) {
+    const Recipe recipe = load_on_all_ranks(world, [&] {
+      Recipe r = load_recipe(config::load(o.recipe, o.overrides), registry, world.size());
+      complete(r, ranks_of_this_node(world.topology()));
+      return r;
+    });
+    world.set_guards(guards_of(recipe.distributed));
+    world.prioritize(priorities_of(recipe.distributed));
+    bench_predictions(recipe, registry, world, o.bench);
+    return base::ExitCode::done;
+  });
+}
+
+void add_predict(CLI::App& bench, CommandLine& line) {
+  auto* command = bench.add_subcommand(
+      "predict", "Predict every legal MoE schedule of a recipe, then measure them; alone or under mpirun");
+  auto options = std::make_shared<PredictOptions>();
+  command->add_option("recipe", options->recipe, "YAML recipe; what is auto in schedule.moe varies")->required();
+  command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
+  command->add_option("--out", options->bench.out, "JSON file for the predictions, written before any measurement")
+      ->capture_default_str();
+  command->add_option("--rounds", options->bench.rounds, "steps of each schedule")
+      ->check(whole_number(1, 1000))
+      ->capture_default_str();
+  command->callback([&line, options] { line.exit_code = bench_predict(*options, line.registry); });
+}
+
 }  // namespace
 
 void add_bench(CommandLine& line) {
@@ -44,6 +82,7 @@ void add_bench(CommandLine& line) {
   gemm->add_option("--seconds", options->seconds, "how long to measure")->check(number_above(0));
   gemm->add_flag("--json", options->json, "as one JSON object");
   gemm->callback([options] { bench_gemm(*options); });
+  add_predict(*command, line);
 }
 
 }  // namespace hexad::app

@@ -1,6 +1,7 @@
 #include "tools/plan/profile/profile.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -29,6 +30,7 @@ struct Options {
   bool quick = false;
   std::optional<double> seconds;
   int threads = 0;
+  std::vector<std::string> products;
   std::string offload_folder = "/tmp";
 };
 
@@ -37,12 +39,28 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
 }
 
+plan::ProductShape product_shape(const std::string& text) {
+  plan::ProductShape shape{};
+  int64_t* const sizes[] = {&shape.experts, &shape.inputs, &shape.outputs};
+  const char *at = text.data(), *const end = at + text.size();
+  for (int64_t* size : sizes) {
+    const auto [rest, error] = std::from_chars(at, end, *size);
+    const bool last = size == sizes[2];
+    if (error != std::errc() || *size < 1 || (last ? rest != end : rest == end || *rest != 'x'))
+      base::fail(ExitCode::usage, "--product (", text, ") must be EXPERTSxINPUTSxOUTPUTS, such as 8x512x1024");
+    at = rest + (last ? 0 : 1);
+  }
+  return shape;
+}
+
 plan::ProfileOptions profile_options(const Options& o, const comm::World& world) {
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
   const int64_t shared = usable_cores() / ranks_of_this_node(world.topology());
   p.threads = o.threads > 0 ? o.threads : static_cast<int>(std::max<int64_t>(1, shared));
   p.offload_folder = o.offload_folder;
+  if (!o.products.empty()) p.products.clear();
+  for (const std::string& text : o.products) p.products.push_back(product_shape(text));
   return p;
 }
 
@@ -93,6 +111,9 @@ void add_profile(CommandLine& line) {
       ->check(number_above(0));
   command->add_option("--threads", options->threads, "of a rank's kernels; 0: its share of the node's cores")
       ->check(whole_number(0, 4096));
+  command->add_option(
+      "--product", options->products,
+      "EXPERTSxINPUTSxOUTPUTS of grouped products to measure instead of the usual ones; may be repeated");
   command->add_option("--offload-folder", options->offload_folder, "where offloaded tensors are written")
       ->capture_default_str();
   command->callback([&line, options] {

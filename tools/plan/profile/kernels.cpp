@@ -15,16 +15,10 @@ using tensor::Tensor;
 // Several turns of a process at a core.
 constexpr double turns = 0.012;
 
-struct Shape {
-  int64_t experts, inputs, outputs;
-};
-// Experts of the quickstart's size, and two that outgrow the caches.
-constexpr std::array shapes{Shape{8, 512, 1024}, Shape{8, 256, 512}, Shape{4, 1024, 4096}};
-
 // The weights of one shape, packed once as in training, and operands for any number of rows.
 class GroupedProduct {
  public:
-  GroupedProduct(const Shape& shape, Element element, tensor::Device device)
+  GroupedProduct(const ProductShape& shape, Element element, tensor::Device device)
       : shape_(shape), dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {
     weight_ = filled({shape.experts, shape.outputs, shape.inputs}, dtype_);
     gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
@@ -56,7 +50,7 @@ class GroupedProduct {
   // Zeros stay zeros, however often a product is added to itself; the speed does not depend on values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
-  Shape shape_;
+  ProductShape shape_;
   Dtype dtype_;
   tensor::Device device_;
   Tensor weight_, gradient_;
@@ -99,15 +93,14 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device dev
 
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress) {
-  const std::span<const Shape> chosen(shapes.data(), options.every_shape ? shapes.size() : 1);
   constexpr auto elements = enum_names(Element{});
   constexpr auto passes = enum_names(Pass{});
   const Budget budget(timer, seconds);
-  size_t open = chosen.size() * elements.size() * passes.size();
+  size_t open = options.products.size() * elements.size() * passes.size();
   std::vector<int64_t> sizes;
   for (int64_t rows = 16; rows <= options.largest_rows; rows *= 2) sizes.push_back(rows);
   for (const auto& [element, element_name] : elements)
-    for (const Shape& shape : chosen) {
+    for (const ProductShape& shape : options.products) {
       GroupedProduct product(shape, element, timer.device());
       double best = 0;
       for (const auto& [pass, pass_name] : passes) {

@@ -4,7 +4,12 @@
 namespace hexad::plan {
 
 ProfileOptions quick_profile() {
-  return {.seconds = 4, .octaves = 4, .largest_bytes = 1 << 20, .largest_rows = 256, .rounds = 1, .every_shape = false};
+  return {.seconds = 4,
+          .octaves = 4,
+          .largest_bytes = 1 << 20,
+          .largest_rows = 256,
+          .rounds = 1,
+          .products = {usual_products.front()}};
 }
 
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress) {

@@ -3,11 +3,19 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "parallel/comm/process_group.h"
 #include "tools/plan/cluster.h"
 
 namespace hexad::plan {
+
+/// Of a grouped product: rows of `inputs` columns become rows of `outputs`, those of each expert by its own weight.
+struct ProductShape {
+  int64_t experts, inputs, outputs;
+};
+/// Experts of the quickstart's size, and two that outgrow the caches.
+inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 512}, {4, 1024, 4096}};
 
 struct ProfileOptions {
   double seconds = 120;                // about, for everything together
@@ -15,9 +23,9 @@ struct ProfileOptions {
   int64_t largest_bytes = 16ll << 20;  // of a message or copy
   int64_t largest_rows = 4096;         // of a product
   int rounds = 3;                      // of slowdowns; their medians count
-  bool every_shape = true;             // of products; else one
   int threads = 1;                     // of kernels
   std::string offload_folder = "/tmp";
+  std::vector<ProductShape> products = usual_products;
 };
 /// Few sizes and about four seconds, to try it out.
 ProfileOptions quick_profile();

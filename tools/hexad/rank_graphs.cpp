@@ -1,5 +1,4 @@
-// The task graphs of all ranks on each of them, for the simulator.
-#pragma once
+#include "tools/hexad/rank_graphs.h"
 
 #include <algorithm>
 #include <array>
@@ -7,40 +6,37 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "framework/schedule/simulator.h"
-#include "parallel/mesh/mesh.h"
-
-namespace hexad::bench {
-
-namespace detail {
+namespace hexad::app {
+namespace {
 
 constexpr std::array<std::string_view, 5> groups{"", "ep", "etp", "tp", "experts"};
 
-inline std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
+std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
   std::vector<int64_t> out;
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
     const auto group = std::find(groups.begin(), groups.end(), c.group);
-    base::require(group != groups.end(), "[bench] group '", c.group, "' is unknown");
-    for (const int64_t field : {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind),
-                                std::bit_cast<int64_t>(c.flops), c.wire_bytes, c.received_bytes, c.copy_bytes,
-                                static_cast<int64_t>(group - groups.begin()), static_cast<int64_t>(c.group_size),
-                                static_cast<int64_t>(c.crosses_nodes), static_cast<int64_t>(task.after.size())})
+    base::require(group != groups.end(), "[schedule] group '", c.group, "' is unknown");
+    for (const int64_t field :
+         {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
+          c.products[0], c.products[1], c.products[2], c.wire_bytes, c.received_bytes, c.copy_bytes,
+          static_cast<int64_t>(group - groups.begin()), static_cast<int64_t>(c.group_size),
+          static_cast<int64_t>(c.crosses_nodes), static_cast<int64_t>(task.after.size())})
       out.push_back(field);
     out.insert(out.end(), task.after.begin(), task.after.end());
   }
   return out;
 }
 
-inline schedule::TaskGraph decoded(std::span<const int64_t> from) {
+schedule::TaskGraph decoded(std::span<const int64_t> from) {
   schedule::TaskGraph graph;
   for (auto at = from.begin(); at != from.end();) {
     schedule::TaskSpec spec;
     spec.lane = static_cast<schedule::Lane>(*at++);
     spec.kind = static_cast<schedule::Kind>(*at++);
     spec.cost.flops = std::bit_cast<double>(*at++);
+    for (int64_t& count : spec.cost.products) count = *at++;
     spec.cost.wire_bytes = *at++, spec.cost.received_bytes = *at++, spec.cost.copy_bytes = *at++;
     spec.cost.group = groups[static_cast<size_t>(*at++)];
     spec.cost.group_size = static_cast<int>(*at++);
@@ -53,33 +49,32 @@ inline schedule::TaskGraph decoded(std::span<const int64_t> from) {
   return graph;
 }
 
-}  // namespace detail
+}  // namespace
 
-/// Costs and edges of every rank's graph; names of tasks stay behind. Collective.
-inline std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
-                                                      device::Device device) {
-  std::vector<int64_t> own = detail::encoded(mine);
+std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
+                                               device::Device device) {
+  std::vector<int64_t> own = encoded(mine);
   const auto length = static_cast<int64_t>(own.size());
   const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
   const auto room = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  std::vector<schedule::TaskGraph> graphs(lengths.size());
+  if (room == 0) return graphs;
   own.resize(room);
   const std::vector<int64_t> all = world.all_gather_values(own, device);
-  std::vector<schedule::TaskGraph> graphs;
   for (size_t r = 0; r < lengths.size(); ++r)
-    graphs.push_back(detail::decoded(std::span(all).subspan(r * room, static_cast<size_t>(lengths[r]))));
+    graphs[r] = decoded(std::span(all).subspan(r * room, static_cast<size_t>(lengths[r])));
   return graphs;
 }
 
-/// Who meets whom in the groups that an MoE layer's tasks name: a group's number is its first rank.
-inline schedule::RankGroups rank_groups(const mesh::Layout& layout) {
+schedule::RankGroups rank_groups(const mesh::Layout& layout) {
   constexpr std::pair<const char*, base::Axis> axes[] = {
       {"ep", base::Axis::ep}, {"etp", base::Axis::etp}, {"tp", base::Axis::tp}};
-  schedule::RankGroups groups;
+  schedule::RankGroups out;
   for (int rank = 0; rank < layout.world(); ++rank) {
-    for (const auto& [name, axis] : axes) groups[name].push_back(layout.members(axis, rank).front());
-    groups["experts"].push_back(layout.expert_sharers(rank).front());
+    for (const auto& [name, axis] : axes) out[name].push_back(layout.members(axis, rank).front());
+    out["experts"].push_back(layout.expert_sharers(rank).front());
   }
-  return groups;
+  return out;
 }
 
-}  // namespace hexad::bench
+}  // namespace hexad::app

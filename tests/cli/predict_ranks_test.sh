@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# `hexad bench predict`: predictions of every legal schedule, written before they are measured.
+. "$(dirname "$0")/cli.sh"
+
+predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.cut=auto "$@"; }
+
+test_every_legal_schedule_is_predicted_and_measured() {
+  expect 0 predict --out p.json --rounds 2
+  # None; tokens in 2, 4, 8, 16 parts; nodes in 2; experts in 2.
+  expect_text out '7 predictions in p.json, XXH3 ' 'error: median ' 'fastest: ' '; predicted: '
+  expect_count 7 p.json '"duplicates '
+  expect_text p.json '"ranks": 2' 'cut tokens, parts 2'
+  expect_equal "$(grep -c '^duplicates .*%$' out)" 7
+  expect_nothing_at run
+}
+
+test_predictions_are_the_same_when_made_again() {
+  expect 0 predict --out p.json --rounds 1
+  expect 0 predict --out q.json --rounds 1
+  cmp p.json q.json || failed "p.json and q.json differ"
+}
+
+test_what_cannot_be_predicted_is_refused() {
+  expect 2 "$HEXAD" bench predict tiny.yaml model.moe.experts=0
+  expect_text err 'bench predict: the model has no MoE layer'
+  expect 2 "$HEXAD" bench predict tiny.yaml --rounds 0
+  expect 4 "$HEXAD" bench predict tiny.yaml --out nowhere/p.json
+  expect_text err nowhere/p.json
+}
+
+run_tests "$@"

@@ -1,0 +1,18 @@
+// The task graphs of all ranks on each of them, for the simulator.
+#pragma once
+
+#include <vector>
+
+#include "framework/schedule/simulator.h"
+#include "parallel/mesh/mesh.h"
+
+namespace hexad::app {
+
+/// Costs and edges of every rank's graph; names of tasks stay behind. Collective over `world`.
+std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
+                                               device::Device device);
+
+/// Who meets whom in the groups that an MoE layer's tasks name: a group's number is its first rank.
+schedule::RankGroups rank_groups(const mesh::Layout& layout);
+
+}  // namespace hexad::app
