@@ -14,6 +14,7 @@ RoundTrip ExpertCall::trip(const Tensor& like) const {
                  .width = like.dim(1),
                  .dtype = like.dtype(),
                  .device = like.device(),
+                 .compute_share = route.schedule.compute_share,
                  .order = route.order};
   trip.flops_per_row = experts->flops_per_row();
   trip.products = {experts->products(), 0, 0};

@@ -80,6 +80,7 @@ struct MoeSchedule {
   std::optional<int64_t> memory_limit{};  // bytes of the buffers of a pass
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";  // of a cut pass's steps, by name: trip_order.h
+  double compute_share = 1;           // of a rank's threads, for experts beside communication (EPS-MoE)
 
   bool is_cut() const { return cut != Cut::none; }
   /// Whether anything is in flight beside anything else.

@@ -21,6 +21,7 @@ struct MoeScheduleConfig {
   std::optional<int64_t> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";
+  double compute_share = 1;
   double trial_share = 0.03;
 
   /// What is chosen here; where the choice is left open, what is done until it is made.
@@ -33,7 +34,8 @@ struct MoeScheduleConfig {
                   .restore = restore,
                   .memory_limit = memory_limit,
                   .wire = wire,
-                  .order = order};
+                  .order = order,
+                  .compute_share = compute_share};
     s.parts = parts.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
@@ -90,6 +92,10 @@ struct MoeScheduleConfig {
       "for "
       "weight gradients), returns_last (all is sent before anything returns: Tutel, FasterMoE), or the name of a "
       "registered order");
+    v("compute_share", compute_share,
+      "of a rank's threads (train.threads) that experts compute with while other parts of their pass are on their way, "
+      "at least one: the rest is left to communication (EPS-MoE)",
+      positive(), at_most(1));
   }
 };
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "framework/kernels/compute_share.h"
 #include "layers/moe/row_format.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
@@ -126,6 +127,14 @@ class GraphOfTrip {
   void add(size_t c, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork work) {
     last_[c] = add_after({last_[c]}, lane, kind, std::move(name), std::move(cost), std::move(work));
   }
+  // Work of the experts: beside others' communication with a share of the threads.
+  schedule::TaskWork on_share(std::function<void(Stream&)> work) const {
+    if (t_->compute_share == 1 || plan_.chunks.size() == 1) return on_lane(std::move(work));
+    return on_lane([work = std::move(work), share = t_->compute_share](Stream& s) {
+      const kernels::ComputeShare capped(share);
+      work(s);
+    });
+  }
   // Work that is done when the lane has passed it.
   static schedule::TaskWork on_lane(std::function<void(Stream&)> work) {
     return [work = std::move(work)](Stream& s) {
@@ -238,7 +247,7 @@ class GraphOfTrip {
     order_.push_back(c);
     last_[c] = computed_[c] = add_after(
         std::move(after), Lane::compute, Kind::compute, cat("C", c), computed(plan_.chunks[c].offsets, t->products),
-        on_lane([t, c, boxes = std::move(boxes_[c])](Stream& s) {
+        on_share([t, c, boxes = std::move(boxes_[c])](Stream& s) {
           for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
           RoundTrip::Travelling& here = t->chunks[c];
           here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
@@ -372,7 +381,7 @@ class GraphOfTrip {
   void weights(size_t c, std::string name) {
     add_after({computed_[c]}, Lane::compute, Kind::compute, std::move(name),
               computed(plan_.chunks[c].offsets, {0, 0, t_->weight_products}),
-              on_lane([t = t_, c](Stream& s) { t->weights(s, c); }));
+              on_share([t = t_, c](Stream& s) { t->weights(s, c); }));
   }
 
   RoundTrip* t_;

@@ -74,6 +74,8 @@ struct RoundTrip {
   /// when the one before is, and its results are made ready only when they are there. Tensors are made when a task is
   /// issued, so all are issued late (TaskSpec::issued_late).
   bool bounded = false;
+  /// Of a rank's threads, for experts that compute while other chunks are on their way.
+  double compute_share = 1;
   /// Of the steps of chunks that are computed one after another.
   TripOrder order = alternating_order();
 

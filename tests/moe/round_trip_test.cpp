@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/base/error.h"
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "layers/moe/round_trip.h"
 #include "parallel/comm/thread_group.h"
@@ -68,6 +69,31 @@ TEST(RoundTrip, WeightGradientsFollowTheReturnOfTheirChunk) {
   t.trip.weights = [](Stream&, size_t) {};
   EXPECT_EQ(moe::make_round_trip(t.trip).to_string(),
             "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
+}
+
+// The threads that experts may use in each task that computes, under compute_share 0.5 of `threads`.
+std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads) {
+  Trip t(options);
+  std::vector<int> seen;
+  t.trip.compute_share = 0.5;
+  t.trip.compute = [&](Stream&, size_t, moe::Rows grouped, const Tensor&) {
+    seen.push_back(kernels::cpu::thread_count());
+    return grouped;
+  };
+  t.trip.weights = [&](Stream&, size_t) { seen.push_back(kernels::cpu::thread_count()); };
+  const int before = kernels::cpu::thread_count();
+  kernels::cpu::set_thread_count(threads);
+  schedule::execute(moe::make_round_trip(t.trip), t.lab.context);
+  EXPECT_EQ(kernels::cpu::thread_count(), threads) << "and afterwards";
+  kernels::cpu::set_thread_count(before);
+  return seen;
+}
+
+TEST(RoundTrip, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
+  if (threads_of_experts({}, 4) == std::vector{1, 1}) GTEST_SKIP() << "built without OpenMP";
+  EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
+  EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
+  EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
 }
 
 TEST(RoundTrip, TakesItsStepsInTheOrderItIsGiven) {

@@ -26,6 +26,7 @@
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/moe/round_trip.h"
 #include "parallel/comm/world.h"
+#include "tools/bench/spend_bursts.h"
 #include "tools/plan/cluster.h"
 
 namespace hexad::moe {
@@ -110,7 +111,7 @@ class Bench {
       trip.collection = &collection;
     }
     const schedule::TaskGraph graph = make_round_trip(trip);
-    world_.barrier(device_.compute()).wait();
+    bench::spend_bursts(world_, device_);
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, device_, &times);
     const schedule::Timeline measured = schedule::measured(graph, times);

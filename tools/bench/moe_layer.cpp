@@ -33,6 +33,7 @@
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/moe/moe_layer.h"
 #include "parallel/comm/world.h"
+#include "tools/bench/spend_bursts.h"
 #include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/recipe.h"
 #include "tools/hexad/schedule_trace.h"
@@ -237,7 +238,7 @@ class Contestant final : public schedule::GraphRunner {
   Measurement timed(size_t pass, Work&& work) {
     const comm::ProcessGroup& world = mesh_.world();
     pass_ = pass;
-    world.barrier(stream()).wait();
+    spend_bursts(world, context_);
     for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
     const double begin = now();
     work();

@@ -7,7 +7,7 @@
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds 2]
 #                              [--profile-seconds 40] [--pictures FOLDER]
 #
-# 2 nodes of 4 ranks. A layer: N_MP and N_ESP of 1, 2, 4 in turn; B L of Table III over 32, M/N_ESP and H/N_ESP over 32
+# 2 nodes of 4 ranks. A layer: N_MP and N_ESP of 1, 2, 4 in turn; B L and H/N_ESP of Table III over 32, M/N_ESP over 8
 # (k f is drawn as k = 1 or 2: no padding is sent, so a capacity factor has no bytes); one expert for each EP rank; f32.
 # --pictures: an SVG of each schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (77: skipped).
 # Environment: HEXAD, BENCH (build/release/bench/moe_layer).
@@ -40,7 +40,7 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
     mp = sizes[int(pair / 3) + 1]
     esp = sizes[pair % 3 + 1]
     tokens = 2 ^ (1 + int(3 * rand())) * 512 * 2 ^ int(3 * rand()) / 32
-    M = esp * 32 * 2 ^ int(3 * rand())
+    M = esp * 128 * 2 ^ int(3 * rand())
     H = esp * 32 * 2 ^ int(3 * rand())
     printf "M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d\n", M, H, tokens, 8 / esp, 1 + int(2 * rand()), mp, esp, 8 / esp
   }
