@@ -11,7 +11,7 @@ class Event::State {
  public:
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false;
+  bool done = false, expected = false;
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;
@@ -28,15 +28,20 @@ bool Event::done() const {
 
 void Event::wait() const {
   if (!state_) return;
+  expect();
   std::unique_lock lock(state_->mutex);
-  if (!state_->done && state_->wait_hook) {
-    const auto hook = std::exchange(state_->wait_hook, nullptr);
-    lock.unlock();
-    hook();
-    lock.lock();
-  }
   state_->changed.wait(lock, [&] { return state_->done; });
   if (state_->error) std::rethrow_exception(state_->error);
+}
+
+void Event::expect() const {
+  if (!state_) return;
+  std::unique_lock lock(state_->mutex);
+  if (state_->done) return;
+  state_->expected = true;
+  const auto hook = std::exchange(state_->wait_hook, nullptr);
+  lock.unlock();
+  if (hook) hook();
 }
 
 void Event::keep(std::shared_ptr<const void> owner) const {
@@ -72,8 +77,27 @@ void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr err
 }
 
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook) {
-  std::lock_guard lock(state->mutex);
-  if (!state->done) state->wait_hook = std::move(hook);
+  {
+    std::lock_guard lock(state->mutex);
+    if (state->done) return;
+    if (!state->expected) {
+      state->wait_hook = std::move(hook);
+      return;
+    }
+  }
+  hook();
+}
+
+void follow(const std::shared_ptr<Event::State>& state, const Event& event) {
+  on_wait(state, [event] { event.expect(); });
+  event.then([state, event] {
+    try {
+      event.wait();  // it is done: only its error is of interest
+      complete(state);
+    } catch (...) {
+      complete(state, std::current_exception());
+    }
+  });
 }
 
 }  // namespace hexad::device

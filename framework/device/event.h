@@ -21,6 +21,8 @@ class Event {
   bool done() const;
   /// Blocks the calling thread. Rethrows what made the operation fail.
   void wait() const;
+  /// As though a thread began to wait: calls the hook of on_wait().
+  void expect() const;
   /// Holds `owner` until the event is done.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it.
@@ -32,7 +34,10 @@ class Event {
 
 /// Marks the event done; `error` (may be null) is rethrown by wait().
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr);
-/// Installs a hook that a waiting thread calls once before it blocks (the engine lifts the request's priority).
+/// Completes `state` as `event` is completed, and passes on that somebody waits.
+void follow(const std::shared_ptr<Event::State>& state, const Event& event);
+/// Installs a hook that a waiting thread calls once before it blocks (the engine lifts the request's priority); called
+/// at once when a thread waits already.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

@@ -41,11 +41,17 @@ struct Stopwatch {
 
 Event issue(const Task& task, Stream& lane) {
   if (!task.spec.issued_late || lane.runs_at_once()) return task.work(lane);
-  lane.run([&task] {
+  const auto asynchronous = Event::make_state();
+  lane.run([&task, asynchronous] {
     device::InlineStream here;
-    task.work(here).wait();
+    try {
+      device::follow(asynchronous, task.work(here));
+    } catch (...) {
+      device::complete(asynchronous, std::current_exception());
+      throw;
+    }
   });
-  return {};
+  return Event(asynchronous);
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {

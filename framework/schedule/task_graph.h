@@ -28,7 +28,6 @@ std::string_view name_of(Kind kind);
 /// All kinds but compute and copy.
 bool is_communication(Kind kind);
 
-/// What a task moves and computes: what the simulator prices and the trace shows.
 /// Of a matrix product: y = x W, the gradient of x or that of W.
 enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
 constexpr auto enum_names(Pass) {
@@ -37,17 +36,19 @@ constexpr auto enum_names(Pass) {
                                                            {Pass::weight_gradient, "weight_gradient"}});
 }
 template <class T>
-using ByPass = std::array<T, 3>;
+using ByPass = std::array<T, enum_names(Pass{}).size()>;
 
+/// What a task moves and computes: what the simulator prices and the trace shows.
 struct Cost {
   double flops = 0;
-  ByPass<int64_t> products{};  // that the FLOPs are those of, in equal parts, each with a weight of its own; none: one
+  ByPass<int64_t> products{};  // that share the FLOPs evenly, each with a weight of its own; all zero: one, forward
   int64_t wire_bytes = 0;      // sent by this rank to others
   int64_t received_bytes = 0;  // from others, where routing makes it differ; the larger one is priced (full duplex)
   int64_t copy_bytes = 0;      // within the device, or between it and the host
   std::string group{};         // kind of process group the bytes travel in: "ep", "etp", "tp", "experts"; or none
   int group_size = 1;
   bool crosses_nodes = false;  // the group's ranks are on several nodes
+  bool operator==(const Cost&) const = default;
 };
 
 struct TaskSpec {

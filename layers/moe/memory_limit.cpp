@@ -11,12 +11,14 @@ struct ChunkBytes {
 
 // Rows and their companions exist twice where one stage hands over to the next: as they are sent and as they are
 // computed. In backward two kinds of rows are on their way, gradients and inputs.
-ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Dtype dtype) {
+ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
   constexpr int64_t companions = 16;  // of a row on the wire: a weight, or a scale
   const int64_t row = shape.hidden * size_of(dtype) + companions;
-  return {.arriving = 2 * row * (sent + 2 * there),
+  const int64_t aside = there * ((offloads_inputs(restore) ? shape.hidden : 0) +
+                                 (offloads_middles(restore) ? (shape.gated ? 2 : 1) * shape.width : 0));
+  return {.arriving = 2 * row * (sent + 2 * there) + aside * size_of(dtype),
           .computing = shape.backward_bytes(there, dtype),
-          .returning = 2 * row * (sent + there)};
+          .returning = 2 * row * (sent + there) + aside * size_of(dtype)};
 }
 
 // What to try after `chunks` took `bytes`.
@@ -27,19 +29,19 @@ int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
 
 }  // namespace
 
-int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Dtype dtype) {
+int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
   int64_t most = 0;
   ChunkBytes before{};
   for (const ep::Chunk& chunk : plan.chunks) {
-    const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, dtype);
+    const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, restore, dtype);
     most = std::max({most, before.computing + b.arriving, b.computing + before.returning});
     before = b;
   }
   return most;
 }
 
-int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Dtype dtype) {
-  const ChunkBytes b = bytes_of(sent, there, shape, dtype);
+int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
+  const ChunkBytes b = bytes_of(sent, there, shape, restore, dtype);
   return b.computing + std::max(b.arriving, b.returning);
 }
 
@@ -57,7 +59,7 @@ TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute
   ExpertRoute finer = route;
   finer.schedule.cut = Cut::tokens;
   while (true) {
-    const int64_t bytes = most_of(buffer_bytes(routes.plan, shape, dtype));
+    const int64_t bytes = most_of(buffer_bytes(routes.plan, shape, route.schedule.restore, dtype));
     if (bytes <= limit || finer.schedule.parts >= most_chunks) return routes;
     finer.schedule.parts = std::min(most_chunks, more_chunks(finer.schedule.parts, bytes, limit));
     routes = make_token_routes(ids, alike, finer, stream);

@@ -7,11 +7,12 @@
 namespace hexad::moe {
 
 /// At most so many bytes does a pass of restored activations (forward or backward, whichever takes more) have beside
-/// its inputs and outputs: two chunks share two sets of buffers, so while one is computed either the next arrives or
-/// the one before returns. Scratch of the products is not counted. `dtype`: of the rows.
-int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Dtype dtype);
+/// its inputs and outputs: two chunks share two sets of buffers, so while one is computed either the next arrives, with
+/// what is fetched for it, or the one before returns, and what is kept of it is moved away. Scratch of the products is
+/// not counted. `dtype`: of the rows.
+int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Restore restore, Dtype dtype);
 /// The same where a rank sends at most `sent` rows of a chunk and computes at most `there`.
-int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Dtype dtype);
+int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype);
 
 /// As make_token_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
 /// schedule.parts at least, at most one for every token. Collective; all ranks get the same number of chunks.

@@ -63,6 +63,8 @@ enum class Restore : uint8_t {
   s3,  // T_DI is offloaded, T_M computed again
   s4,  // T_DI is communicated again, T_M computed again
 };
+constexpr bool offloads_inputs(Restore r) { return r == Restore::s1 || r == Restore::s3; }
+constexpr bool offloads_middles(Restore r) { return r == Restore::s1 || r == Restore::s2; }
 constexpr auto enum_names(Restore) {
   using enum Restore;
   return std::to_array<std::pair<Restore, std::string_view>>(

@@ -24,8 +24,8 @@ struct Restored {
   std::vector<Away> away;
   std::unique_ptr<SavePolicy> offload = offload_policy(0);
 
-  bool offloads_inputs() const { return schedule() == Restore::s1 || schedule() == Restore::s3; }
-  bool offloads_middles() const { return schedule() == Restore::s1 || schedule() == Restore::s2; }
+  bool offloads_inputs() const { return moe::offloads_inputs(schedule()); }
+  bool offloads_middles() const { return moe::offloads_middles(schedule()); }
   Restore schedule() const { return call->route.schedule.restore; }
 };
 

@@ -36,10 +36,10 @@ class PassMeter final : public schedule::GraphRunner {
 };
 
 // Of the layer of tests/moe/scheduled_layer.h on four ranks: what chunks of one token need.
-int64_t least_limit() {
-  const std::string message = message_of(ExitCode::usage, [] {
-    small_recipe({"parallel.ep=4", "model.moe.experts=8", "model.moe.expert_hidden=12", "schedule.moe.restore=s4",
-                  "schedule.moe.memory_limit=1"});
+int64_t least_limit(const Words& changes) {
+  const std::string message = message_of(ExitCode::usage, [&] {
+    small_recipe(joined({"parallel.ep=4", "model.moe.experts=8", "model.moe.expert_hidden=12"},
+                        joined(changes, {"schedule.moe.memory_limit=1"})));
   });
   const std::string before = "the least is ";
   const size_t at = message.find(before);
@@ -60,7 +60,7 @@ class MemoryLimit : public testing::TestWithParam<Case> {};
 TEST_P(MemoryLimit, HoldsUnderEveryRouting) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "5 4\n";
-  const int64_t least = least_limit();
+  const int64_t least = least_limit(joined(GetParam().schedule, GetParam().model));
   const std::vector<Words> routings{{"model.moe.routing=balanced"},
                                     {"model.moe.routing=zipf", "model.moe.zipf_exponent=3"},
                                     {"model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"}};
@@ -89,6 +89,8 @@ TEST_P(MemoryLimit, HoldsUnderEveryRouting) {
 INSTANTIATE_TEST_SUITE_P(, MemoryLimit,
                          testing::Values(Case{"S1", {"schedule.moe.restore=s1"}},
                                          Case{"S2", {"schedule.moe.restore=s2"}},
+                                         Case{"S1Wide", {"schedule.moe.restore=s1"}, {"model.moe.expert_hidden=80"}},
+                                         Case{"S2Wide", {"schedule.moe.restore=s2"}, {"model.moe.expert_hidden=80"}},
                                          Case{"S3", {"schedule.moe.restore=s3"}},
                                          Case{"S4", {"schedule.moe.restore=s4"}},
                                          Case{"S4Gelu", {"schedule.moe.restore=s4"}, {"model.moe.expert=gelu"}}),
@@ -98,7 +100,7 @@ TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "5 4\n";
   const Words limited{"parallel.ep=4", "schedule.moe.restore=s4",
-                      cat("schedule.moe.memory_limit=", 20 * least_limit())};
+                      cat("schedule.moe.memory_limit=", 20 * least_limit({"schedule.moe.restore=s4"}))};
   const auto chunks_of = [&](const Words& routing) {
     int64_t chunks = 0;
     on_ranks(4, [&](const comm::ProcessGroup& world) {

@@ -109,6 +109,75 @@ TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
   EXPECT_THROW(execute(g, context), base::Error);
 }
 
+// A task that its lane issues.
+TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
+
+TEST_P(Executor, ALateTaskIsIssuedByItsLaneWhenWhatItComesAfterIsDone) {
+  const auto state = Event::make_state();
+  std::atomic<bool> arrived = false;
+  std::thread peer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    arrived = true;
+    complete(state);
+  });
+  std::thread::id issued_by;
+  TaskGraph g;
+  const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) { return Event(state); });
+  const TaskId use = g.add(late(Lane::copy, "use"), {receive}, [&](Stream&) {
+    EXPECT_TRUE(arrived);
+    issued_by = std::this_thread::get_id();
+    return Event{};
+  });
+  bool after = false;
+  g.add(late(Lane::compute, "after"), {use}, [&](Stream&) {
+    EXPECT_NE(issued_by, std::thread::id());
+    after = true;
+    return Event{};
+  });
+  std::vector<TaskTime> times;
+  execute(g, context, &times);
+  peer.join();
+  EXPECT_TRUE(after);
+  EXPECT_EQ(issued_by == std::this_thread::get_id(), !GetParam());
+  for (size_t i = 1; i < times.size(); ++i) {
+    EXPECT_LE(times[i].begin, times[i].end);
+    EXPECT_GE(times[i].begin, times[i - 1].end);
+  }
+}
+
+TEST_P(Executor, AnErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
+  const auto error_of_peer = std::make_exception_ptr(base::Error(base::ExitCode::peer_lost, "rank 1 is gone"));
+  for (const bool asynchronous : {false, true}) {
+    DeviceContext fresh{{.worker_lanes = GetParam()}};
+    std::thread peer;
+    TaskGraph g;
+    const TaskId fails = g.add(late(Lane::inter, "fails"), {}, [&](Stream&) {
+      if (!asynchronous) base::fail(base::ExitCode::peer_lost, "rank 1 is gone");
+      const auto state = Event::make_state();
+      peer = std::thread([state, error_of_peer] { complete(state, error_of_peer); });
+      return Event(state);
+    });
+    g.add(late(Lane::compute, "use"), {fails}, [](Stream&) { return Event{}; });
+    EXPECT_THROW(execute(g, fresh), base::Error) << "asynchronous: " << asynchronous;
+    if (peer.joinable()) peer.join();
+  }
+}
+
+TEST(LateTask, WhoWaitsForItsAsynchronousPartIsHeardByIt) {
+  for (const bool waits_first : {false, true}) {
+    const auto outer = Event::make_state(), inner = Event::make_state();
+    int heard = 0;
+    device::on_wait(inner, [&] { ++heard; });
+    if (waits_first) Event(outer).expect();
+    device::follow(outer, Event(inner));
+    if (!waits_first) Event(outer).expect();
+    EXPECT_EQ(heard, 1);
+    EXPECT_FALSE(Event(outer).done());
+    complete(inner);
+    EXPECT_TRUE(Event(outer).done());
+  }
+}
+
 TEST_P(Executor, NothingIsInFlightWhenAnErrorLeaves) {
   auto state = Event::make_state();
   std::thread peer;

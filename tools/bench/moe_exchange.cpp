@@ -26,7 +26,6 @@
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/moe/round_trip.h"
 #include "parallel/comm/world.h"
-#include "tools/bench/spend_bursts.h"
 #include "tools/plan/cluster.h"
 
 namespace hexad::moe {
@@ -111,7 +110,7 @@ class Bench {
       trip.collection = &collection;
     }
     const schedule::TaskGraph graph = make_round_trip(trip);
-    bench::spend_bursts(world_, device_);
+    world_.barrier(device_.compute()).wait();
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, device_, &times);
     const schedule::Timeline measured = schedule::measured(graph, times);

@@ -17,8 +17,10 @@
 //   predicted seconds of what tensor-parallel ranks gather outside of the graph, by its bytes; - as well
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication of the step so far, of the rank with most
-// and with --search, for each layer: "search", layer, schedule, measurements: what MPMoE's Algorithm 1 finds among the
-// schedules without a cut and with cut=tokens, in their order. Layers that differ in B only share what it learns.
+// with --tasks FILE, there, of each task of the last round on rank 0: layer, schedule, pass, task, lane, begin and end
+// as measured and as predicted; and with --search, for each layer: "search", layer, schedule, measurements: what
+// MPMoE's Algorithm 1 finds among the schedules without a cut and with cut=tokens, in their order. Layers that differ
+// in B only share what it learns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -33,7 +35,6 @@
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/moe/moe_layer.h"
 #include "parallel/comm/world.h"
-#include "tools/bench/spend_bursts.h"
 #include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/recipe.h"
 #include "tools/hexad/schedule_trace.h"
@@ -238,7 +239,7 @@ class Contestant final : public schedule::GraphRunner {
   Measurement timed(size_t pass, Work&& work) {
     const comm::ProcessGroup& world = mesh_.world();
     pass_ = pass;
-    spend_bursts(world, context_);
+    world.barrier(stream()).wait();
     for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
     const double begin = now();
     work();
@@ -365,8 +366,8 @@ class Bench {
       fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[static_cast<size_t>(best - 1)]->name(), measurements);
   }
 
-  void list(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) const {
-    std::ofstream out(options_.tasks, std::ios::app);
+  void list(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) {
+    std::ofstream out(options_.tasks, std::exchange(tasks_listed_, true) ? std::ios::app : std::ios::trunc);
     for (const auto& c : contestants)
       for (size_t pass = 0; pass < c->passes(); ++pass)
         c->list(pass, fmt::format("{}\t{}\t{}", layer, c->name(), pass_names[pass]), out);
@@ -384,6 +385,7 @@ class Bench {
 
   const Options& options_;
   const comm::ProcessGroup& world_;
+  bool tasks_listed_ = false;
   std::vector<NamedSchedule> schedules_;
   std::map<std::string, std::unique_ptr<mesh::Mesh>> meshes_;
   std::map<std::string, plan::GranularitySearch> searches_;

@@ -3,7 +3,7 @@
 # each on four ranks (tp 2, etp 2, ep 2) in f64 for some steps, and prints the largest difference of the losses from those
 # of the recipe as it is on one rank. Exit code 1 when one is above 1e-10, relatively, or a run fails.
 #
-#   tools/bench/schedule_losses.sh [--steps 4] [--recipes 'quickstart ...'] [--output FOLDER]
+#   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #
 # Needs data/quickstart (tools/quickstart.sh prepares it). Batches are of eight sequences; those of long-context.yaml are of
 # 512 tokens instead of 128K. Environment: HEXAD (program; build/release/bin/hexad).
@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-steps=4 recipes='quickstart arctic-like deepseek-like encoder long-context bench-cpu demo verify-moe' output=
+steps=8 recipes='quickstart arctic-like deepseek-like encoder long-context bench-cpu demo verify-moe' output=
 while [ $# -gt 0 ]; do
   case $1 in
   --steps) steps=${2:?} ;;

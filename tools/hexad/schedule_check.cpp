@@ -89,7 +89,7 @@ void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& p
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
   // Of a chunk of one token on every rank, whatever experts they choose.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
-  const int64_t least = moe::buffer_bytes(m.top_k * etp, there, shape, dtype_of(r.train.precision));
+  const int64_t least = moe::buffer_bytes(m.top_k * etp, there, shape, s.restore, dtype_of(r.train.precision));
   if (*s.memory_limit < least)
     problems.add("schedule.moe.memory_limit",
                  cat("is less than chunks of one token need, wherever they go; the least is ", least));

@@ -35,19 +35,20 @@ double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Pr
   GraphCollector collector;
   if (const auto layers = instance.model.moe_layers(); !layers.empty())
     layers.front().layer->show_passes(rows_of(recipe), dtype_of(recipe.train.precision), instance.device(), collector);
-  constexpr size_t passes = 2;  // a stage of dense layers has none
-  collector.graphs.resize(passes);
-  double seconds = 0;
+  constexpr size_t passes = 2;
+  base::require(collector.graphs.size() <= passes, "[schedule] a layer shows ", collector.graphs.size(), " passes");
+  collector.graphs.resize(passes);  // a stage of dense layers has none
+  std::vector<double> seconds(static_cast<size_t>(world.size()));
   for (const schedule::TaskGraph& graph : collector.graphs) {
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
-    double slowest = 0;
-    for (const auto& timeline : simulate(graphs, predictor.rates, rank_groups(instance.mesh.layout()), predictor.drive))
-      slowest = std::max(slowest, timeline.total());
-    seconds += slowest;
+    const auto timelines = simulate(graphs, predictor.rates, rank_groups(instance.mesh.layout()), predictor.drive);
+    for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
-  return seconds;
+  // Ranks must agree, also where their groups, and so their rates, differ.
+  return world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max,
+                                instance.device());
 }
 
 }  // namespace

@@ -188,7 +188,8 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 
 /// For the simulator: each collective of every group by nearest_link(), products of the element type and the nearest
 /// inputs x outputs (as a ratio), of which as many rows take as long for each element of the weight, slowdowns up to 1.
-/// Throws Error(usage) naming what the cluster lacks.
+/// A pass that was not measured is taken for the first one of its shape that was. Throws Error(usage) naming what the
+/// cluster lacks.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

@@ -1,0 +1,87 @@
+// Graphs of other ranks arrive with their costs and edges.
+#include "tools/hexad/rank_graphs.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using schedule::Cost;
+using schedule::Kind;
+using schedule::Lane;
+using schedule::TaskGraph;
+
+// As many tasks as the rank's number; every field of every one differs.
+TaskGraph graph_of(int rank) {
+  TaskGraph graph;
+  for (int i = 0; i < rank; ++i) {
+    const int n = 100 * rank + 10 * i;
+    const Cost cost{.flops = n + 0.5,
+                    .products = {n + 1, n + 2, n + 3},
+                    .wire_bytes = n + 4,
+                    .received_bytes = n + 5,
+                    .copy_bytes = n + 6,
+                    .group = i % 2 == 0 ? "experts" : "",
+                    .group_size = n + 7,
+                    .crosses_nodes = i % 2 == 0};
+    std::vector<schedule::TaskId> after;
+    for (int before = 0; before < i; ++before) after.push_back(before);
+    graph.add({.lane = i == 0 ? Lane::inter : Lane::copy,
+               .name = "T",
+               .cost = cost,
+               .kind = i == 0 ? Kind::reduce_scatter : Kind::copy},
+              after, [](schedule::Stream&) { return schedule::Event{}; });
+  }
+  return graph;
+}
+
+TEST(RankGraphs, ArriveWithTheirCostsAndEdges) {
+  on_ranks(4, [](const comm::ProcessGroup& world) {
+    device::DeviceContext context;
+    const auto all = graphs_of_all(graph_of(world.rank()), world, context);
+    ASSERT_EQ(all.size(), 4u);
+    for (int rank = 0; rank < 4; ++rank) {
+      const TaskGraph expected = graph_of(rank);
+      const auto tasks = all[static_cast<size_t>(rank)].tasks();
+      ASSERT_EQ(tasks.size(), expected.tasks().size());
+      for (size_t i = 0; i < tasks.size(); ++i) {
+        const auto &got = tasks[i].spec, &want = expected.tasks()[i].spec;
+        EXPECT_EQ(got.lane, want.lane);
+        EXPECT_EQ(got.kind, want.kind);
+        EXPECT_EQ(got.cost, want.cost);
+        EXPECT_EQ(tasks[i].after, expected.tasks()[i].after);
+      }
+    }
+  });
+}
+
+TEST(RankGraphs, OfRanksWithoutTasksAreEmpty) {
+  on_ranks(2, [](const comm::ProcessGroup& world) {
+    device::DeviceContext context;
+    const auto all = graphs_of_all({}, world, context);
+    ASSERT_EQ(all.size(), 2u);
+    for (const TaskGraph& graph : all) EXPECT_TRUE(graph.tasks().empty());
+  });
+}
+
+TEST(RankGraphs, OfAGroupThatNobodyKnowsAreRefused) {
+  const comm::SelfGroup alone;
+  device::DeviceContext context;
+  TaskGraph graph;
+  graph.add({.name = "T", .cost = {.group = "galaxy"}}, {}, [](schedule::Stream&) { return schedule::Event{}; });
+  EXPECT_THROW(graphs_of_all(graph, alone, context), std::logic_error);
+}
+
+TEST(RankGroups, NumberAGroupByItsFirstRank) {
+  const auto groups = rank_groups(mesh::Layout({.dp = 2, .tp = 2, .ep = 2, .etp = 2}, 4));
+  EXPECT_EQ(groups.at("tp"), (std::vector{0, 0, 2, 2}));
+  EXPECT_EQ(groups.at("etp"), (std::vector{0, 0, 2, 2}));
+  EXPECT_EQ(groups.at("ep"), (std::vector{0, 1, 0, 1}));
+  EXPECT_EQ(groups.at("experts"), (std::vector{0, 0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace hexad::tests
