@@ -26,9 +26,15 @@ class PackCache;
 
 /// A product's weight operand: the tensor and, where it belongs to a parameter, the place for its packed copies.
 struct Weight {
-  Weight(const Tensor& data_, PackCache* packs_ = nullptr) : data(data_), packs(packs_) {}  // implicit
+  Weight(const Tensor& data_, PackCache* packs_ = nullptr, int64_t first_ = 0)  // implicit
+      : data(data_), packs(packs_), first(first_) {}
+  /// Matrix [N, D] of expert e of a stack [E, N, D]. Both use the same packed copies.
+  Weight of_expert(int64_t e) const {
+    return {data.slice(0, e, e + 1).reshape({data.dim(1), data.dim(2)}), packs, first + e};
+  }
   Tensor data;
   PackCache* packs;
+  int64_t first;  // of its matrices, among those whose copies are in `packs`
 };
 
 /// Whether a result replaces or is added to what is there.

@@ -42,7 +42,7 @@ bool ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
 
 void ExpertCall::weight_gradients(Stream& s, size_t part) {
   const ExpertWork w = std::move(work[part]);
-  experts->weight_gradients(s, w.rows, w.middle, w.gradients, w.doutput, offsets(part));
+  experts->weight_gradients(s, w.rows, w.middle, w.gradients, w.doutput, groups(part));
 }
 
 void BroughtTogether::by(RoundTrip& trip, const TokenRoutes& routes) {

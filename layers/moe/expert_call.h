@@ -34,7 +34,11 @@ struct ExpertCall {
         experts(&e),
         work(routes.plan.merged ? 1 : routes.plan.chunks.size()) {}
 
-  const std::vector<int64_t>& offsets(size_t part) const { return routes.plan.chunks[part].offsets; }
+  /// The rows of a part by expert, and how the schedule has their products computed.
+  Experts::Groups groups(size_t part) const {
+    const std::vector<int64_t>& offsets = routes.plan.chunks[part].offsets;
+    return {offsets, route.schedule.is_dense(offsets)};
+  }
   /// A pass of rows like those of `like`.
   RoundTrip trip(const Tensor& like) const;
   /// Of the tokens that the plan is made from: the op's, or its part of them that this rank sends, or those of all

@@ -44,49 +44,76 @@ Tensor rows_of(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
 }
 
+Tensor matrix_of(const Tensor& stack, int64_t expert) { return Weight(stack).of_expert(expert).data; }
+
+// f(expert, begin, end) for each that has rows.
+template <class F>
+void for_each_busy(std::span<const int64_t> offsets, const F& f) {
+  for (size_t e = 0; e + 1 < offsets.size(); ++e)
+    if (offsets[e] < offsets[e + 1]) f(static_cast<int64_t>(e), offsets[e], offsets[e + 1]);
+}
+
 }  // namespace
 
-Tensor Experts::Product::forward(Stream& s, const Tensor& x, Offsets offsets) const {
+Tensor Experts::Product::forward(Stream& s, const Tensor& x, const Groups& groups) const {
   const Tensor out = rows_of(x, weight->shape()[1]);
-  table(x).grouped_matmul.forward(s, out, x, weight->use(s), offsets);
+  const Weight w = weight->use(s);
+  if (groups.dense)
+    for_each_busy(groups.offsets, [&](int64_t e, int64_t begin, int64_t end) {
+      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), w.of_expert(e));
+    });
+  else
+    table(x).grouped_matmul.forward(s, out, x, w, groups.offsets);
   if (!bias) return out;
   const Weight values = bias->use(s);
-  if (adds_bias) table(x).bias.grouped_forward(s, out, values.data, offsets);
+  if (adds_bias) table(x).bias.grouped_forward(s, out, values.data, groups.offsets);
   return out;
 }
 
-Tensor Experts::Product::input_gradient(Stream& s, const Tensor& dy, Offsets offsets) const {
+Tensor Experts::Product::input_gradient(Stream& s, const Tensor& dy, const Groups& groups) const {
   const Tensor dx = rows_of(dy, weight->shape()[2]);
-  table(dy).grouped_matmul.input_gradient(s, dx, dy, weight->use(s), offsets);
+  const Weight w = weight->use(s);
+  if (groups.dense)
+    for_each_busy(groups.offsets, [&](int64_t e, int64_t begin, int64_t end) {
+      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e));
+    });
+  else
+    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.offsets);
   return dx;
 }
 
-void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const {
+void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
+                                                  const Groups& groups) const {
   const Tensor& dw = weight->gradient();
-  table(x).grouped_matmul.weight_gradient(s, dw, dy, x, offsets, weight->next_write());
+  const Write write = weight->next_write();
+  if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.offsets, write);
+  for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
+    const auto begin = groups.offsets[static_cast<size_t>(e)], end = groups.offsets[static_cast<size_t>(e) + 1];
+    table(x).matmul.weight_gradient(s, matrix_of(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end), write);
+  }
 }
 
 void Experts::Product::bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own,
-                                      Offsets offsets, const Tensor& dweights) const {
+                                      const Groups& groups, const Tensor& dweights) const {
   const Tensor& db = bias->gradient_to_add(s);
   if (!adds_bias) return;
   const auto& k = table(dy);
   const Tensor rows = Tensor::like(dy), dots = Tensor::like(dweights);
   k.pointwise.fill(s, rows, 0);
-  k.bias.grouped_forward(s, rows, bias->use(s).data, offsets);
+  k.bias.grouped_forward(s, rows, bias->use(s).data, groups.offsets);
   k.permute.row_dots(s, dots, dy, rows);
   k.pointwise.add(s, dweights, dweights, dots);
   k.permute.gather_weighted(s, rows, dy, own, weights);
-  k.bias.grouped_backward(s, db, rows, offsets);
+  k.bias.grouped_backward(s, db, rows, groups.offsets);
 }
 
-void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const {
-  weight_gradient_of_product(s, dy, x, offsets);
+void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const {
+  weight_gradient_of_product(s, dy, x, groups);
   if (!bias) return;
   // Where another rank adds the bias it gets a zero gradient here, at the same time: ranks that share a parameter
   // gather and reduce it in one order.
   const Tensor& db = bias->gradient_to_add(s);
-  if (adds_bias) table(x).bias.grouped_backward(s, db, dy, offsets);
+  if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.offsets);
 }
 
 void Experts::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
@@ -96,28 +123,28 @@ void Experts::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) cons
     table(out).gelu.forward(s, out, m.up, config_.gelu);
 }
 
-ExpertMiddle Experts::before_activation(Stream& s, const Tensor& rows, Offsets offsets) const {
+ExpertMiddle Experts::before_activation(Stream& s, const Tensor& rows, const Groups& groups) const {
   ExpertMiddle m;
-  m.up = up_.forward(s, rows, offsets);
-  if (gated()) m.gate = gate_.forward(s, rows, offsets);
+  m.up = up_.forward(s, rows, groups);
+  if (gated()) m.gate = gate_.forward(s, rows, groups);
   return m;
 }
 
-ExpertMiddle Experts::middle(Stream& s, const Tensor& rows, Offsets offsets) const {
-  ExpertMiddle m = before_activation(s, rows, offsets);
+ExpertMiddle Experts::middle(Stream& s, const Tensor& rows, const Groups& groups) const {
+  ExpertMiddle m = before_activation(s, rows, groups);
   m.product = Tensor::like(m.up);
   activate(s, m.product, m);
   return m;
 }
 
-Tensor Experts::output(Stream& s, const ExpertMiddle& m, Offsets offsets) const {
-  return down_.forward(s, m.product, offsets);
+Tensor Experts::output(Stream& s, const ExpertMiddle& m, const Groups& groups) const {
+  return down_.forward(s, m.product, groups);
 }
 
 Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, const Tensor& doutput,
-                                            Offsets offsets) const {
+                                            const Groups& groups) const {
   Gradients g;
-  Tensor dproduct = down_.input_gradient(s, doutput, offsets);
+  Tensor dproduct = down_.input_gradient(s, doutput, groups);
   g.up = Tensor::like(m.up);
   if (gated()) {
     g.gate = Tensor::like(m.gate);
@@ -127,21 +154,21 @@ Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, co
   }
   dproduct = {};
   // Weights are asked for in the reverse of forward's order: those that come and go are then fetched once.
-  const Tensor of_gate = gated() ? gate_.input_gradient(s, g.gate, offsets) : Tensor{};
-  g.rows = up_.input_gradient(s, g.up, offsets);
+  const Tensor of_gate = gated() ? gate_.input_gradient(s, g.gate, groups) : Tensor{};
+  g.rows = up_.input_gradient(s, g.up, groups);
   if (gated()) table(doutput).pointwise.add(s, g.rows, of_gate, g.rows);
   return g;
 }
 
 void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& m, const Gradients& g,
-                               const Tensor& doutput, Offsets offsets) const {
-  down_.weight_gradient(s, doutput, m.product, offsets);
-  if (gated()) gate_.weight_gradient(s, g.gate, rows, offsets);
-  up_.weight_gradient(s, g.up, rows, offsets);
+                               const Tensor& doutput, const Groups& groups) const {
+  down_.weight_gradient(s, doutput, m.product, groups);
+  if (gated()) gate_.weight_gradient(s, g.gate, rows, groups);
+  up_.weight_gradient(s, g.up, rows, groups);
 }
 
 Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle m, const Tensor& doutput,
-                                             const Tensor& weights, Offsets offsets) const {
+                                             const Tensor& weights, const Groups& groups) const {
   const auto& k = table(rows);
   const int64_t count = rows.dim(0);
   const Tensor own = Tensor::empty({count}, Dtype::i64, rows.device());
@@ -151,33 +178,34 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   if (!m.product.defined()) m.product = Tensor::like(m.up);
   activate(s, m.product, m);
   weigh(m.product);
-  down_.weight_gradient_of_product(s, doutput, m.product, offsets);
+  down_.weight_gradient_of_product(s, doutput, m.product, groups);
   activate(s, m.product, m);
   // The gradient of a row's weight is the row's result times doutput, which is the product times its own gradient.
   // Block by block the weighted gradient takes the product's place.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
+  const std::span<const int64_t> offsets = groups.offsets;
   std::vector<int64_t> block(offsets.size(), 0);
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + ExpertShape::block_rows, offsets[e + 1]);
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
-      const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end), block),
+      const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end), {block, groups.dense}),
                    part = m.product.slice(0, begin, end);
       k.permute.row_dots(s, out.weights.slice(0, begin, end), dproduct, part);
       k.permute.gather_weighted(s, part, dproduct, own.slice(0, 0, end - begin), weights.slice(0, begin, end));
     }
     std::fill(block.begin(), block.end(), 0);
   }
-  if (down_.bias) down_.bias_gradients(s, doutput, weights, own, offsets, out.weights);
+  if (down_.bias) down_.bias_gradients(s, doutput, weights, own, groups, out.weights);
   if (gated())
     k.swiglu.backward(s, m.gate, m.up, m.product, m.gate, m.up);
   else
     k.gelu.backward(s, m.up, m.product, m.up, config_.gelu);
   m.product = {};
-  if (gated()) gate_.weight_gradient(s, m.gate, rows, offsets);
-  up_.weight_gradient(s, m.up, rows, offsets);
-  const Tensor of_gate = gated() ? gate_.input_gradient(s, m.gate, offsets) : Tensor{};
-  out.rows = up_.input_gradient(s, m.up, offsets);
+  if (gated()) gate_.weight_gradient(s, m.gate, rows, groups);
+  up_.weight_gradient(s, m.up, rows, groups);
+  const Tensor of_gate = gated() ? gate_.input_gradient(s, m.gate, groups) : Tensor{};
+  out.rows = up_.input_gradient(s, m.up, groups);
   if (gated()) k.pointwise.add(s, out.rows, of_gate, out.rows);
   return out;
 }

@@ -34,7 +34,7 @@ struct ExpertShape {
 /// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate", "up" [E, F, D] and "down" [E, D, F] (each ".weight",
 /// and ".bias" on request), sharded along ep in dimension 0 and along etp in F: with etp > 1 the results of the etp
 /// ranks are addends. Forward and backward are plain functions of tensors: the schedules decide what is kept, moved and
-/// computed again. Rows [R, D] are grouped by local expert as `offsets` [E/P + 1] says; an expert without rows is fine.
+/// computed again. Rows [R, D] are grouped by local expert as `groups` says; an expert without rows is fine.
 class Experts {
  public:
   struct Config {
@@ -46,23 +46,27 @@ class Experts {
   };
   Experts(const Config& c, const Builder& b);
 
-  using Offsets = std::span<const int64_t>;
+  /// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
+  struct Groups {
+    std::span<const int64_t> offsets;  // [E/P + 1]: rows offsets[e] .. offsets[e + 1] are expert e's
+    bool dense = false;                // a call for each expert that has rows; else one for all
+  };
 
   /// Without the product.
-  ExpertMiddle before_activation(Stream& s, const Tensor& rows, Offsets offsets) const;
-  ExpertMiddle middle(Stream& s, const Tensor& rows, Offsets offsets) const;
+  ExpertMiddle before_activation(Stream& s, const Tensor& rows, const Groups& groups) const;
+  ExpertMiddle middle(Stream& s, const Tensor& rows, const Groups& groups) const;
   /// Results [R, D] from a middle whose product is defined.
-  Tensor output(Stream& s, const ExpertMiddle& middle, Offsets offsets) const;
+  Tensor output(Stream& s, const ExpertMiddle& middle, const Groups& groups) const;
 
   /// Gradients on the way back; `middle` is consumed (its product is computed first where it is missing).
   struct Gradients {
     Tensor gate, up;  // [R, F]; gate as in ExpertMiddle
     Tensor rows;      // [R, D]: what goes on to the inputs
   };
-  Gradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput, Offsets offsets) const;
+  Gradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput, const Groups& groups) const;
   /// Adds to the parameters' gradients; any time after input_gradients.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& middle, const Gradients& g,
-                        const Tensor& doutput, Offsets offsets) const;
+                        const Tensor& doutput, const Groups& groups) const;
   /// Backward of rows whose results are weighted elsewhere, out[t] += weights[r] result[r], with as little memory as
   /// can be: beside what it is given, one tensor [R, F], a block of another, and the result. `doutput` is that of the
   /// weighted sum, weights [R] acc; `middle` is overwritten, its product not read. Adds the weight gradients.
@@ -71,7 +75,7 @@ class Experts {
     Tensor weights;  // and of the weights, [R]; where etp ranks share the width, an addend
   };
   Weighted backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle middle, const Tensor& doutput,
-                             const Tensor& weights, Offsets offsets) const;
+                             const Tensor& weights, const Groups& groups) const;
 
   ExpertShape shape() const { return {config_.hidden, middle_width() / (gated() ? 2 : 1), gated()}; }
 
@@ -87,12 +91,12 @@ class Experts {
   struct Product {
     Parameter *weight = nullptr, *bias = nullptr;
     bool adds_bias = false;  // a bias of the outputs belongs to the sum over etp ranks: the first one adds it
-    Tensor forward(Stream& s, const Tensor& x, Offsets offsets) const;
-    Tensor input_gradient(Stream& s, const Tensor& dy, Offsets offsets) const;
-    void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const;
-    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, Offsets offsets) const;
+    Tensor forward(Stream& s, const Tensor& x, const Groups& groups) const;
+    Tensor input_gradient(Stream& s, const Tensor& dy, const Groups& groups) const;
+    void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const;
+    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const;
     /// Of results with weights [R]: of the bias, and what the bias adds to the weights' gradient.
-    void bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own, Offsets offsets,
+    void bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own, const Groups& groups,
                         const Tensor& dweights) const;
   };
   /// `width_dim`: dimension of the weight that is the expert's width.

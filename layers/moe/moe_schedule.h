@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +72,18 @@ constexpr auto enum_names(Restore) {
       {{keep, "keep"}, {s1, "s1"}, {s2, "s2"}, {s3, "s3"}, {s4, "s4"}});
 }
 
+/// As how many kernel calls a product of several experts is computed (EPS-MoE's GroupGemm and DenseGemm).
+enum class Products : uint8_t {
+  grouped,  // one call for all experts
+  dense,    // one for each expert that has rows
+  by_load,  // dense where a call's experts have many rows each
+};
+constexpr auto enum_names(Products) {
+  using enum Products;
+  return std::to_array<std::pair<Products, std::string_view>>(
+      {{grouped, "grouped"}, {dense, "dense"}, {by_load, "by_load"}});
+}
+
 struct MoeSchedule {
   Duplicates duplicates = Duplicates::pause_before_gate;
   Overlap overlap = Overlap::sequential;
@@ -83,6 +96,10 @@ struct MoeSchedule {
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";  // of a cut pass's steps, by name: trip_order.h
   double compute_share = 1;           // of a rank's threads, for experts beside communication (EPS-MoE)
+  Products products = Products::grouped;
+  std::optional<int64_t> dense_rows{};  // by_load: see is_dense
+  /// EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such number was found (docs/schedules.md).
+  static constexpr int64_t usual_dense_rows = 256;
 
   bool is_cut() const { return cut != Cut::none; }
   /// Whether anything is in flight beside anything else.
@@ -91,6 +108,10 @@ struct MoeSchedule {
   bool copies() const { return restore != Restore::keep; }
   /// Whether tokens are routed where they are held, before the tensor-parallel ranks divide them.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
+  /// Whether the products of experts with rows [offsets[e], offsets[e + 1]) are computed one by one: by_load when those
+  /// that have rows have dense_rows of them on average. Of all together, as EPS-MoE takes the load of a group: one
+  /// grouped call covers neighbours, so that large experts could only be taken out at the price of more grouped calls.
+  bool is_dense(std::span<const int64_t> offsets) const;
   ep::Spread spread_used() const { return spread.value_or(divides() ? ep::Spread::gather : ep::Spread::held); }
   /// Whether tensor-parallel ranks divide what is sent among themselves.
   bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }

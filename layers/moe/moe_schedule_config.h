@@ -22,6 +22,8 @@ struct MoeScheduleConfig {
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";
   double compute_share = 1;
+  Products products = Products::grouped;
+  std::optional<int64_t> dense_rows{};
   double trial_share = 0.03;
 
   /// What is chosen here; where the choice is left open, what is done until it is made.
@@ -35,7 +37,9 @@ struct MoeScheduleConfig {
                   .memory_limit = memory_limit,
                   .wire = wire,
                   .order = order,
-                  .compute_share = compute_share};
+                  .compute_share = compute_share,
+                  .products = products,
+                  .dense_rows = dense_rows};
     s.parts = parts.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
@@ -96,6 +100,13 @@ struct MoeScheduleConfig {
       "of a rank's threads (train.threads) that experts compute with while other parts of their pass are on their way, "
       "at least one: the rest is left to communication (EPS-MoE)",
       positive(), at_most(1));
+    v("products", products,
+      "kernel calls of a product of several experts: grouped (one for all), dense (one for each expert that has rows), "
+      "by_load (dense where the experts of a call have dense_rows on average, else grouped: EPS-MoE)");
+    v("dense_rows", dense_rows,
+      "rows an expert, on average over those of a call that have any, from which products: by_load is dense; "
+      "auto: 256, where EPS-MoE's GPUs turn (4096 rows of 16 experts)",
+      automatic, at_least(1));
   }
 };
 

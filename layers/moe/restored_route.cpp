@@ -72,8 +72,8 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
   };
   std::vector<ExpertWork>& work = call.work;
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
-    ExpertMiddle middle = call.experts->middle(s, rows.values, call.offsets(c));
-    Rows results{call.experts->output(s, middle, call.offsets(c))};
+    ExpertMiddle middle = call.experts->middle(s, rows.values, call.groups(c));
+    Rows results{call.experts->output(s, middle, call.groups(c))};
     middle.product = {};
     if (r.offloads_inputs()) work[c].rows = std::move(rows.values);
     if (r.offloads_middles()) work[c].middle = std::move(middle);
@@ -128,9 +128,9 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
     ExpertWork w = std::move(work[c]);
     work[c] = {};
     if (again.defined()) w.rows = again;
-    if (!w.middle.defined()) w.middle = call.experts->before_activation(s, w.rows, call.offsets(c));
+    if (!w.middle.defined()) w.middle = call.experts->before_activation(s, w.rows, call.groups(c));
     auto [drows, dweights] =
-        call.experts->backward_weighted(s, w.rows, std::move(w.middle), rows.values, rows.extras, call.offsets(c));
+        call.experts->backward_weighted(s, w.rows, std::move(w.middle), rows.values, rows.extras, call.groups(c));
     return Rows{drows, dweights.reshape({-1, 1})};
   };
   trip.accept = [&](Stream& s, size_t c, Rows slots) {

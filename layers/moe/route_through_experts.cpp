@@ -29,8 +29,8 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
         .values = tokens.rows, .index = chunk.of(routes.plan.wire_tokens), .extras = chunk.of(row_weights)};
   };
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
-    ExpertMiddle middle = call.experts->middle(s, rows.values, call.offsets(c));
-    Rows out{call.experts->output(s, middle, call.offsets(c))};
+    ExpertMiddle middle = call.experts->middle(s, rows.values, call.groups(c));
+    Rows out{call.experts->output(s, middle, call.groups(c))};
     if (!keep) return out;
     ExpertWork& w = call.work[c];
     w.rows = std::move(rows.values), w.middle = std::move(middle);
@@ -118,7 +118,7 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertWork& w = call.work[c];
     const Tensor numbers = of_tokens ? weigh_gradients(s, rows, std::exchange(w.results, {})) : Tensor{};
-    w.gradients = call.experts->input_gradients(s, w.middle, rows.values, call.offsets(c));
+    w.gradients = call.experts->input_gradients(s, w.middle, rows.values, call.groups(c));
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), numbers};
   };

@@ -116,6 +116,15 @@ TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
 
+TEST(Recipe, OnlyProductsByLoadReadDenseRows) {
+  EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
+                .find("schedule.moe.dense_rows (8) is read by schedule.moe.products: "
+                      "by_load alone: choose that, or dense_rows: auto"),
+            std::string::npos)
+      << problem({"schedule.moe.dense_rows=8"});
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.products=by_load"}));
+}
+
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(
       problem({"schedule.moe.order=return_last"}),

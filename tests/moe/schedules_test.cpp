@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "layers/moe/expert_call.h"
+#include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/scheduled_layer.h"
 #include "tests/support/tolerance.h"
@@ -61,6 +63,11 @@ std::vector<Schedule> schedules() {
           {"NodesReturnLast", joined(cut("nodes", 2), {moe + "order=returns_last"})},
           {"ExpertsWeightsLast", joined(cut("experts", 2), {moe + "order=weights_last"})},
           {"BaselineTokens", joined({moe + "duplicates=baseline"}, cut("tokens", 3))},
+          {"Dense", {moe + "products=dense"}},
+          {"DenseExperts", joined({moe + "products=dense"}, cut("experts", 2))},
+          {"ByLoadTokens", joined({moe + "products=by_load", moe + "dense_rows=2"}, cut("tokens", 3))},
+          {"DenseRestoreS4", joined({moe + "products=dense", moe + "restore=s4"}, cut("tokens", 3)), forward_only},
+          {"DenseOfTokens", joined({moe + "products=dense"}, of_tokens), other_sums},
           {"RestoreS1", joined({moe + "restore=s1"}, cut("tokens", 3)), forward_only},
           {"RestoreS2", joined({moe + "restore=s2"}, cut("tokens", 3)), forward_only},
           {"RestoreS3", joined({moe + "restore=s3"}, cut("tokens", 3)), forward_only},
@@ -154,6 +161,62 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
     if (is_telling(m))
       compare(m, {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=trace",
                   "model.moe.trace=" + scratch / "trace"});
+}
+
+// As are gradients of weights and of what is computed again, since the products alone differ.
+TEST(Schedules, OfDenseProductsGiveTheBitsOfGroupedOnes) {
+  const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.cut=tokens",
+                  "schedule.moe.parts=3"};
+  comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
+    for (const char* restore : {"schedule.moe.restore=keep", "schedule.moe.restore=s4"})
+      for (const Words& products : {Words{"schedule.moe.products=dense"},
+                                    Words{"schedule.moe.products=by_load", "schedule.moe.dense_rows=2"}}) {
+        const auto grouped = ScheduledLayer(world, joined(cut, {restore})).run();
+        const auto other = ScheduledLayer(world, joined(joined(cut, {restore}), products)).run();
+        expect_bitwise(grouped.y, other.y);
+        expect_bitwise(grouped.dx, other.dx);
+        for (size_t i = 0; i < other.gradients.size(); ++i) expect_bitwise(grouped.gradients[i], other.gradients[i]);
+      }
+  });
+}
+
+TEST(Schedules, ByLoadAreDenseFromSoManyRowsOnAverageOfExpertsThatHaveAny) {
+  using moe::Products;
+  const auto is_dense = [](Products products, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
+    return moe::MoeSchedule{.products = products, .dense_rows = rows}.is_dense(offsets);
+  };
+  EXPECT_TRUE(is_dense(Products::by_load, 4, {0, 7, 7, 8}));  // 8 rows of two experts
+  EXPECT_FALSE(is_dense(Products::by_load, 4, {0, 6, 6, 7}));
+  EXPECT_FALSE(is_dense(Products::by_load, {}, {0, 7, 7, 8}));
+  EXPECT_FALSE(is_dense(Products::by_load, 1, {0, 0, 0}));
+  EXPECT_FALSE(is_dense(Products::grouped, {}, {0, 100000}));
+  EXPECT_TRUE(is_dense(Products::dense, {}, {0, 0, 1}));
+}
+
+// The choice is the layer's own, call by call.
+TEST(Schedules, ReachTheProductsOfEveryPart) {
+  Lab lab;
+  const comm::SelfGroup self;
+  const mesh::Mesh mesh(self, {});
+  StateSet states;
+  const moe::Experts experts({.kind = moe::ExpertKind::swiglu,
+                              .experts = 2,
+                              .hidden = 4,
+                              .expert_hidden = 4,
+                              .init_std = 1,
+                              .output_init_std = 1,
+                              .bias = false,
+                              .gelu = {}},
+                             Builder(lab.parameters, states, mesh, Dtype::f64) / "experts");
+  moe::TokenRoutes routes;
+  routes.plan.chunks.resize(2);
+  routes.plan.chunks[0].offsets = {0, 3, 6}, routes.plan.chunks[1].offsets = {0, 0, 2};
+  moe::ExpertRoute route{};
+  route.schedule = {.products = moe::Products::by_load, .dense_rows = 3};
+  const moe::ExpertCall call(std::move(routes), std::move(route), experts);
+  EXPECT_TRUE(call.groups(0).dense);
+  EXPECT_FALSE(call.groups(1).dense);
+  EXPECT_EQ(call.groups(1).offsets.back(), 2);
 }
 
 // Gradients of weights, too, are the same bits: they are added up by chunk in every order.

@@ -154,7 +154,8 @@ TEST(Variants, AreRecipeOverrides) {
                 "parallel.pp=1", "parallel.cp=1", "parallel.tp=2", "parallel.ep=4", "parallel.etp=1",
                 "parallel.sp=true", "parallel.zero=0", "schedule.pipeline.kind=gpipe", "parallel.cp_kind=ring",
                 "parallel.cp_expansion=auto", "schedule.moe.duplicates=pause_before_gate", "schedule.moe.spread=auto",
-                "schedule.moe.rows=slot", "recompute=none", "offload.optimizer=none", "schedule.worker_lanes=false"}));
+                "schedule.moe.rows=slot", "schedule.moe.products=grouped", "schedule.moe.dense_rows=auto",
+                "recompute=none", "offload.optimizer=none", "schedule.worker_lanes=false"}));
   const auto cut = parse_layouts("ep=2,moe=tokens", 2)[0].overrides();
   EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.cut=tokens"), cut.end());
 }
@@ -170,8 +171,8 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
   EXPECT_EQ(message("pp=2,pipelin=1f1b"),
             "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
-            "cp, tp, edp, ep, etp, sp, zero, pipeline, cp_kind, expansion, duplicates, spread, rows, moe, recompute, "
-            "bucket_bytes, offload, worker_lanes, start");
+            "cp, tp, edp, ep, etp, sp, zero, pipeline, cp_kind, expansion, duplicates, spread, rows, products, moe, "
+            "recompute, bucket_bytes, offload, worker_lanes, start");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");

@@ -6,7 +6,8 @@
 // --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k of them a
 // token, tp, etp, ep; or any key of a recipe with a dot in it. Tokens choose experts in turn. --schedule: a name and
 // keys of schedule.moe. In every round each schedule runs once, after a pass of each that does not count. --forward:
-// evaluation, without backward.
+// evaluation, without backward. --block: the layer in its block, with norms, attention (without rotary positions) and,
+// under model.moe.dense_residual, the dense MLP; predictions are of the layer alone. --threads: of a rank.
 //
 // One line a measurement, fields separated by tabs:
 //   layer, round, schedule, forward or backward
@@ -33,7 +34,7 @@
 #include "framework/base/philox.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/timeline_svg.h"
-#include "layers/moe/moe_layer.h"
+#include "layers/block.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/recipe.h"
@@ -49,7 +50,8 @@ using schedule::Timeline;
 struct Options {
   std::vector<std::string> layers, schedules;
   int rounds = 5;
-  bool search = false, forward = false;
+  int threads = 1;
+  bool search = false, forward = false, block = false;
   std::string profile, pictures, tasks;
 };
 
@@ -102,6 +104,8 @@ app::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule, c
     overrides.push_back(recipe_key(std::string_view(setting).substr(0, equals)) + setting.substr(equals));
   }
   for (const std::string& setting : schedule.settings) overrides.push_back("schedule.moe." + setting);
+  overrides.push_back(base::cat("train.threads=", options.threads));
+  if (options.block) overrides.push_back("model.position=learned");
   if (!options.profile.empty()) overrides.push_back("schedule.profile=" + options.profile);
   return app::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
@@ -116,27 +120,29 @@ struct Measurement {
 /// A layer under one schedule.
 class Contestant final : public schedule::GraphRunner {
  public:
-  /// `passes`: 2, or 1 for an evaluation.
-  Contestant(std::string name, const app::Recipe& recipe, const mesh::Mesh& mesh, size_t passes)
+  Contestant(std::string name, const app::Recipe& recipe, const mesh::Mesh& mesh, const Options& options)
       : name_(std::move(name)),
-        passes_(passes),
+        passes_(options.forward ? 1 : 2),
         recipe_(recipe),
         mesh_(mesh),
         context_({.worker_lanes = recipe.schedule.lanes_run_by_themselves()}),
-        parameters_(context_),
-        layer_(recipe.model, 0, 0,
-               layers::Builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
-                               {.sequence = recipe.parallel.sp,
-                                .moe = recipe.schedule.moe.settled(),
-                                .moe_order = *layers::Registry().moe_order(recipe.schedule.moe.order)}) /
-                   "moe") {
+        parameters_(context_) {
+    const layers::Registry registry;
+    const layers::Builder builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
+                                  {.sequence = recipe.parallel.sp,
+                                   .moe = recipe.schedule.moe.settled(),
+                                   .moe_order = *registry.moe_order(recipe.schedule.moe.order)});
+    if (options.block)
+      block_ = std::make_unique<layers::Block>(recipe.model, nullptr, 0, 0, registry, builder / "block");
+    else
+      alone_ = std::make_unique<moe::MoeLayer>(recipe.model, 0, 0, builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
     statistics_.resize(1);
     statistics_[0].counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
     batch_.sequences = 1, batch_.length = recipe.model.context;
     const int64_t rows = batch_.length / (recipe.parallel.sp ? recipe.parallel.tp : 1);
     x_ = normals({rows, recipe.model.hidden}, "x"), dy_ = normals(x_.shape(), "dy");
-    layer_.run_passes_by(this);
+    (block_ ? block_->experts() : alone_.get())->run_passes_by(this);
   }
 
   const std::string& name() const { return name_; }
@@ -160,7 +166,7 @@ class Contestant final : public schedule::GraphRunner {
     const Value in = training ? tape.leaf(x_) : Value{x_};
     const layers::Pass pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
     std::vector<Replay::Root> roots;
-    last_[0] = timed(0, [&] { roots.push_back({layer_(tape, in, pass).y, dy_}); });
+    last_[0] = timed(0, [&] { roots.push_back({forward(tape, in, pass), dy_}); });
     if (!training) return;
     Replay replay(tape, roots);
     roots.clear();
@@ -208,6 +214,10 @@ class Contestant final : public schedule::GraphRunner {
 
  private:
   device::Stream& stream() { return context_.compute(); }
+
+  Value forward(Tape& tape, const Value& x, const layers::Pass& pass) const {
+    return block_ ? (*block_)(tape, x, pass, layers::Recompute::none).x : (*alone_)(tape, x, pass).y;
+  }
 
   Tensor normals(const Shape& shape, std::string_view name) {
     std::vector<float> values(static_cast<size_t>(shape.numel()));
@@ -278,7 +288,8 @@ class Contestant final : public schedule::GraphRunner {
   device::DeviceContext context_;
   ParameterSet parameters_;
   layers::StateSet states_;
-  moe::MoeLayer layer_;
+  std::unique_ptr<moe::MoeLayer> alone_;  // or in its block
+  std::unique_ptr<layers::Block> block_;
   std::vector<layers::RouterStatistics> statistics_;
   layers::MicroBatch batch_;
   Tensor x_, dy_;
@@ -303,7 +314,7 @@ class Bench {
     std::vector<std::unique_ptr<Contestant>> contestants;
     for (const NamedSchedule& s : schedules_) {
       const app::Recipe recipe = recipe_of(layer, s, options_, world_.size());
-      contestants.push_back(std::make_unique<Contestant>(s.name, recipe, mesh_of(recipe), options_.forward ? 1 : 2));
+      contestants.push_back(std::make_unique<Contestant>(s.name, recipe, mesh_of(recipe), options_));
       Contestant& c = *contestants.back();
       std::optional<app::Predictor> predictor;
       if (first() && !options_.profile.empty()) predictor.emplace(recipe, mesh_of(recipe));
@@ -399,11 +410,13 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_flag("--forward", o.forward, "as in evaluation, without backward");
   app.add_flag("--search", o.search, "MPMoE's Algorithm 1, too");
+  app.add_flag("--block", o.block, "the layer in its block");
+  app.add_option("--threads", o.threads, "of a rank")->check(CLI::PositiveNumber);
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   app.add_option("--tasks", o.tasks, "file that gets a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
   CLI11_PARSE(app, argc, argv);
-  kernels::cpu::set_thread_count(1);
+  kernels::cpu::set_thread_count(o.threads);
   return comm::with_world([&](comm::World& world) {
     Bench bench(o, world.group());
     for (const std::string& layer : o.layers) bench.run(layer);

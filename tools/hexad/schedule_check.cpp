@@ -76,6 +76,12 @@ void check_restore(const MoeSchedule& s, Contradictions& problems) {
   if (s.duplicates != Duplicates::pause_before_gate) refuse("schedule.moe.duplicates must be pause_before_gate");
 }
 
+void check_products(const MoeSchedule& s, Contradictions& problems) {
+  if (s.dense_rows && s.products != moe::Products::by_load)
+    problems.add("schedule.moe.dense_rows",
+                 "is read by schedule.moe.products: by_load alone: choose that, or dense_rows: auto");
+}
+
 void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
   if (!s.memory_limit) return;
   if (s.restore == moe::Restore::keep)
@@ -115,6 +121,7 @@ std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s)
   check_spread(s, problems);
   check_parts(r, s, problems);
   check_restore(s, problems);
+  check_products(s, problems);
   check_memory_limit(r, s, problems);
   return problems.list;
 }

@@ -1,31 +1,43 @@
 #!/usr/bin/env bash
 # EPS-MoE. Bytes: of a layer's forward on four ranks, counted, against section 4.2, for attention DP + experts EP and
-# attention TP + experts EP. Speed: on two emulated nodes of one rank each (tools/testbed/two_nodes.sh), a layer like
-# DeepSeek-V2's (Table 5: 20 experts a rank, top 6, width 1536; hidden size 512 in place of 5120, f32), forward, by the
-# number of expert groups PN and tokens, with and without fp8 on the wire; PN by the formula and by the simulator.
+# attention TP + experts EP, and of a whole block with tensor-parallel attention, for TP+EP and TP+TP. Products alone,
+# grouped and dense, by load (Fig. 5a). Speed: on two emulated nodes of one rank each (tools/testbed/two_nodes.sh), a
+# layer like DeepSeek-V2's (Table 5: 20 experts a rank, top 6, width 1536; hidden size 512 in place of 5120, f32),
+# forward, by the number of expert groups PN and tokens, with and without fp8 on the wire; PN by the formula and by the
+# simulator; Table 5's PN x products x wire; Table 6's shares of the threads, where a node has several; blocks like
+# Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
-#                             [--pictures FOLDER]
+#                             [--threads CORES OF A NODE] [--pictures FOLDER]
 #
 # --pictures: an SVG of each schedule and pass of the last number of tokens. Needs root, iproute2 and openmpi-bin (77:
-# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products beside it).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=200mbit rounds=3 tokens='64 256 1024' profile_seconds=40 pictures=
+rate=200mbit rounds=3 tokens='64 256 1024' profile_seconds=40 threads=$(($(nproc) / 2)) pictures=
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --tokens) tokens=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
+  --threads) threads=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage ;;
   esac
   shift 2
 done
 need_bench moe_layer
+products_bench=$(dirname "$bench")/expert_products
+need "$products_bench" 'cmake --build --preset release --target expert_products'
+
+# table NAME ROWS: what tools/bench/papers/NAME.awk makes of them.
+table() {
+  awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_devices.awk \
+    -f "tools/bench/papers/$1.awk" "$2"
+}
 
 machine
 echo "bytes:     4 ranks; 16 experts, top 6"
@@ -33,7 +45,19 @@ kind=M=256,H=64,E=16,k=6
 launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token --layer "$kind,B=256,ep=4" \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 grep "^$kind" "$scratch/log" >"$scratch/bytes"
-awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_bytes.awk "$scratch/bytes"
+table eps_bytes "$scratch/bytes"
+
+# The attention's output is summed over the ranks, or scattered (sp); the next block's gathers it.
+launch 4 "$bench" --block --forward --rounds 1 --schedule plain --schedule merged:rows=token \
+  --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=false"
+grep "^$kind" "$scratch/log" >"$scratch/block_bytes"
+launch 4 "$bench" --block --forward --rounds 1 --schedule copies:duplicates=replicated \
+  --schedule copies1:duplicates=replicated,rows=token --layer "$kind,B=1024,tp=4,etp=4,ep=1"
+grep "^$kind" "$scratch/log" >>"$scratch/block_bytes"
+table eps_attention "$scratch/block_bytes"
+
+printf '\nproducts alone, one thread; gain: seconds of grouped over those of dense ones\n'
+"$products_bench" --rows 1,16,64,256 --runs "$((2 * rounds + 1))"
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
@@ -47,8 +71,7 @@ products=(20x512x1536)
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"
-awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps.awk "$scratch/rows" \
-  >"$scratch/tables"
+table eps "$scratch/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
 # Section 5.2, 5: R(N) = k N + b fitted to what the groups cost beyond the overlap they could gain.
@@ -66,4 +89,52 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
   printf 'm = %5d: sqrt(C/k) = %.1f, best PN by the formula %d, found %d\n' "$m" \
     "$(number N_unrestricted "$scratch/eps.json")" "$(number N "$scratch/eps.json" | tail -n 1)" "$found"
 done
+
+layer="M=512,H=1536,B=256,E=40,k=6,ep=2,model.moe.expert=swiglu"
+args=(--layer "$layer")
+for n in 1 5 20; do
+  cut=$([ $n = 1 ] || echo "cut=experts,parts=$n,")
+  for wire in model fp8; do
+    suffix=${wire#model}
+    args+=(--schedule "pn$n$suffix:${cut}wire=$wire" --schedule "pn${n}d$suffix:${cut}wire=$wire,products=dense")
+  done
+done
+"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/factors"
+table eps_factors "$scratch/factors"
+
+if [ "$threads" -lt 2 ]; then
+  printf '\nTable 6, shares of the cores: not applicable, a node has one core (%s for 2 nodes): there is nothing to share\n' \
+    "$(nproc)"
+else
+  args=(--layer "$layer")
+  for ((t = threads; t >= 1; t--)); do
+    share=$(awk "BEGIN { printf \"%.2f\", $t / $threads }")
+    args+=(--schedule "$share:cut=experts,parts=5,compute_share=$share")
+  done
+  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" >"$scratch/shares"
+  table eps_share "$scratch/shares"
+fi
+
+# blocks SETTINGS SCHEDULE...: forward of blocks like Mixtral's or Arctic's, with the names of eps_blocks.awk.
+blocks() {
+  local wanted=("${@:2}")
+  "${testbed[@]}" "$bench" --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \
+    --layer "M=512,B=1024,k=2,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1" >>"$scratch/blocks"
+}
+# cut_into PN...: the array `schedules`, of one group and of as many, each with grouped and with dense products.
+cut_into() {
+  local n
+  schedules=(pn1 pn1d:products=dense)
+  for n in "$@"; do schedules+=("pn$n:cut=experts,parts=$n" "pn${n}d:cut=experts,parts=$n,products=dense"); done
+}
+mixtral=H=1792,E=8,tp=2
+blocks "$mixtral,etp=2,ep=1" copies1:duplicates=replicated,rows=token
+blocks "$mixtral,etp=1,ep=2,parallel.sp=false" pn1
+cut_into 2 4
+blocks "$mixtral,etp=1,ep=2,parallel.sp=true" "${schedules[@]}"
+cut_into 4 8
+blocks "H=352,E=32,ep=2,model.moe.dense_residual=true,model.mlp_hidden=512" "${schedules[@]}"
+table eps_blocks "$scratch/blocks"
+
+cat "$scratch/factors" "$scratch/blocks" >>"$scratch/rows"
 print_rows "$scratch/rows"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/config/words.h"
+#include "layers/moe/moe_schedule.h"
 #include "layers/moe/trip_order.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
@@ -71,6 +72,13 @@ std::vector<Option> make_options() {
       {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
       {"rows", "schedule.moe.rows", names_of(ep::RowOf{}),
        [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
+      {"products",
+       "",
+       names_of(moe::Products{}),
+       always,
+       {{"schedule.moe.products=grouped", "schedule.moe.dense_rows=auto"},
+        {"schedule.moe.products=dense", "schedule.moe.dense_rows=auto"},
+        {"schedule.moe.products=by_load", "schedule.moe.dense_rows=4"}}},
       moe_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.

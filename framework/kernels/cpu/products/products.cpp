@@ -72,8 +72,19 @@ bool goes_to_onednn(Dtype dtype) {
 /// y = x w^T uses a weight transposed, dx = dy w as it is.
 enum class Side : uint8_t { plain, transposed };
 
+/// Where packed copies of matrices are, and the number of the first of them there.
+struct Packs {
+  PackCache* cache;
+  int64_t first;
+
+  explicit Packs(const Weight& w) : cache(w.packs), first(w.first) {}
+  uint64_t key(int64_t matrix, Side side) const {
+    return static_cast<uint64_t>(first + matrix) * 2 + static_cast<uint64_t>(side);
+  }
+};
+
 /// out rows [offsets[e], offsets[e + 1]) = the same rows of `in` times expert e's weight.
-void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, PackCache* packs, Side side,
+void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, const Packs& packs, Side side,
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t height = w.rows / std::max<int64_t>(experts, 1);
@@ -98,7 +109,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, PackCache*
     // are computed after this.
     GemmTile rounded = p;
     rounded.m = std::min((rows + 15) / 16 * 16, offsets.back() - begin);
-    onednn::multiply(rounded, packs, static_cast<uint64_t>(e) * 2 + static_cast<uint64_t>(side));
+    onednn::multiply(rounded, packs.cache, packs.key(e, side));
   }
   gemm(products, unit_of(in.tensor.dtype()));
 }
@@ -139,7 +150,7 @@ void matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const We
   check("matmul", "w", w, y.columns, in.columns);
   check("matmul", "out", y, in.rows, w.rows);
   check_dtypes("matmul", y, in, w, false);
-  stream.run([=, packs = weight.packs] { by_weights(y, in, w, packs, Side::transposed, {0, in.rows}); });
+  stream.run([=, packs = Packs(weight)] { by_weights(y, in, w, packs, Side::transposed, {0, in.rows}); });
 }
 
 void matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& weight) {
@@ -148,7 +159,7 @@ void matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, c
   check("matmul gradient", "w", w, in.columns, out.columns);
   check("matmul gradient", "dx", out, in.rows, w.columns);
   check_dtypes("matmul gradient", out, in, w, false);
-  stream.run([=, packs = weight.packs] { by_weights(out, in, w, packs, Side::plain, {0, in.rows}); });
+  stream.run([=, packs = Packs(weight)] { by_weights(out, in, w, packs, Side::plain, {0, in.rows}); });
 }
 
 void matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
@@ -168,7 +179,7 @@ void grouped_matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, 
   check(op, "w", w, experts * y.columns, in.columns);
   check(op, "out", y, in.rows, y.columns);
   check_dtypes(op, y, in, w, false);
-  stream.run([=, packs = weight.packs, o = checked(op, offsets, experts, in.rows)] {
+  stream.run([=, packs = Packs(weight), o = checked(op, offsets, experts, in.rows)] {
     by_weights(y, in, w, packs, Side::transposed, o);
   });
 }
@@ -181,7 +192,7 @@ void grouped_matmul_input_gradient(Stream& stream, const Tensor& dx, const Tenso
   check(op, "w", w, experts * in.columns, out.columns);
   check(op, "dx", out, in.rows, out.columns);
   check_dtypes(op, out, in, w, false);
-  stream.run([=, packs = weight.packs, o = checked(op, offsets, experts, in.rows)] {
+  stream.run([=, packs = Packs(weight), o = checked(op, offsets, experts, in.rows)] {
     by_weights(out, in, w, packs, Side::plain, o);
   });
 }

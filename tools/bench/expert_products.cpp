@@ -1,0 +1,145 @@
+// Grouped against dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all experts,
+// and as one for each.
+//
+//   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
+//
+// Two loads: even, and uneven, in which every run draws each expert's rows anew from half to one and a half times
+// --rows, as routing does. Both ways are timed in turn on the same rows; seconds are medians of --runs, and "gain" is
+// the median of grouped over dense within a run: above 1 dense is the quicker.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/cpu/products/products.h"
+#include "framework/kernels/pack_cache.h"
+
+namespace hexad::bench {
+namespace {
+
+using kernels::Weight;
+using kernels::Write;
+using tensor::Dtype;
+using tensor::Tensor;
+
+struct Options {
+  int64_t experts = 16, inputs = 512, outputs = 1536;
+  std::vector<int64_t> rows{1, 4, 16, 64, 256, 1024};
+  int threads = 1, runs = 9;
+};
+
+enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
+constexpr std::pair<Pass, const char*> passes[] = {
+    {Pass::forward, "forward"}, {Pass::input_gradient, "input gradient"}, {Pass::weight_gradient, "weight gradient"}};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class Products {
+ public:
+  Products(const Options& o, Dtype dtype)
+      : options_(o),
+        weight_(filled({o.experts, o.outputs, o.inputs}, dtype)),
+        gradient_(filled({o.experts, o.outputs, o.inputs}, Dtype::f32)) {
+    const int64_t most = o.experts * (*std::max_element(o.rows.begin(), o.rows.end()) * 3 / 2 + 1);
+    x_ = filled({most, o.inputs}, dtype), y_ = filled({most, o.outputs}, dtype);
+  }
+
+  void compare(int64_t rows, bool even) {
+    for (const auto& [pass, name] : passes) {
+      std::vector<double> grouped, dense, gain;
+      for (int run = -1; run < options_.runs; ++run) {  // the first packs weights
+        const std::vector<int64_t> offsets = load(rows, even);
+        const bool grouped_first = run % 2 == 0;
+        double seconds[2];
+        for (bool is_dense : {!grouped_first, grouped_first})
+          seconds[is_dense ? 1 : 0] =
+              timed([&, p = pass] { is_dense ? dense_calls(p, offsets) : grouped_call(p, offsets); });
+        if (run < 0) continue;
+        grouped.push_back(seconds[0]), dense.push_back(seconds[1]), gain.push_back(seconds[0] / seconds[1]);
+      }
+      fmt::print("{:<5} {:<16} {:<7} {:>6} {:>11.6f} {:>11.6f} {:>6.2f}\n", name_of(weight_.dtype()), name,
+                 even ? "even" : "uneven", rows, median(grouped), median(dense), median(gain));
+      std::fflush(stdout);
+    }
+  }
+
+ private:
+  Tensor filled(base::Shape shape, Dtype dtype) { return Tensor::zeros(shape, dtype, context_); }
+
+  std::vector<int64_t> load(int64_t rows, bool even) {
+    std::uniform_int_distribution<int64_t> uneven((rows + 1) / 2, rows + rows / 2);
+    std::vector<int64_t> offsets{0};
+    for (int64_t e = 0; e < options_.experts; ++e) offsets.push_back(offsets.back() + (even ? rows : uneven(random_)));
+    return offsets;
+  }
+
+  template <class Work>
+  double timed(const Work& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    context_.compute().synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  void grouped_call(Pass pass, const std::vector<int64_t>& offsets) {
+    const auto& k = kernels::kernels(x_.device()).grouped_matmul;
+    const Tensor x = x_.slice(0, 0, offsets.back()), y = y_.slice(0, 0, offsets.back());
+    device::Stream& s = context_.compute();
+    const Weight w(weight_, &packs_);
+    if (pass == Pass::forward) k.forward(s, y, x, w, offsets);
+    if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w, offsets);
+    if (pass == Pass::weight_gradient) k.weight_gradient(s, gradient_, y, x, offsets, Write::add);
+  }
+
+  void dense_calls(Pass pass, const std::vector<int64_t>& offsets) {
+    const auto& k = kernels::kernels(x_.device()).matmul;
+    device::Stream& s = context_.compute();
+    for (int64_t e = 0; e < options_.experts; ++e) {
+      const auto i = static_cast<size_t>(e);
+      const Tensor x = x_.slice(0, offsets[i], offsets[i + 1]), y = y_.slice(0, offsets[i], offsets[i + 1]);
+      const Weight w = Weight(weight_, &packs_).of_expert(e);
+      if (pass == Pass::forward) k.forward(s, y, x, w);
+      if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w);
+      if (pass == Pass::weight_gradient) k.weight_gradient(s, Weight(gradient_).of_expert(e).data, y, x, Write::add);
+    }
+  }
+
+  const Options options_;
+  device::DeviceContext context_;
+  Tensor weight_, gradient_, x_, y_;
+  kernels::PackCache packs_;
+  std::mt19937_64 random_{20241105};
+};
+
+int run(int argc, char** argv) {
+  Options o;
+  CLI::App app("Grouped against dense products of experts");
+  app.add_option("--experts", o.experts, "experts")->check(CLI::PositiveNumber);
+  app.add_option("--inputs", o.inputs, "of a product")->check(CLI::PositiveNumber);
+  app.add_option("--outputs", o.outputs, "of a product")->check(CLI::PositiveNumber);
+  app.add_option("--rows", o.rows, "of an expert, on average")->delimiter(',')->check(CLI::PositiveNumber);
+  app.add_option("--threads", o.threads, "threads")->check(CLI::PositiveNumber);
+  app.add_option("--runs", o.runs, "repetitions")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  kernels::cpu::set_thread_count(o.threads);
+  fmt::print("{}\n{} experts, {} x {}, {} threads\n", kernels::cpu::products_description(), o.experts, o.inputs,
+             o.outputs, o.threads);
+  fmt::print("{:<5} {:<16} {:<7} {:>6} {:>11} {:>11} {:>6}\n", "", "", "load", "rows", "grouped s", "dense s", "gain");
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    Products products(o, dtype);
+    for (bool even : {true, false})
+      for (int64_t rows : o.rows) products.compare(rows, even);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace hexad::bench
+
+int main(int argc, char** argv) { return hexad::bench::run(argc, argv); }

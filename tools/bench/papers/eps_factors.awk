@@ -1,0 +1,32 @@
+# EPS-MoE's Table 5, m = 3072, width 1536 (communication and computation of its row 0 are alike, as here), against the
+# rows of moe_layer for one layer whose schedules are named pn<groups>, then d for dense products, then fp8.
+
+BEGIN {
+  FS = "\t"
+  # Its rows without a limit on the GEMM's SMs, in ms. It has neither PN = 1, dense, fp8 nor PN = 20, grouped.
+  paper["pn1"] = 5.698; paper["pn1fp8"] = 4.330; paper["pn1d"] = 5.620; paper["pn5"] = 4.837; paper["pn5fp8"] = 3.728
+  paper["pn5d"] = 4.299; paper["pn5dfp8"] = 3.111; paper["pn20d"] = 4.855; paper["pn20dfp8"] = 3.465
+}
+{ read_row() }
+
+# Of grouped products, the schedule with dense ones.
+function dense_twin(s,    out) { out = s; return sub(/fp8$/, "dfp8", out) ? out : s "d" }
+
+END {
+  c = layers[1]
+  printf "\nTable 5, %d tokens a rank; seconds, and times as fast as the first row\n", field(c, "B")
+  printf "%4s %-8s %-5s %9s %9s %9s %9s %9s\n", "PN", "products", "wire", "seconds", "measured", "predicted", "paper ms", "paper"
+  for (w = 1; w <= schedule_count; w++) {
+    s = schedules[w]
+    printf "%4d %-8s %-5s %9.4f %9.2f %9.2f %9s %9s\n", substr(s, 3) + 0, s ~ /d/ ? "dense" : "grouped", s ~ /fp8/ ? "fp8" : "f32",
+      typical(c, "forward", s), speedup(c, "forward", s, "pn1"), foreseen_speedup(c, "forward", s, "pn1"),
+      s in paper ? sprintf("%.3f", paper[s]) : "-", s in paper ? sprintf("%.2f", paper["pn1"] / paper[s]) : "-"
+  }
+  printf "\n%-44s %9s %9s\n", "dense: times as fast as grouped", "paper", "measured"
+  for (w = 1; w <= schedule_count; w++) {
+    s = schedules[w]; d = dense_twin(s)
+    if (s ~ /d/ || !(d in known)) continue
+    printf "%-44s %9s %9.2f\n", sprintf("PN = %d, %s", substr(s, 3) + 0, s ~ /fp8/ ? "fp8" : "f32"),
+      s in paper && d in paper ? sprintf("%.2f", paper[s] / paper[d]) : "-", speedup(c, "forward", d, s)
+  }
+}

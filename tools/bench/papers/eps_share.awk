@@ -1,0 +1,16 @@
+# EPS-MoE's Table 6, m = 3072, against the rows of moe_layer for schedules named by the share of the threads.
+
+BEGIN {
+  FS = "\t"
+  n = split("132 124 116 108 100 92", sms, " "); split("4.597 4.403 3.894 3.967 4.031 4.081", ms, " ")
+}
+{ read_row() }
+
+END {
+  c = layers[1]
+  printf "\n%-24s %9s %9s\n", "share of the threads", "seconds", "measured"
+  for (w = 1; w <= schedule_count; w++)
+    printf "%-24s %9.4f %9.2f\n", schedules[w], typical(c, "forward", schedules[w]), speedup(c, "forward", schedules[w], schedules[1])
+  printf "%-24s %9s %9s\n", "Table 6: share of SMs", "ms", "paper"
+  for (i = 1; i <= n; i++) printf "%-24.2f %9.3f %9.2f\n", sms[i] / sms[1], ms[i], ms[1] / ms[i]
+}
