@@ -21,15 +21,36 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
+// All ranks come to the same: it is asked of every group.
+void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
+  if (s.all_to_all == ep::AllToAll::direct) return;
+  const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
+  for (int rank = 0; rank < mesh.layout().world(); ++rank) {
+    const std::vector<int> ranks = s.spread_used() == ep::Spread::direct ? mesh.layout().expert_sharers(rank)
+                                                                         : mesh.layout().members(Axis::ep, rank);
+    std::vector<int> nodes;
+    for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
+    const comm::NodeGrid grid(nodes);
+    if (grid.places() > 0) continue;
+    std::string counts;
+    for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
+    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an ",
+               "all-to-all on each of its nodes, but the one of rank ", rank, ", of ", ranks.size(), " ranks, has ",
+               counts, " on its ", grid.nodes(), " nodes; legal here: direct");
+  }
+}
+
 ExpertRoute expert_route(int64_t experts, const Builder& b) {
   const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
-  ExpertRoute route{.schedule = b.moe_schedule(),
-                    .order = b.moe_order(),
-                    .experts = experts,
-                    .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts()},
-                    .tensor = &tensor,
-                    .tensor_ep_ranks = {},
-                    .name = b.prefix()};
+  check_nodes(b.moe_schedule(), b.mesh());
+  ExpertRoute route{
+      .schedule = b.moe_schedule(),
+      .order = b.moe_order(),
+      .experts = experts,
+      .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts(), b.mesh().ep_nodes(), b.mesh().experts_nodes()},
+      .tensor = &tensor,
+      .tensor_ep_ranks = {},
+      .name = b.prefix()};
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     route.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
   return route;

@@ -26,6 +26,7 @@ std::string to_string(const MoeSchedule& s) {
   std::string out = base::cat("duplicates ", name_of(s.duplicates), ", overlap ", name_of(s.overlap), ", cut ",
                               name_of(s.cut), ", parts ", s.parts);
   if (s.spread) out += base::cat(", spread ", name_of(*s.spread));
+  if (s.all_to_all != ep::AllToAll::direct) out += base::cat(", all_to_all ", name_of(s.all_to_all));
   if (s.rows != ep::RowOf::slot) out += base::cat(", rows ", name_of(s.rows));
   if (s.restore != Restore::keep) out += base::cat(", restore ", name_of(s.restore));
   if (s.memory_limit) out += base::cat(", memory_limit ", *s.memory_limit);

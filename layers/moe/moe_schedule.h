@@ -90,6 +90,7 @@ struct MoeSchedule {
   Cut cut = Cut::none;
   int64_t parts = 1;
   std::optional<ep::Spread> spread{};
+  ep::AllToAll all_to_all = ep::AllToAll::direct;
   ep::RowOf rows = ep::RowOf::slot;
   Restore restore = Restore::keep;
   std::optional<int64_t> memory_limit{};  // bytes of the buffers of a pass

@@ -16,6 +16,7 @@ struct MoeScheduleConfig {
   std::optional<Cut> cut = Cut::none;
   std::optional<int64_t> parts{};
   std::optional<ep::Spread> spread{};
+  ep::AllToAll all_to_all = ep::AllToAll::direct;
   ep::RowOf rows = ep::RowOf::slot;
   Restore restore = Restore::keep;
   std::optional<int64_t> memory_limit{};
@@ -32,6 +33,7 @@ struct MoeScheduleConfig {
                   .overlap = overlap.value_or(Overlap::sequential),
                   .cut = cut.value_or(Cut::none),
                   .spread = spread,
+                  .all_to_all = all_to_all,
                   .rows = rows,
                   .restore = restore,
                   .memory_limit = memory_limit,
@@ -77,6 +79,10 @@ struct MoeScheduleConfig {
       "each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy); auto: held for baseline and replicated, else "
       "gather",
       automatic);
+    v("all_to_all", all_to_all,
+      "how rows travel between ranks: direct, or hierarchical (inside the nodes to the rank at the place of the "
+      "destination, from there between the nodes, so that a rank sends each other node one message: DeepSpeed-MoE, "
+      "Tutel's 2DH), which needs as many ranks of an all-to-all on each of its nodes");
     v("rows", rows,
       "what travels as one row: slot (every expert of a token gets a copy and returns its result) or token (every rank "
       "that has any of its experts gets one copy and returns one weighted sum: EPS-MoE)");

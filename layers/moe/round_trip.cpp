@@ -25,6 +25,7 @@ class GraphOfTrip {
       : t_(&trip),
         plan_(trip.plan),
         ranks_(trip.plan.all_to_all_group(trip.groups)),
+        nodes_(trip.plan.node_groups(trip.groups)),
         etp_(*trip.groups.etp),
         there_{trip.wire, trip.width, trip.dtype, trip.extras_there * plan_.slots_per_row()},
         back_{trip.wire, trip.width, trip.dtype, trip.extras_back * plan_.slots_per_row()},
@@ -76,10 +77,10 @@ class GraphOfTrip {
     }
   }
 
+  // Rows are sent in the order of the slot rows.
+  bool in_order() const { return plan_.spread != ep::Spread::direct && !nodes_; }
   // What returns is the result: one chunk, in order, as it is sent.
-  bool returns_at_once() const {
-    return plan_.chunks.size() == 1 && plan_.spread != ep::Spread::direct && back_.plain();
-  }
+  bool returns_at_once() const { return plan_.chunks.size() == 1 && in_order() && back_.plain(); }
   bool shares_width(ep::Spread spread) const { return plan_.spread == spread && etp_.size() > 1; }
 
   // Where rows are copied to their places: O2 gathers and copies in one stage, O3 in two.
@@ -94,13 +95,17 @@ class GraphOfTrip {
             .group_size = group.size(),
             .crosses_nodes = group.crosses_nodes()};
   }
-  Cost exchange(const std::vector<int64_t>& send, const std::vector<int64_t>& receive, const RowFormat& format) const {
+  // Of a group that is the all-to-all's or, with a `level`, one of its two.
+  Cost exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
+                const RowFormat& format) const {
     // Rows that a rank keeps for itself do not travel.
     const auto to_others = [&](const std::vector<int64_t>& rows) {
-      return (ep::sum_of(rows) - rows[static_cast<size_t>(ranks_.rank())]) * format.row_bytes();
+      return (ep::sum_of(rows) - rows[static_cast<size_t>(group.rank())]) * format.row_bytes();
     };
-    return wire(ranks_, plan_.spread == ep::Spread::direct ? "experts" : "ep", to_others(send), to_others(receive));
+    return wire(group, cat(plan_.spread == ep::Spread::direct ? "experts" : "ep", level), to_others(splits.send),
+                to_others(splits.receive));
   }
+  static comm::Splits back(const comm::Splits& there) { return {there.receive, there.send}; }
   static Cost copied(int64_t bytes) {
     Cost cost;
     cost.copy_bytes = bytes;
@@ -191,12 +196,7 @@ class GraphOfTrip {
     add(c, t->bounded ? Lane::copy : Lane::compute, Kind::copy, cat("P", mark, c),
         copied(chunk.rows_to_send() * format.row_bytes()),
         on_lane([c, box, format, &pack](Stream& s) { *box = format.pack(s, pack(s, c)); }));
-    add(c, Lane::inter, Kind::all_to_all, cat("S", mark, c), exchange(chunk.splits.send, chunk.splits.receive, format),
-        [t, c, box, &group = ranks_](Stream& s) {
-          auto [data, arrived] = ep::send_to_experts(t->plan.chunks[c], *box, group, s);
-          *box = data;
-          return arrived;
-        });
+    send(c, mark, box, format);
     if (shares_width(ep::Spread::gather)) {
       const int64_t mine = chunk.rows_received() * format.row_bytes();
       add(c, Lane::intra, Kind::all_gather, cat("G", mark, c),
@@ -218,6 +218,36 @@ class GraphOfTrip {
         arrived_[c].push_back(last_[c]);
       });
     arrived_[c].push_back(last_[c]);
+  }
+
+  void send(size_t c, const std::string& mark, const std::shared_ptr<Tensor>& box, const RowFormat& format) {
+    const ep::Chunk& chunk = plan_.chunks[c];
+    const auto add_step = [&](Lane lane, std::string_view letter, Cost cost, auto step) {
+      add(c, lane, Kind::all_to_all, cat(letter, mark, c), std::move(cost), [t = t_, c, box, step](Stream& s) {
+        auto [data, arrived] = step(t->plan.chunks[c], *box, s);
+        *box = data;
+        return arrived;
+      });
+    };
+    if (!nodes_)
+      return add_step(Lane::inter, "S", exchange(ranks_, "", chunk.splits, format),
+                      [&group = ranks_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
+                        return ep::send_to_experts(at, rows, group, s);
+                      });
+    add_step(Lane::intra, "H", inside_node(chunk, chunk.steps->inside, format),
+             [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
+               return ep::send_inside_node(at, rows, *nodes, s);
+             });
+    add_step(Lane::inter, "S", exchange(*nodes_->across, "_across", chunk.steps->across, format),
+             [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
+               return ep::send_between_nodes(at, rows, *nodes, s);
+             });
+  }
+  // Between the steps a rank sorts the rows that pass it.
+  Cost inside_node(const ep::Chunk& chunk, const comm::Splits& splits, const RowFormat& format) const {
+    Cost cost = exchange(*nodes_->inside, "_inside", splits, format);
+    cost.copy_bytes = ep::sum_of(chunk.steps->inside.receive) * format.row_bytes();
+    return cost;
   }
 
   void unpack_rows(size_t c, const std::string& mark, const std::shared_ptr<Tensor>& box, const RowFormat& format,
@@ -313,20 +343,32 @@ class GraphOfTrip {
           }));
     }
     const bool at_once = returns_at_once() && !t->accept;
-    const bool in_place = !at_once && !t->accept && format.plain() && plan_.spread != ep::Spread::direct;
-    add(c, Lane::inter, Kind::all_to_all, cat("R", c), exchange(chunk.splits.receive, chunk.splits.send, format),
-        [t, c, at_once, in_place, &group = ranks_](Stream& s) {
+    const bool in_place = !at_once && !t->accept && format.plain() && in_order();
+    const Cost returning = nodes_ ? exchange(*nodes_->across, "_across", back(chunk.steps->across), format)
+                                  : exchange(ranks_, "", back(chunk.splits), format);
+    add(c, Lane::inter, Kind::all_to_all, cat("R", c), returning,
+        [t, c, at_once, in_place, &group = ranks_, nodes = nodes_](Stream& s) {
           const ep::Chunk& at = t->plan.chunks[c];
           RoundTrip::Travelling& here = t->chunks[c];
           if (here.computed.values.defined()) here.returning = std::exchange(here.computed, {}).values;
           const Tensor out = in_place ? t->returned.slice(0, at.slots_begin, at.slots_end) : Tensor{};
-          auto [data, arrived] = ep::send_to_tokens(at, std::exchange(here.returning, {}), group, s, out);
+          const Tensor rows = std::exchange(here.returning, {});
+          auto [data, arrived] =
+              nodes ? ep::return_between_nodes(at, rows, *nodes, s) : ep::send_to_tokens(at, rows, group, s, out);
           if (at_once)
             t->returned = data;
           else if (!in_place)
             here.returning = data;
           return arrived;
         });
+    if (nodes_)
+      add(c, Lane::intra, Kind::all_to_all, cat("K", c), inside_node(chunk, back(chunk.steps->inside), format),
+          [t, c, nodes = nodes_](Stream& s) {
+            Tensor& rows = t->chunks[c].returning;
+            auto [data, arrived] = ep::return_inside_node(t->plan.chunks[c], std::exchange(rows, {}), *nodes, s);
+            rows = data;
+            return arrived;
+          });
     if (!at_once && !in_place)
       add(c, Lane::copy, Kind::copy, cat("L", c), copied(chunk.rows_to_send() * format.row_bytes()),
           on_lane([t, c, format](Stream& s) { unpack(*t, c, format, s); }));
@@ -346,11 +388,15 @@ class GraphOfTrip {
     }
     if (t.plan.copies.defined()) {
       const Tensor copies = t.plan.copies.slice(0, at.slots_begin, at.slots_end);
-      Rows sums = format.room(at.slots(), t.device);
-      const auto& k = kernels::kernels(t.device).permute;
-      k.combine(s, sums.values, rows.values, copies, {});
-      if (rows.extras.defined()) k.combine(s, sums.extras, rows.extras, copies, {});
-      rows = sums;
+      if (copies.dim(1) == 1) {
+        rows = gather_rows_by(s, rows, copies.reshape({at.slots()}));
+      } else {
+        Rows sums = format.room(at.slots(), t.device);
+        const auto& k = kernels::kernels(t.device).permute;
+        k.combine(s, sums.values, rows.values, copies, {});
+        if (rows.extras.defined()) k.combine(s, sums.extras, rows.extras, copies, {});
+        rows = sums;
+      }
     }
     if (t.accept) return t.accept(s, c, rows);
     const auto hand_on = [&](const Tensor& all, const Tensor& part) {
@@ -387,6 +433,7 @@ class GraphOfTrip {
   RoundTrip* t_;
   const ep::RoutingPlan& plan_;
   const comm::ProcessGroup& ranks_;  // of the all-to-all
+  const comm::NodeGroups* nodes_;    // its two levels; null: it takes one step
   const comm::ProcessGroup& etp_;
   const RowFormat there_, back_, again_;
   schedule::TaskGraph graph_;

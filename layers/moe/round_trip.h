@@ -45,7 +45,9 @@ using Aside = std::function<void(Stream&, size_t chunk)>;
 /// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
 ///   B   ranks bring the tokens that they send together                                      intra
 ///   Pi  rows are brought into the order and format in which they are sent                   compute; bounded: copy
-///   Si  they are sent to the experts' ranks (all-to-all)                                    inter
+///   Hi  hierarchical: they are handed to the ranks of the node at the places of the
+///       experts' ranks, in the order of the nodes (all-to-all inside nodes)                 intra
+///   Si  they are sent to the experts' ranks (all-to-all; hierarchical: between nodes)       inter
 ///   Gi  ranks that share an expert's width gather what each of them got                     intra
 ///   Di  rows are copied to where they are computed                                          compute, intra or copy
 ///   Fi  what the experts need of an earlier pass is fetched                                 copy
@@ -54,11 +56,12 @@ using Aside = std::function<void(Stream&, size_t chunk)>;
 ///   Ui  results go back into the order and format in which the rows came; those of a
 ///       token's copies become their sum (EPS-MoE's LocalReduce)                             compute
 ///   Ai  results of ranks that share an expert's width are added up                          intra
-///   Ri  they return (all-to-all)                                                            inter
+///   Ri  they return (all-to-all; hierarchical: between nodes)                               inter
+///   Ki  hierarchical: and inside nodes, to where they came from                             intra
 ///   Li  what returned is unpacked, added up where it came in addends, handed on             copy
 ///   Xi  tensor-parallel ranks gather what returned to each of them                          intra
 ///   Wi  weight gradients, while the next parts travel                                       compute
-/// Pi to Di a second time, for rows that are sent again, are called P'i, S'i, G'i, D'i.
+/// Pi to Di a second time, for rows that are sent again, are called P'i, H'i, S'i, G'i, D'i.
 struct RoundTrip {
   const ep::RoutingPlan& plan;
   ep::ExpertGroups groups;

@@ -10,8 +10,10 @@ namespace {
 
 ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Cutting::By;
-  ep::PlanOptions options{
-      .spread = s.spread_used(), .row_of = s.rows, .merged = !s.is_cut() && s.overlap != Overlap::sequential};
+  ep::PlanOptions options{.spread = s.spread_used(),
+                          .row_of = s.rows,
+                          .merged = !s.is_cut() && s.overlap != Overlap::sequential,
+                          .all_to_all = s.all_to_all};
   options.cutting.chunks = static_cast<int>(s.parts);
   const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
   options.cutting.by = s.cut == Cut::experts ? By::experts : s.cut == Cut::nodes || phases ? By::peers : By::tokens;

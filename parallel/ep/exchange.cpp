@@ -25,6 +25,13 @@ InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::Pr
   return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
+// Rows as they arrived, in another order. When they have it, they are there.
+InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
+  if (blocks.order.empty()) return rows;
+  stream.wait(rows.arrived);
+  return {blocks.apply(rows.data, stream), stream.record()};
+}
+
 }  // namespace
 
 InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream) {
@@ -34,6 +41,26 @@ InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::Pro
 InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out) {
   return exchange(rows, {chunk.splits.receive, chunk.splits.send}, ranks, stream, out);
+}
+
+InFlight send_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  return reordered(exchange(rows, chunk.steps->inside, *nodes.inside, stream, {}), chunk.steps->between, stream);
+}
+
+InFlight send_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  return reordered(exchange(rows, chunk.steps->across, *nodes.across, stream, {}), chunk.steps->arrival, stream);
+}
+
+InFlight return_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  const comm::Splits& there = chunk.steps->across;
+  const Tensor leaving = chunk.steps->arrival.undo(rows, stream);
+  return exchange(leaving, {there.receive, there.send}, *nodes.across, stream, {});
+}
+
+InFlight return_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  const comm::Splits& there = chunk.steps->inside;
+  const Tensor leaving = chunk.steps->between.undo(rows, stream);
+  return exchange(leaving, {there.receive, there.send}, *nodes.inside, stream, {});
 }
 
 InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,

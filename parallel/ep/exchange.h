@@ -19,6 +19,14 @@ InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::Pro
 InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out = {});
 
+/// The same in two steps, for chunks with NodeSteps: rows [rows_to_send(), D] to the ranks of their node at the place
+/// of their experts' ranks, as rows [X, D] by node, and from there to these.
+InFlight send_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+InFlight send_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+/// And back: between the nodes first.
+InFlight return_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+InFlight return_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+
 /// Rows of every rank of `group`, counts[q] of rank q, this rank's being `rows`, one rank's after the other; into `out`
 /// where it is given.
 InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,

@@ -13,13 +13,17 @@ namespace {
 // By who sends: etp rank j, ep rank p, in chunk c.
 struct Counts {
   int64_t etp, ep, chunks, local;
-  std::vector<int64_t> slots, rows;
+  int64_t here;                      // this ep rank
+  std::vector<int64_t> slots, rows;  // for this rank's experts; for every ep rank
 
   /// Slots of local expert e.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const {
     return slots[static_cast<size_t>(index(j, p, c) * local + e)];
   }
-  int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows[static_cast<size_t>(index(j, p, c))]; }
+  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const {
+    return rows[static_cast<size_t>(index(j, p, c) * ep + to)];
+  }
+  int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
 
  private:
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
@@ -31,8 +35,8 @@ const comm::ProcessGroup& sources(const ExpertGroups& g, Spread spread) {
   return spread == Spread::held ? *g.ep : *g.experts;
 }
 
-// What this rank gets, from the full matrix of counts: of each source [chunks, experts] slots and, where they are not
-// as many, [chunks, ranks] rows.
+// What this rank gets, and what all send, from the full matrix of counts: of each source [chunks, experts] slots and,
+// where they are not as many, [chunks, ranks] rows.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token;
   std::vector<int64_t> mine = order.counts;
@@ -40,16 +44,17 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
   const comm::ProcessGroup& all = sources(g, options.spread);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
-  Counts counts{all.size() / ep, ep, options.cutting.chunks, local, {}, {}};
+  Counts counts{all.size() / ep, ep, options.cutting.chunks, local, g.ep->rank(), {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
       const auto slots = matrix.begin() + (p * counts.etp + j) * static_cast<int64_t>(mine.size());
       const auto rows = slots + counts.chunks * order.experts;
       for (int64_t c = 0; c < counts.chunks; ++c) {
-        const auto of_chunk = slots + c * order.experts + g.ep->rank() * local;
-        counts.slots.insert(counts.slots.end(), of_chunk, of_chunk + local);
-        counts.rows.push_back(of_tokens ? rows[c * ep + g.ep->rank()]
-                                        : std::accumulate(of_chunk, of_chunk + local, int64_t{0}));
+        for (int64_t to = 0; to < ep; ++to) {
+          const auto of_rank = slots + c * order.experts + to * local;
+          if (to == counts.here) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
+          counts.rows.push_back(of_tokens ? rows[c * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0}));
+        }
       }
     }
   return counts;
@@ -132,7 +137,7 @@ class RowExperts {
         }
         splits.send.push_back(static_cast<int64_t>(out.size() - before) / width_);
       }
-    first_.assign(n.rows.size(), 0);
+    first_.assign(static_cast<size_t>(n.etp * n.ep * n.chunks), 0);
     int64_t rows = 0;
     for (int64_t p = 0; p < n.ep; ++p)
       for (int64_t j = 0; j < n.etp; ++j) {
@@ -220,24 +225,38 @@ void splits_of(Chunk& chunk, const Counts& n, int64_t c, const PlanOptions& opti
   }
 }
 
-// Rows sent directly lie by (chunk, ep rank, etp rank, slot row).
-void fan_out(RoutingPlan& plan, const std::vector<std::vector<int64_t>>& slots_to, int64_t etp, Device device) {
+// The all-to-all of a chunk in two steps, for rank `rank` of it.
+NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g,
+                   const comm::NodeGrid& grid, int rank) {
+  const int64_t fan = options.spread == Spread::direct ? n.etp : 1;
+  const int64_t own = options.spread == Spread::gather ? g.etp->rank() : 0;
+  return node_steps(grid, rank, [&](int source, int destination) {
+    return n.rows_to(destination / fan, own + source % fan, source / fan, c);
+  });
+}
+
+// Rows lie by (chunk, rank that they are sent to, slot row): `destinations` lists the ranks of the all-to-all in order,
+// rank p etp + j being j of those that a row for ep rank p is sent to.
+void lay_out(RoutingPlan& plan, const std::vector<std::vector<int64_t>>& slots_to, const std::vector<int>& destinations,
+             int64_t etp, Device device) {
   const int64_t slots = plan.slots();
   plan.wire_slots = Tensor::empty({slots * etp}, Dtype::i64, device, Category::communication);
   plan.wire_tokens = Tensor::like(plan.wire_slots, Category::communication);
   plan.copies = Tensor::empty({slots, etp}, Dtype::i64, device, Category::communication);
-  int64_t slot = 0, wire = 0;
+  int64_t chunk_slot = 0, wire = 0;
   for (const auto& to : slots_to) {  // of a chunk, by ep rank
     const int64_t chunk_begin = wire;
-    for (const int64_t rows : to) {
-      for (int64_t j = 0; j < etp; ++j)
-        for (int64_t i = 0; i < rows; ++i, ++wire) {
-          plan.wire_slots.data<int64_t>()[wire] = slot + i;
-          plan.wire_tokens.data<int64_t>()[wire] = plan.tokens.data<int64_t>()[slot + i];
-          plan.copies.data<int64_t>()[(slot + i) * etp + j] = wire - chunk_begin;
-        }
-      slot += rows;
+    const std::vector<int64_t> first = offsets_of(to);
+    for (const int destination : destinations) {
+      const auto p = static_cast<size_t>(destination / etp);
+      const int64_t j = destination % etp;
+      for (int64_t slot = chunk_slot + first[p]; slot < chunk_slot + first[p + 1]; ++slot, ++wire) {
+        plan.wire_slots.data<int64_t>()[wire] = slot;
+        plan.wire_tokens.data<int64_t>()[wire] = plan.tokens.data<int64_t>()[slot];
+        plan.copies.data<int64_t>()[slot * etp + j] = wire - chunk_begin;
+      }
     }
+    chunk_slot += first.back();
   }
 }
 
@@ -278,6 +297,10 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
 
   RoutingPlan plan;
   plan.spread = options.spread, plan.row_of = options.row_of, plan.merged = options.merged;
+  plan.all_to_all = options.all_to_all;
+  const comm::ProcessGroup& all_to_all = plan.all_to_all_group(groups);
+  const comm::NodeGrid grid(all_to_all.node_of_rank());
+  const bool two_steps = plan.node_groups(groups) != nullptr;
   plan.tokens = plan.wire_tokens = order.tokens;
   plan.rows = order.rows, plan.row_slots = order.row_slots;
   std::vector<std::vector<int64_t>> slots_to;
@@ -290,6 +313,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     chunk.wire_end = chunk.slots_end * fan;
     chunk.splits.send = rows_to(order, c, ranks, fan);
     splits_of(chunk, counts, c, options, groups);
+    if (two_steps) chunk.steps = steps_of(counts, c, options, groups, grid, all_to_all.rank());
     chunk.offsets = grouped.offsets;
     if (row_experts)
       place_copies(chunk, counts, *row_experts, c, options.spread, grouped, options.merged, device);
@@ -303,7 +327,13 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   } else {
     for (int64_t c = 0; c < chunks; ++c) add(c, GroupedOrder(counts, c, c + 1));
   }
-  if (fan > 1) fan_out(plan, slots_to, fan, device);
+  if (two_steps) {
+    lay_out(plan, slots_to, destinations_by_place(grid), fan, device);
+  } else if (fan > 1) {
+    std::vector<int> in_order(static_cast<size_t>(all_to_all.size()));
+    std::iota(in_order.begin(), in_order.end(), 0);
+    lay_out(plan, slots_to, in_order, fan, device);
+  }
   return plan;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "parallel/comm/process_group.h"
+#include "parallel/ep/node_steps.h"
 #include "parallel/ep/slot_order.h"
 
 namespace hexad::ep {
@@ -15,6 +17,8 @@ namespace hexad::ep {
 /// once (rank p etp + j of `experts` is p of `ep` and j of `etp`).
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
+  /// The two levels of ep and of experts; null: they have none, being on one node or on nodes with one rank.
+  const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 };
 
 /// How the etp ranks that share an expert's width come by the rows, all of which each of them needs, and how their
@@ -31,12 +35,24 @@ constexpr auto enum_names(Spread) {
       {{Spread::gather, "gather"}, {Spread::direct, "direct"}, {Spread::held, "held"}});
 }
 
+/// How rows travel between ranks.
+enum class AllToAll : uint8_t {
+  direct,        // from rank to rank
+  hierarchical,  // inside the nodes, to the rank of the destination's place, and from there between the nodes
+};
+
+constexpr auto enum_names(AllToAll) {
+  return std::to_array<std::pair<AllToAll, std::string_view>>(
+      {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}});
+}
+
 /// The rows that travel and are computed together. R of them are there when they have arrived; C are computed, one for
 /// each slot.
 struct Chunk {
   int64_t slots_begin = 0, slots_end = 0;  // its rows among the slot rows, ...
   int64_t wire_begin = 0, wire_end = 0;    // ... and among the rows that are sent
   comm::Splits splits;                     // rows to and from each rank of the all-to-all
+  std::optional<NodeSteps> steps;          // of an all-to-all that is hierarchical
   std::vector<int64_t> shared;             // [etp]: rows that each of the gathering ranks received
   std::vector<int64_t> offsets;            // [E/P + 1]: grouped rows of each local expert
   Tensor place;                            // [C] i64: grouped row of each row computed; undefined: its own
@@ -62,6 +78,7 @@ struct Chunk {
 /// token's rank adds up what comes back from etp ranks in their order, and slot rows in the order of their first slots.
 struct RoutingPlan {
   Spread spread = Spread::gather;
+  AllToAll all_to_all = AllToAll::direct;
   RowOf row_of = RowOf::slot;
   Tensor tokens;       // [S] i64: token of each slot row
   Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or an earlier slot of the token has it
@@ -82,6 +99,11 @@ struct RoutingPlan {
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return spread == Spread::direct ? *g.experts : *g.ep;
   }
+  /// Its two levels; null: rows are sent in one step.
+  const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
+    if (all_to_all == AllToAll::direct) return nullptr;
+    return spread == Spread::direct ? g.experts_nodes : g.ep_nodes;
+  }
 };
 
 struct PlanOptions {
@@ -89,6 +111,7 @@ struct PlanOptions {
   Spread spread = Spread::gather;
   RowOf row_of = RowOf::slot;
   bool merged = false;
+  AllToAll all_to_all = AllToAll::direct;
 };
 
 /// Collective over the groups: the ranks exchange their counts by chunk and expert once (the full matrix), and for rows

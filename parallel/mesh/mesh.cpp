@@ -50,6 +50,8 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
   tokens_ = group_of(world, layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
   experts_ = group_of(world, layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");
+  ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
+  experts_nodes_ = comm::split_by_node(*experts_);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
     std::vector<int> ranks = layout_.reducers(kind, world.rank());
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/comm/process_group.h"
+#include "parallel/comm/node_groups.h"
 #include "parallel/mesh/layout.h"
 
 namespace hexad::mesh {
@@ -32,6 +32,10 @@ class Mesh {
   const ProcessGroup& tokens() const { return *tokens_; }
   /// The ep x etp ranks over which the experts of a layer lie, ranked etp p + j.
   const ProcessGroup& experts() const { return *experts_; }
+  /// The two levels of the ep group, and of experts(); null: it is on one node, or its nodes have one rank, or
+  /// different numbers of ranks.
+  const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
+  const comm::NodeGroups* experts_nodes() const { return experts_nodes_.get(); }
   /// The ranks over which a parameter's gradient is summed, in the order of their numbers. Placements that mean the
   /// same ranks give the same group.
   const ProcessGroup& reducers(const Placement& placement) const;
@@ -47,6 +51,7 @@ class Mesh {
   Layout layout_;
   std::array<std::unique_ptr<ProcessGroup>, axis_count> axes_;
   std::unique_ptr<ProcessGroup> tokens_, experts_;
+  std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
   std::vector<Reducers> reducers_;
 };
 

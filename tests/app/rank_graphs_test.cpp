@@ -76,11 +76,15 @@ TEST(RankGraphs, OfAGroupThatNobodyKnowsAreRefused) {
 }
 
 TEST(RankGroups, NumberAGroupByItsFirstRank) {
-  const auto groups = rank_groups(mesh::Layout({.dp = 2, .tp = 2, .ep = 2, .etp = 2}, 4));
+  const auto groups = rank_groups(mesh::Layout({.dp = 2, .tp = 2, .ep = 2, .etp = 2}, 4), std::vector{0, 0, 1, 1});
   EXPECT_EQ(groups.at("tp"), (std::vector{0, 0, 2, 2}));
   EXPECT_EQ(groups.at("etp"), (std::vector{0, 0, 2, 2}));
   EXPECT_EQ(groups.at("ep"), (std::vector{0, 1, 0, 1}));
   EXPECT_EQ(groups.at("experts"), (std::vector{0, 0, 0, 0}));
+  EXPECT_EQ(groups.at("experts_inside"), (std::vector{0, 0, 2, 2}));
+  EXPECT_EQ(groups.at("experts_across"), (std::vector{0, 1, 0, 1}));
+  for (const char* name : {"ep_inside", "ep_across"})
+    EXPECT_EQ(groups.at(name), (std::vector{0, 1, 2, 3})) << "an ep group has one rank on each node";
 }
 
 }  // namespace

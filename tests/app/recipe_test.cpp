@@ -156,6 +156,13 @@ TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
       << message;
 }
 
+TEST(Recipe, AMemoryLimitDoesNotCountRowsThatPassARank) {
+  const std::string message = problem(
+      {"schedule.moe.memory_limit=100000000", "schedule.moe.restore=s4", "schedule.moe.all_to_all=hierarchical"});
+  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
+      << message;
+}
+
 TEST(Recipe, ObjectiveAndModelMustFit) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);

@@ -35,6 +35,27 @@ TEST(Mesh, GroupsAreThoseOfTheLayout) {
     });
 }
 
+TEST(Mesh, GroupsOfExpertsHaveTwoLevelsWhereTheirRanksLieOnSeveralNodes) {
+  comm::with_ranks(8,
+                   [](const ProcessGroup& world) {
+                     const int r = world.rank();
+                     const Mesh whole(world, {.ep = 8});
+                     ASSERT_TRUE(whole.ep_nodes());
+                     EXPECT_EQ(members_of(*whole.ep_nodes()->inside, r),
+                               r < 4 ? (std::vector{0, 1, 2, 3}) : (std::vector{4, 5, 6, 7}));
+                     EXPECT_EQ(members_of(*whole.ep_nodes()->across, r), (std::vector{r % 4, r % 4 + 4}));
+                     EXPECT_EQ(whole.ep_nodes()->inside->traffic(), comm::TrafficClass::ep);
+                     EXPECT_FALSE(whole.ep_nodes()->inside->crosses_nodes());
+                     EXPECT_TRUE(whole.ep_nodes()->across->crosses_nodes());
+                     const Mesh one_node(world, {.ep = 4});
+                     EXPECT_FALSE(one_node.ep_nodes());
+                     const Mesh one_rank_a_node(world, {.ep = 2, .etp = 4});
+                     EXPECT_FALSE(one_rank_a_node.ep_nodes());
+                     EXPECT_TRUE(one_rank_a_node.experts_nodes());
+                   },
+                   {.node_of_rank = {0, 0, 0, 0, 1, 1, 1, 1}});
+}
+
 TEST(Mesh, TrafficClassesFollowTheAxes) {
   const comm::SelfGroup self;
   const Mesh mesh(self, {});

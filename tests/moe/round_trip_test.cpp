@@ -1,6 +1,8 @@
 // A pass of rows to the experts and back as data.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "framework/base/error.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
@@ -163,9 +165,93 @@ TEST(RoundTrip, RanksCollectEachOthersReturnedRowsByChunk) {
   });
 }
 
+// On four ranks of two nodes each sends one row to each rank, but three to rank 3. The experts return what they get.
+struct TripInTwoSteps {
+  MoeLab lab;
+  comm::SelfGroup self;
+  std::unique_ptr<comm::NodeGroups> nodes;
+  ep::ExpertGroups groups;
+  ep::RoutingPlan plan;
+  Tensor rows;
+  RoundTrip trip;
+
+  TripInTwoSteps(const comm::ProcessGroup& world, const ep::Cutting& cutting)
+      : nodes(comm::split_by_node(world)),
+        groups{&world, &self, &world, nodes.get(), nodes.get()},
+        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
+                                   {.cutting = cutting, .all_to_all = ep::AllToAll::hierarchical})),
+        rows(lab.integers({6, 8}, 1, 9)),
+        trip{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context} {
+    trip.pack = [this](Stream&, size_t c) {
+      return moe::RowSource{.values = rows, .index = plan.chunks[c].of(plan.wire_slots)};
+    };
+    trip.compute = [](Stream&, size_t, moe::Rows grouped, const Tensor&) { return grouped; };
+  }
+};
+
+const comm::ThreadOptions two_nodes{.node_of_rank = {0, 0, 1, 1}};
+
+TEST(RoundTrip, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsTheOtherWayRound) {
+  comm::with_ranks(
+      4,
+      [&](const comm::ProcessGroup& world) {
+        TripInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
+        const auto graph = moe::make_round_trip(t.trip);
+        EXPECT_EQ(graph.to_string(),
+                  "inter: S0(H0) S1(H1) R0(C0) R1(C1) | intra: H0(P0) H1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
+                  "compute: P0 P1 C0(S0) C1(S1)");
+        schedule::execute(graph, t.lab.context);
+        expect_bitwise(t.rows, t.trip.returned);
+      },
+      two_nodes);
+}
+
+TEST(RoundTrip, InTwoStepsKnowsTheBytesOfBoth) {
+  struct Bytes {
+    int64_t sent, received, copied;
+  };
+  // In rows of 64 bytes. The ranks of place 1, 1 and 3, pass on what their node sends to ranks 1 and 3.
+  const Bytes inside[] = {{4, 2, 4}, {2, 4, 8}, {4, 2, 4}, {2, 4, 8}};
+  const Bytes across[] = {{2, 2, 0}, {6, 2, 0}, {2, 2, 0}, {2, 6, 0}};
+  comm::with_ranks(
+      4,
+      [&](const comm::ProcessGroup& world) {
+        TripInTwoSteps t(world, {});
+        const auto graph = moe::make_round_trip(t.trip);
+        const auto r = static_cast<size_t>(world.rank());
+        const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
+          return schedule::Cost{.wire_bytes = 64 * sent,
+                                .received_bytes = 64 * received,
+                                .copy_bytes = 64 * copied,
+                                .group = std::move(group),
+                                .group_size = 2,
+                                .crosses_nodes = crosses};
+        };
+        std::map<std::string, schedule::TaskSpec> tasks;
+        for (const schedule::Task& task : graph.tasks()) tasks[task.spec.name] = task.spec;
+        EXPECT_EQ(tasks.at("H0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, inside[r].copied));
+        EXPECT_EQ(tasks.at("S0").cost, cost("ep_across", true, across[r].sent, across[r].received, 0));
+        EXPECT_EQ(tasks.at("R0").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
+        EXPECT_EQ(tasks.at("K0").cost, cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
+        for (const char* name : {"H0", "S0", "R0", "K0"})
+          EXPECT_EQ(tasks.at(name).kind, schedule::Kind::all_to_all) << name;
+        schedule::execute(graph, t.lab.context);
+        expect_bitwise(t.rows, t.trip.returned);
+      },
+      two_nodes);
+}
+
 // A forgotten edge would let a task read what is not there yet.
 TEST(RoundTrip, AnyOrderThatItsEdgesAllowGivesTheSame) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
+    comm::with_ranks(
+        4,
+        [&](const comm::ProcessGroup& world) {
+          TripInTwoSteps t(world, {ep::Cutting::By::tokens, 3});
+          schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+          expect_bitwise(t.rows, t.trip.returned);
+        },
+        two_nodes);
     for (const moe::TripOrder& order : moe::built_in_orders()) {
       Trip t({.cutting = {ep::Cutting::By::tokens, 4}});
       t.trip.order = order;

@@ -217,6 +217,74 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
   EXPECT_TRUE(call.groups(0).dense);
   EXPECT_FALSE(call.groups(1).dense);
   EXPECT_EQ(call.groups(1).offsets.back(), 2);
+void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
+  expect_bitwise(a.y, b.y);
+  expect_bitwise(a.dx, b.dx);
+  for (size_t i = 0; i < a.gradients.size(); ++i) expect_bitwise(a.gradients[i], b.gradients[i], Zeros::expected);
+}
+
+// The layer with its rows sent in one step and in two, and else alike.
+void compare_all_to_alls(const Words& overrides, const std::vector<int>& node_of_rank) {
+  const comm::ThreadOptions late{.node_of_rank = node_of_rank,
+                                 .jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
+  comm::with_ranks(
+      static_cast<int>(node_of_rank.size()),
+      [&](const comm::ProcessGroup& world) {
+        const auto direct = ScheduledLayer(world, overrides).run();
+        const auto two = ScheduledLayer(world, joined(overrides, {"schedule.moe.all_to_all=hierarchical"})).run();
+        expect_same_bits(direct, two);
+      },
+      late);
+}
+
+TEST(Schedules, GiveTheSameBitsWhenRowsAreSentInTwoSteps) {
+  const std::vector<int> node_of_rank{0, 0, 1, 1};
+  for (const Mesh4& m : meshes)
+    for (const Schedule& s : schedules()) {
+      if (!possible(s, m)) continue;
+      SCOPED_TRACE(m.name + " " + s.name);
+      compare_all_to_alls(joined(m.overrides, s.overrides), node_of_rank);
+    }
+}
+
+// fp8 rounds before rows leave, and rounds no more on their way.
+TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
+  const std::vector<int> topologies[] = {{0, 0, 0, 0, 1, 1, 1, 1},
+                                         {0, 0, 1, 1, 2, 2, 3, 3},
+                                         {0, 1, 0, 1, 1, 0, 1, 0},
+                                         {0, 1, 2, 3, 4, 5, 6, 7},
+                                         {0, 0, 0, 0, 0, 0, 0, 0}};
+  const Words ways[] = {
+      {},
+      {"schedule.moe.wire=fp8"},
+      {"schedule.moe.rows=token", "schedule.moe.wire=fp8"},
+      {"schedule.moe.cut=tokens", "schedule.moe.parts=5"},
+      {"schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.parts=3"},
+      {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=zipf", "model.moe.zipf_exponent=4"}};
+  for (const auto& nodes : topologies)
+    for (const Words& way : ways) {
+      SCOPED_TRACE(testing::PrintToString(nodes) + " " + testing::PrintToString(way));
+      compare_all_to_alls(joined({"parallel.ep=8"}, way), nodes);
+    }
+  for (const Words& way : ways) {
+    SCOPED_TRACE(testing::PrintToString(way));
+    compare_all_to_alls(joined({"parallel.ep=4", "parallel.etp=2"}, way), topologies[0]);
+    compare_all_to_alls(joined({"parallel.ep=2", "parallel.etp=4", "schedule.moe.spread=direct"}, way), topologies[0]);
+  }
+}
+
+TEST(Schedules, InTwoStepsAreRefusedWhereNodesHaveDifferentNumbersOfRanks) {
+  const Words two{"parallel.ep=4", "schedule.moe.all_to_all=hierarchical"};
+  try {
+    comm::with_ranks(4, [&](const comm::ProcessGroup& world) { ScheduledLayer(world, two).run(); },
+                     {.node_of_rank = {0, 0, 0, 1}});
+    FAIL() << "not refused";
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    EXPECT_STREQ(e.what(),
+                 "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an all-to-all on each of its "
+                 "nodes, but the one of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
+  }
 }
 
 // Gradients of weights, too, are the same bits: they are added up by chunk in every order.

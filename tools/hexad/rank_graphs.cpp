@@ -10,7 +10,8 @@
 namespace hexad::app {
 namespace {
 
-constexpr std::array<std::string_view, 5> groups{"", "ep", "etp", "tp", "experts"};
+constexpr std::array<std::string_view, 9> groups{
+    "", "ep", "etp", "tp", "experts", "ep_inside", "ep_across", "experts_inside", "experts_across"};
 
 std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
   std::vector<int64_t> out;
@@ -66,13 +67,24 @@ std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, 
   return graphs;
 }
 
-schedule::RankGroups rank_groups(const mesh::Layout& layout) {
-  constexpr std::pair<const char*, base::Axis> axes[] = {
-      {"ep", base::Axis::ep}, {"etp", base::Axis::etp}, {"tp", base::Axis::tp}};
+schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank) {
   schedule::RankGroups out;
   for (int rank = 0; rank < layout.world(); ++rank) {
-    for (const auto& [name, axis] : axes) out[name].push_back(layout.members(axis, rank).front());
-    out["experts"].push_back(layout.expert_sharers(rank).front());
+    for (const auto& [name, axis] : {std::pair("etp", base::Axis::etp), std::pair("tp", base::Axis::tp)})
+      out[name].push_back(layout.members(axis, rank).front());
+    for (const auto& [name, ranks] :
+         {std::pair<std::string, std::vector<int>>("ep", layout.members(base::Axis::ep, rank)),
+          {"experts", layout.expert_sharers(rank)}}) {
+      std::vector<int> nodes;
+      for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
+      const comm::NodeGrid grid(nodes);
+      const auto mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+      const auto number = [&](int node, int place) { return ranks[static_cast<size_t>(grid.rank(node, place))]; };
+      out[name].push_back(ranks.front());
+      // Where there are no two levels, nobody meets in them.
+      out[name + "_inside"].push_back(grid.two_levels() ? number(grid.node(mine), 0) : rank);
+      out[name + "_across"].push_back(grid.two_levels() ? number(0, grid.place(mine)) : rank);
+    }
   }
   return out;
 }

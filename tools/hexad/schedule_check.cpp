@@ -87,6 +87,11 @@ void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& p
   if (s.restore == moe::Restore::keep)
     return problems.add("schedule.moe.memory_limit",
                         "needs schedule.moe.restore: s1 to s4, as kept activations are of the whole micro-batch");
+  if (s.all_to_all == ep::AllToAll::hierarchical)
+    return problems.add(
+        "schedule.moe.memory_limit",
+        "does not count rows that pass a rank on their way to another one: schedule.moe.all_to_all must "
+        "be direct, or memory_limit: none");
   if (s.rows == ep::RowOf::token)
     return problems.add("schedule.moe.memory_limit",
                         "counts the buffers of rows of slots: schedule.moe.rows must be slot, or memory_limit: none");

@@ -43,7 +43,8 @@ double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Pr
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
-    const auto timelines = simulate(graphs, predictor.rates, rank_groups(instance.mesh.layout()), predictor.drive);
+    const auto timelines =
+        simulate(graphs, predictor.rates, rank_groups(instance.mesh.layout(), world.node_of_rank()), predictor.drive);
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
   // Ranks must agree, also where their groups, and so their rates, differ.

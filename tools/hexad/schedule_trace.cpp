@@ -26,6 +26,20 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), static_cast<int64_t>(std::set<int>(nodes.begin(), nodes.end()).size())};
 }
 
+// Of all groups that an MoE layer's tasks name.
+std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh) {
+  std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
+                                       shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
+  const auto add_levels = [&](const std::string& name, const comm::NodeGroups* nodes) {
+    if (!nodes) return;
+    shapes.push_back(shape_of(name + "_inside", *nodes->inside));
+    shapes.push_back(shape_of(name + "_across", *nodes->across));
+  };
+  add_levels("ep", mesh.ep_nodes());
+  add_levels("experts", mesh.experts_nodes());
+  return shapes;
+}
+
 /// What all passes of a kind took on one rank.
 struct Sum {
   int64_t passes = 0;
@@ -203,8 +217,7 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
   const auto plain = rates.other_links;
   rates =
       plan::rates_of(plan::load_cluster(recipe.schedule.profile),
-                     {.groups = {shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
-                                 shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())},
+                     {.groups = shapes_of(mesh),
                       .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
                       .inputs = recipe.model.hidden,
                       .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size()});

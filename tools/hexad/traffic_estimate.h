@@ -18,7 +18,8 @@ struct TrafficEstimate {
 
 /// Of rank `rank` of the layout, with every expert equally loaded and none over capacity: the formulas of
 /// docs/parallelism.md. Not counted are the class control (a few numbers a step), padding of buckets, and a registered
-/// `mlp`. Under ZeRO-3 weights are gathered at most as often as is counted here.
+/// `mlp`. Under ZeRO-3 weights are gathered at most as often as is counted here. Rows between experts' ranks count as
+/// sent directly: on which nodes these are, and so what passes a rank when they are not, is known where a job runs.
 TrafficEstimate estimate_traffic(const Recipe& recipe, const mesh::Layout& layout, int rank);
 /// Of the rank that sends the most.
 TrafficEstimate estimate_traffic(const Recipe& recipe, const mesh::Layout& layout);

@@ -103,7 +103,8 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
                        const Sabotage& sabotage) {
   Outcome outcome{.variant = variant};
   const auto start = std::chrono::steady_clock::now();
-  comm::ThreadOptions options{.watchdog_seconds = how.seconds / 4};
+  comm::ThreadOptions options{.node_of_rank = nodes_of_threads(variant.mesh.world()),
+                              .watchdog_seconds = how.seconds / 4};
   if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
   try {
     comm::with_ranks(

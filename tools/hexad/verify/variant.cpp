@@ -1,6 +1,7 @@
 #include "tools/hexad/verify/variant.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <utility>
 
@@ -10,7 +11,7 @@
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/cp/context_kind.h"
-#include "parallel/ep/slot_order.h"
+#include "parallel/ep/routing_plan.h"
 #include "parallel/pp/pipeline_kind.h"
 
 namespace hexad::verify {
@@ -50,6 +51,11 @@ Option moe_option() {
   return moe;
 }
 
+// Whether an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
+bool has_two_levels(const MeshSizes& m) {
+  return nodes_of_threads(m.world()).back() == 1 && m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4;
+}
+
 std::vector<Option> make_options() {
   const auto always = [](const MeshSizes&) { return true; };
   const std::vector<std::string> no_yes{"false", "true"};
@@ -70,6 +76,7 @@ std::vector<Option> make_options() {
        [](const MeshSizes& m) { return m[Axis::tp] * m[Axis::etp] > 1; },
        {}},
       {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
+      {"all_to_all", "schedule.moe.all_to_all", names_of(ep::AllToAll{}), has_two_levels, {}},
       {"rows", "schedule.moe.rows", names_of(ep::RowOf{}),
        [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
       {"products",
@@ -207,6 +214,12 @@ std::vector<MeshSizes> meshes_of(int world) {
       for_each_product(world / pp, [&](int etp, int ep, int edp) { all.push_back({{pp, dp, cp, tp, edp, ep, etp}}); });
     });
   return all;
+}
+
+std::vector<int> nodes_of_threads(int world) {
+  std::vector<int> nodes(static_cast<size_t>(world), 0);
+  if (std::has_single_bit(static_cast<unsigned>(world))) std::fill(nodes.begin() + (world + 1) / 2, nodes.end(), 1);
+  return nodes;
 }
 
 std::span<const Option> options() {

@@ -26,6 +26,10 @@ struct MeshSizes {
 /// Every mesh of `world` ranks, whatever a model allows: 10 of 2 ranks, 46 of 4, 146 of 8.
 std::vector<MeshSizes> meshes_of(int world);
 
+/// The node of each of `world` ranks that are threads: one half of them is on each of two nodes, where all groups then
+/// have as many ranks on both of them or are on one; else all are on one.
+std::vector<int> nodes_of_threads(int world);
+
 /// One setting that is varied. The first value is the plain one.
 struct Option {
   std::string name;  // in lists of layouts
@@ -36,10 +40,10 @@ struct Option {
   std::vector<std::vector<std::string>> sets{};
 };
 
-/// sp, zero, pipeline, cp_kind, expansion, duplicates, spread, rows (what travels as one row), products, moe (how the
-/// MoE layer's work is cut, overlapped and ordered: as the recipe says, or in another way), recompute, bucket_bytes,
-/// offload, worker_lanes and start (fresh, or resumed from the checkpoint that one rank saved after the first step).
-/// Values are those that the recipe's keys take, where an option is one key.
+/// sp, zero, pipeline, cp_kind, expansion, duplicates, spread, all_to_all (in one step or two), rows (what travels as
+/// one row), products, moe (how the MoE layer's work is cut, overlapped and ordered: as the recipe says, or in another
+/// way), recompute, bucket_bytes, offload, worker_lanes and start (fresh, or resumed from the checkpoint that one rank
+/// saved after the first step). Values are those that the recipe's keys take, where an option is one key.
 std::span<const Option> options();
 
 /// One way to run the recipe.

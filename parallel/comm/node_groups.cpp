@@ -1,0 +1,33 @@
+#include "parallel/comm/node_groups.h"
+
+#include <algorithm>
+
+namespace hexad::comm {
+
+NodeGrid::NodeGrid(std::span<const int> node_of_rank) {
+  std::vector<int> names;
+  for (size_t r = 0; r < node_of_rank.size(); ++r) {
+    const auto found = std::find(names.begin(), names.end(), node_of_rank[r]);
+    const auto node = static_cast<size_t>(found - names.begin());
+    if (found == names.end()) {
+      names.push_back(node_of_rank[r]);
+      ranks_.emplace_back();
+    }
+    spots_.push_back({static_cast<int>(node), static_cast<int>(ranks_[node].size())});
+    ranks_[node].push_back(static_cast<int>(r));
+  }
+  const bool even = std::all_of(ranks_.begin(), ranks_.end(),
+                                [&](const auto& of_node) { return of_node.size() == ranks_[0].size(); });
+  if (even && !ranks_.empty()) places_ = static_cast<int>(ranks_[0].size());
+}
+
+std::unique_ptr<NodeGroups> split_by_node(const ProcessGroup& group) {
+  const NodeGrid grid(group.node_of_rank());
+  if (!grid.two_levels()) return nullptr;
+  const int node = grid.node(group.rank()), place = grid.place(group.rank());
+  auto inside = group.split(node, place, group.traffic(), group.name() + " inside a node");
+  auto across = group.split(place, node, group.traffic(), group.name() + " across nodes");
+  return std::make_unique<NodeGroups>(NodeGroups{std::move(inside), std::move(across)});
+}
+
+}  // namespace hexad::comm

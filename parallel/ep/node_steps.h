@@ -1,0 +1,42 @@
+// The all-to-all of a chunk in two steps: inside the nodes, then between them.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "parallel/comm/node_groups.h"
+
+namespace hexad::ep {
+
+using namespace tensor;
+
+/// Rows that lie in blocks, and in which order these go on.
+struct BlockOrder {
+  std::vector<int64_t> rows;  // of each block
+  std::vector<int> order;     // blocks; empty: as they lie
+
+  /// The same rows in that order.
+  Tensor apply(const Tensor& lying, device::Stream& stream) const;
+  /// And back.
+  Tensor undo(const Tensor& ordered, device::Stream& stream) const;
+};
+
+/// Rows leave by the place of their destination in its node, then by its node: `inside` hands each rank of the node
+/// what the node sends to the ranks of its place. They arrive there by source, then node; `between` sorts them by node,
+/// and `across` sends each node's rows in one message. They arrive by node, then place of their source; `arrival` makes
+/// that the order of ranks. The way back undoes each step. (The hierarchical all-to-all of DeepSpeed-MoE, Rajbhandari
+/// et al. 2022; 2DH of Tutel, Hwang et al. 2023.)
+struct NodeSteps {
+  comm::Splits inside, across;
+  BlockOrder between, arrival;
+};
+
+/// Rows of a chunk that one rank of the all-to-all sends to another.
+using RowsBetween = std::function<int64_t(int source, int destination)>;
+
+/// For rank `rank` of a grid with two levels.
+NodeSteps node_steps(const comm::NodeGrid& grid, int rank, const RowsBetween& rows);
+/// All ranks in the order in which their rows leave: by place, then node.
+std::vector<int> destinations_by_place(const comm::NodeGrid& grid);
+
+}  // namespace hexad::ep

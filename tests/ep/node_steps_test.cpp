@@ -1,0 +1,214 @@
+// An all-to-all in two steps brings the rows that one step brings, in the same order, with fewer messages.
+#include "parallel/ep/node_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+#include "framework/base/philox.h"
+#include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
+#include "parallel/ep/exchange.h"
+#include "parallel/ep/offsets.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+namespace {
+
+using ep::AllToAll;
+using ep::Cutting;
+using ep::RoutingPlan;
+using ep::RowOf;
+using ep::Spread;
+
+struct Topology {
+  std::string name;
+  std::vector<int> node_of_rank;
+
+  int ranks() const { return static_cast<int>(node_of_rank.size()); }
+};
+void PrintTo(const Topology& t, std::ostream* out) { *out << t.name; }
+
+const Topology topologies[] = {{"2x2", {0, 0, 1, 1}},          {"2x3", {0, 0, 0, 1, 1, 1}},
+                               {"3x2", {0, 0, 1, 1, 2, 2}},    {"4x2", {0, 0, 1, 1, 2, 2, 3, 3}},
+                               {"InTurn", {0, 1, 2, 0, 1, 2}}, {"Mixed", {1, 0, 0, 1, 1, 0}}};
+
+// How tokens choose among the experts.
+enum class Load : uint8_t { random, one_expert, some_ranks_empty };
+
+Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
+  constexpr int64_t top_k = 2;
+  const int64_t tokens = load == Load::some_ranks_empty && rank % 3 != 0 ? 0 : 5 + rank;
+  const Philox random(3, Purpose::route, cat("rank ", rank));
+  std::vector<int32_t> ids;
+  uint64_t n = 0;
+  for (int64_t t = 0; t < tokens; ++t) {
+    const auto first = static_cast<int32_t>(random.below(n++, static_cast<uint64_t>(experts)));
+    const auto step = static_cast<int32_t>(1 + random.below(n++, static_cast<uint64_t>(experts - 1)));
+    ids.push_back(load == Load::one_expert ? static_cast<int32_t>(experts - 1) : first);
+    ids.push_back(load == Load::one_expert || random.below(n++, 5) == 0 ? -1 : (first + step) % int32_t(experts));
+  }
+  return Tensor::from<int32_t>(ids, {tokens, top_k}, lab.context);
+}
+
+// Slot rows that name their rank and number, as they are sent.
+Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
+  const Tensor rows = Tensor::empty({plan.slots(), 3}, Dtype::f64, lab.context);
+  for (int64_t r = 0; r < plan.slots(); ++r) {
+    rows.data<double>()[3 * r] = rank;
+    rows.data<double>()[3 * r + 1] = static_cast<double>(r);
+    rows.data<double>()[3 * r + 2] = static_cast<double>((7 * rank + 3 * r) % 11) - 5;
+  }
+  return rows;
+}
+
+Tensor as_sent(Lab& lab, const RoutingPlan& plan, const Tensor& rows) {
+  if (!plan.wire_slots.defined()) return rows;
+  const Tensor wire = Tensor::empty({plan.wire_slots.dim(0), rows.dim(1)}, rows.dtype(), lab.context);
+  kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots);
+  return wire;
+}
+
+Tensor there(const ep::Chunk& chunk, const Tensor& wire, const comm::NodeGroups& nodes, device::Stream& stream) {
+  const auto inside = ep::send_inside_node(chunk, wire.slice(0, chunk.wire_begin, chunk.wire_end), nodes, stream);
+  inside.arrived.wait();
+  const auto arrived = ep::send_between_nodes(chunk, inside.data, nodes, stream);
+  arrived.arrived.wait();
+  return arrived.data;
+}
+
+Tensor back(const ep::Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, device::Stream& stream) {
+  const auto between = ep::return_between_nodes(chunk, rows, nodes, stream);
+  between.arrived.wait();
+  const auto arrived = ep::return_inside_node(chunk, between.data, nodes, stream);
+  arrived.arrived.wait();
+  return arrived.data;
+}
+
+double dot(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<double>(), y = b.to_vector<double>();
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+}
+
+class InTwoSteps : public testing::TestWithParam<Topology> {
+ protected:
+  template <class F>
+  void on_ranks(const F& body) {
+    comm::with_ranks(GetParam().ranks(), body, {.node_of_rank = GetParam().node_of_rank});
+  }
+};
+
+TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
+  const Cutting cuttings[] = {{}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 3}, {Cutting::By::experts, 2}};
+  on_ranks([&](const comm::ProcessGroup& world) {
+    Lab lab;
+    const comm::SelfGroup self;
+    const auto nodes = comm::split_by_node(world);
+    const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
+    for (Load load : {Load::random, Load::one_expert, Load::some_ranks_empty})
+      for (const Cutting& cutting : cuttings)
+        for (RowOf row_of : {RowOf::slot, RowOf::token}) {
+          const Tensor ids = chosen(lab, world.rank(), load, 2 * world.size());
+          ep::PlanOptions options{.cutting = cutting, .row_of = row_of};
+          const RoutingPlan one = ep::make_routing_plan(ids, 2 * world.size(), groups, options);
+          options.all_to_all = AllToAll::hierarchical;
+          const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options);
+          const Tensor rows = naming_rows(lab, one, world.rank());
+          const Tensor wire = as_sent(lab, two, rows);
+          ASSERT_EQ(one.chunks.size(), two.chunks.size());
+          for (size_t c = 0; c < one.chunks.size(); ++c) {
+            const ep::Chunk &plain = one.chunks[c], &chunk = two.chunks[c];
+            const Tensor sent = rows.slice(0, plain.wire_begin, plain.wire_end);
+            const auto expected = ep::send_to_experts(plain, sent, world, lab.stream());
+            expected.arrived.wait();
+            const Tensor got = there(chunk, wire, *nodes, lab.stream());
+            expect_bitwise(expected.data, got, Zeros::expected);
+            expect_bitwise(wire.slice(0, chunk.wire_begin, chunk.wire_end), back(chunk, got, *nodes, lab.stream()),
+                           Zeros::expected);
+          }
+        }
+  });
+}
+
+// <there(x), y> = <x, back(y)>, of integers.
+TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
+  on_ranks([](const comm::ProcessGroup& world) {
+    Lab lab;
+    const comm::SelfGroup self;
+    const auto nodes = comm::split_by_node(world);
+    const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
+    const Tensor ids = chosen(lab, world.rank(), Load::random, world.size());
+    const RoutingPlan plan = ep::make_routing_plan(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical});
+    const ep::Chunk& chunk = plan.chunks.front();
+    const Tensor x = naming_rows(lab, plan, world.rank());
+    const Tensor y = lab.integers({chunk.rows_received(), 3}, -9, 9);
+    const double there_y = dot(there(chunk, x, *nodes, lab.stream()), y);
+    const double x_back = dot(x, back(chunk, y, *nodes, lab.stream()));
+    EXPECT_EQ(world.all_reduce_value(there_y, comm::Reduce::sum, lab.context),
+              world.all_reduce_value(x_back, comm::Reduce::sum, lab.context));
+  });
+}
+
+// Rows are sent to each of the etp ranks that share an expert, over all ranks.
+TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
+  on_ranks([](const comm::ProcessGroup& world) {
+    Lab lab;
+    const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
+    const auto etp = world.split(world.rank() / 2, 0, comm::TrafficClass::tp, "etp");
+    const auto nodes = comm::split_by_node(world);
+    const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world, nullptr, nodes.get()};
+    const int64_t experts = 2 * ep_group->size();
+    const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
+    ep::PlanOptions options{.cutting = {Cutting::By::tokens, 2}, .spread = Spread::direct};
+    const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options);
+    options.all_to_all = AllToAll::hierarchical;
+    const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options);
+    const Tensor rows = naming_rows(lab, one, world.rank());
+    const Tensor wire_one = as_sent(lab, one, rows), wire_two = as_sent(lab, two, rows);
+    for (size_t c = 0; c < one.chunks.size(); ++c) {
+      const ep::Chunk& plain = one.chunks[c];
+      const auto expected =
+          ep::send_to_experts(plain, wire_one.slice(0, plain.wire_begin, plain.wire_end), world, lab.stream());
+      expected.arrived.wait();
+      expect_bitwise(expected.data, there(two.chunks[c], wire_two, *nodes, lab.stream()), Zeros::expected);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, InTwoSteps, testing::ValuesIn(topologies), [](const auto& i) { return i.param.name; });
+
+TEST(NodeSteps, SendOneMessageToEachOtherNode) {
+  const std::vector<int> node_of_rank{0, 0, 0, 1, 1, 1};
+  const comm::NodeGrid grid(node_of_rank);
+  // From rank s to rank d 10 s + d rows.
+  const ep::NodeSteps steps = ep::node_steps(grid, 1, [](int s, int d) { return 10 * s + d; });
+  EXPECT_EQ(steps.inside.send, (std::vector<int64_t>{10 + 13, 11 + 14, 12 + 15}));
+  EXPECT_EQ(steps.inside.receive, (std::vector<int64_t>{1 + 4, 11 + 14, 21 + 24}));
+  EXPECT_EQ(steps.between.rows, (std::vector<int64_t>{1, 4, 11, 14, 21, 24}));
+  EXPECT_EQ(steps.between.order, (std::vector<int>{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(steps.across.send, (std::vector<int64_t>{1 + 11 + 21, 4 + 14 + 24}));
+  EXPECT_EQ(steps.across.receive, (std::vector<int64_t>{1 + 11 + 21, 31 + 41 + 51}));
+  EXPECT_TRUE(steps.arrival.order.empty()) << "ranks of a node follow each other";
+  EXPECT_EQ(ep::destinations_by_place(grid), (std::vector<int>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(NodeSteps, AreNoneOnOneNodeOrWithOneRankOnEach) {
+  for (const auto& node_of_rank : {std::vector{0, 0}, std::vector{0, 1}})
+    comm::with_ranks(2,
+                     [](const comm::ProcessGroup& world) {
+                       Lab lab;
+                       const comm::SelfGroup self;
+                       const auto nodes = comm::split_by_node(world);
+                       const RoutingPlan plan = ep::make_routing_plan(chosen(lab, world.rank(), Load::random, 2), 2,
+                                                                      {&world, &self, &world, nodes.get(), nodes.get()},
+                                                                      {.all_to_all = AllToAll::hierarchical});
+                       EXPECT_FALSE(plan.chunks.front().steps);
+                       EXPECT_FALSE(plan.wire_slots.defined()) << "rows leave in their own order";
+                     },
+                     {.node_of_rank = node_of_rank});
+}
+
+}  // namespace
+}  // namespace hexad::tests
