@@ -25,6 +25,7 @@ std::string to_string(const MoeSchedule& s) {
   if (s.wire != kernels::WireFormat::model) out += base::cat(", wire ", name_of(s.wire));
   if (s.order != MoeSchedule{}.order) out += base::cat(", order ", s.order);
   if (s.compute_share != 1) out += base::cat(", compute_share ", s.compute_share);
+  if (s.shared != SharedExperts::after) out += base::cat(", shared ", name_of(s.shared));
   return out;
 }
 

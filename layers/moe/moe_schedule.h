@@ -71,6 +71,16 @@ constexpr auto enum_names(Restore) {
       {{keep, "keep"}, {s1, "s1"}, {s2, "s2"}, {s3, "s3"}, {s4, "s4"}});
 }
 
+/// When the shared experts compute.
+enum class SharedExperts : uint8_t {
+  after,   // when what was routed has returned
+  beside,  // while rows are on their way to the routed experts, in backward their gradients
+};
+constexpr auto enum_names(SharedExperts) {
+  using enum SharedExperts;
+  return std::to_array<std::pair<SharedExperts, std::string_view>>({{after, "after"}, {beside, "beside"}});
+}
+
 struct MoeSchedule {
   Duplicates duplicates = Duplicates::pause_before_gate;
   Overlap overlap = Overlap::sequential;
@@ -83,6 +93,7 @@ struct MoeSchedule {
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";  // of a cut pass's steps, by name: trip_order.h
   double compute_share = 1;           // of a rank's threads, for experts beside communication (EPS-MoE)
+  SharedExperts shared = SharedExperts::after;
 
   bool is_cut() const { return cut != Cut::none; }
   /// Whether anything is in flight beside anything else.

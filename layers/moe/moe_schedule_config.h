@@ -22,6 +22,7 @@ struct MoeScheduleConfig {
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";
   double compute_share = 1;
+  SharedExperts shared = SharedExperts::after;
   double trial_share = 0.03;
 
   /// What is chosen here; where the choice is left open, what is done until it is made.
@@ -35,14 +36,15 @@ struct MoeScheduleConfig {
                   .memory_limit = memory_limit,
                   .wire = wire,
                   .order = order,
-                  .compute_share = compute_share};
+                  .compute_share = compute_share,
+                  .shared = shared};
     s.parts = parts.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
   /// Whether the program has anything to choose.
   bool open() const { return !duplicates || !overlap || !cut || (!parts && settled().overlaps()); }
   /// Whether a schedule that is, or may be, chosen has anything in flight beside anything else.
-  bool overlaps() const { return open() || settled().overlaps(); }
+  bool overlaps() const { return open() || settled().overlaps() || shared == SharedExperts::beside; }
   bool copies() const { return settled().copies(); }
 
   template <class V>
@@ -96,6 +98,10 @@ struct MoeScheduleConfig {
       "of a rank's threads (train.threads) that experts compute with while other parts of their pass are on their way, "
       "at least one: the rest is left to communication (EPS-MoE)",
       positive(), at_most(1));
+    v("shared", shared,
+      "when shared experts compute: after (the routed experts' results have returned), or beside (rows are on their "
+      "way "
+      "to the routed experts, and in backward gradients)");
   }
 };
 

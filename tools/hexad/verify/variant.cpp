@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/config/words.h"
+#include "layers/moe/moe_schedule.h"
 #include "layers/moe/trip_order.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
@@ -70,6 +71,8 @@ std::vector<Option> make_options() {
        {}},
       {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
       {"rows", "schedule.moe.rows", names_of(ep::RowOf{}),
+       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
+      {"shared", "schedule.moe.shared", names_of(moe::SharedExperts{}),
        [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
       moe_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
