@@ -72,6 +72,10 @@ void Backward::defer(std::string_view name, std::function<void()> work) {
     work();
 }
 
+void Backward::replay_from(size_t first) {
+  while (replay_.next_ > first) replay_.step();
+}
+
 Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)
     : tape_(tape),
       weights_(weights),

@@ -43,6 +43,10 @@ class Backward {
   bool weights_delayed() const;
   /// Queues weight-gradient work of a composite op behind what is queued already.
   void defer(std::string_view name, std::function<void()> work);
+  /// Runs the pullbacks of what was recorded from op number `first` (Tape::size() before it) up to this op, as a part
+  /// of this op's pullback instead of after it: sums of gradients get their addends in the same order as long as the op
+  /// has not accumulated any. Nothing recorded in between may be waiting for a gradient from this op.
+  void replay_from(size_t first);
 
  private:
   friend class Replay;

@@ -40,6 +40,19 @@ bool ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
   return true;
 }
 
+void ExpertCall::take_shared(RoundTrip& forward) {
+  forward.shared = shared;
+  shared.compute = {};  // what it refers to lives as long as forward
+}
+
+void ExpertCall::return_shared(RoundTrip& backward, Backward& b) const {
+  const int64_t products = shared.products.front();
+  if (products == 0) return;
+  backward.shared = {.compute = [&b, first = shared_begin] { b.replay_from(first); },
+                     .flops = shared.flops,
+                     .products = {0, products, b.weights_delayed() ? 0 : products}};
+}
+
 void ExpertCall::weight_gradients(Stream& s, size_t part) {
   const ExpertWork w = std::move(work[part]);
   experts->weight_gradients(s, w.rows, w.middle, w.gradients, w.doutput, groups(part));

@@ -27,6 +27,8 @@ struct ExpertCall {
   ExpertRoute route;
   const Experts* experts;
   std::vector<ExpertWork> work;  // by chunk; one when they are computed together
+  SharedWork shared{};           // of forward
+  size_t shared_begin = 0;       // number of its first op on the tape
 
   ExpertCall(TokenRoutes r, ExpertRoute how, const Experts& e)
       : routes(std::move(r)),
@@ -49,6 +51,10 @@ struct ExpertCall {
   Tensor weigh_results(RoundTrip& trip, const Tensor& weights, Stream& s) const;
   /// Runs it, or has the route's runner do so, as `pass`. False: the runner only looked at it.
   bool run(RoundTrip& trip, std::string_view pass) const;
+  /// Once: `forward` computes the shared experts, which record their ops on the tape.
+  void take_shared(RoundTrip& forward);
+  /// `backward` runs those ops' pullbacks, as a part of `b`'s.
+  void return_shared(RoundTrip& backward, Backward& b) const;
   /// Once, after the input gradients of `part`.
   void weight_gradients(Stream& s, size_t part);
 };

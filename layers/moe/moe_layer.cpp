@@ -56,6 +56,8 @@ ExpertRoute expert_route(int64_t experts, const Builder& b) {
   return route;
 }
 
+int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
+
 double value_of(const Tensor& scalar) {
   return scalar.dtype() == Dtype::f64 ? *scalar.data<double>() : static_cast<double>(*scalar.data<float>());
 }
@@ -74,7 +76,7 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Bui
       experts_(experts_config(c), b / "experts"),
       override_(make_routing_override(c.moe, layer)) {
   if (c.moe.shared_experts > 0) {
-    const int64_t width = c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden);
+    const int64_t width = shared_width(c.moe);
     if (c.moe.expert == ExpertKind::swiglu)
       shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{c, width}, b / "shared");
     else
@@ -208,10 +210,22 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
     if (counting) (*pass.statistics)[static_cast<size_t>(index_)].dropped += dropped;
   }
 
-  Value y = route_through_experts(t, x, choice.weights, ids, r.alike, experts_, route_);
+  Value shared;
+  const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
+  SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
+  Value y = route_through_experts(t, x, choice.weights, ids, r.alike, experts_, route_, std::move(beside));
   if (!whole) y = tp::collect_rows(t, y, *tensor_.group);
-  if (shared_) y = add(t, y, (*shared_)(t, input, pass));
+  if (shared_ && !shares_passes()) compute_shared();
+  if (shared_) y = add(t, y, shared);
   return {y, losses};
+}
+
+SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) const {
+  const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? rows * ranks : rows;
+  const double width = static_cast<double>(shared_width(config_)) / static_cast<double>(ranks);
+  return {.compute = std::move(compute),
+          .flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
+          .products = {config_.expert == ExpertKind::swiglu ? 3 : 2, 0, 0}};
 }
 
 void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
@@ -225,7 +239,8 @@ void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::G
   Tape tape(device.context().compute(), *policy);
   const Value x = tape.leaf(Tensor::zeros({taken, experts_.shape().hidden}, dtype, device));
   const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, router_->dtype(), device));
-  const Value y = route_through_experts(tape, x, weights, ids, routed(taken).alike, experts_, route);
+  SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
+  const Value y = route_through_experts(tape, x, weights, ids, routed(taken).alike, experts_, route, std::move(beside));
   backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
 }
 

@@ -48,6 +48,10 @@ class MoeLayer {
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
   Routed routed(int64_t rows) const;
+  /// Whether the shared experts are computed with the route's passes.
+  bool shares_passes() const { return shared_ && route_.schedule.shared == SharedExperts::beside; }
+  /// Of `rows` rows as operator() takes them.
+  SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device) const;
   Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                 const Pass& pass) const;

@@ -35,6 +35,7 @@ std::string to_string(const MoeSchedule& s) {
   if (s.products != Products::grouped) out += base::cat(", products ", name_of(s.products));
   if (s.dense_rows) out += base::cat(", dense_rows ", *s.dense_rows);
   if (s.compute_share != 1) out += base::cat(", compute_share ", s.compute_share);
+  if (s.shared != SharedExperts::after) out += base::cat(", shared ", name_of(s.shared));
   return out;
 }
 

@@ -84,6 +84,16 @@ constexpr auto enum_names(Products) {
       {{grouped, "grouped"}, {dense, "dense"}, {by_load, "by_load"}});
 }
 
+/// When the shared experts compute.
+enum class SharedExperts : uint8_t {
+  after,   // when what was routed has returned
+  beside,  // while rows are on their way to the routed experts, in backward their gradients
+};
+constexpr auto enum_names(SharedExperts) {
+  using enum SharedExperts;
+  return std::to_array<std::pair<SharedExperts, std::string_view>>({{after, "after"}, {beside, "beside"}});
+}
+
 struct MoeSchedule {
   Duplicates duplicates = Duplicates::pause_before_gate;
   Overlap overlap = Overlap::sequential;
@@ -101,6 +111,7 @@ struct MoeSchedule {
   std::optional<int64_t> dense_rows{};  // by_load: see is_dense
   /// EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such number was found (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
+  SharedExperts shared = SharedExperts::after;
 
   bool is_cut() const { return cut != Cut::none; }
   /// Whether anything is in flight beside anything else.

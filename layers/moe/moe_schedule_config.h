@@ -25,6 +25,7 @@ struct MoeScheduleConfig {
   double compute_share = 1;
   Products products = Products::grouped;
   std::optional<int64_t> dense_rows{};
+  SharedExperts shared = SharedExperts::after;
   double trial_share = 0.03;
 
   /// What is chosen here; where the choice is left open, what is done until it is made.
@@ -41,14 +42,15 @@ struct MoeScheduleConfig {
                   .order = order,
                   .compute_share = compute_share,
                   .products = products,
-                  .dense_rows = dense_rows};
+                  .dense_rows = dense_rows,
+                  .shared = shared};
     s.parts = parts.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
   /// Whether the program has anything to choose.
   bool open() const { return !duplicates || !overlap || !cut || (!parts && settled().overlaps()); }
   /// Whether a schedule that is, or may be, chosen has anything in flight beside anything else.
-  bool overlaps() const { return open() || settled().overlaps(); }
+  bool overlaps() const { return open() || settled().overlaps() || shared == SharedExperts::beside; }
   bool copies() const { return settled().copies(); }
 
   template <class V>
@@ -113,6 +115,10 @@ struct MoeScheduleConfig {
       "rows an expert, on average over those of a call that have any, from which products: by_load is dense; "
       "auto: 256, where EPS-MoE's GPUs turn (4096 rows of 16 experts)",
       automatic, at_least(1));
+    v("shared", shared,
+      "when shared experts compute: after (the routed experts' results have returned), or beside (rows are on their "
+      "way "
+      "to the routed experts, and in backward gradients)");
   }
 };
 

@@ -92,15 +92,16 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
     const Tensor unweighed = trip.weighs ? Tensor{} : weights.slice(0, t.begin, t.end);
     k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, unweighed);
   };
+  call.take_shared(trip);
   call.run(trip, "forward");
   return out;
 }
 
-RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights, Stream& stream) {
+RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights, Backward& b) {
   ExpertCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(dout.device()).permute;
-  const Tensor row_weights = wire_weights(stream, plan, weights);
+  const Tensor row_weights = wire_weights(b.stream, plan, weights);
   RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
   RoundTrip trip = trip_of(call, dout);
   trip.extras_there = trip.extras_back = 1;
@@ -139,6 +140,7 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
     const ep::Chunk& chunk = plan.chunks[c];
     put_by_slot(s, g.weights, slots.extras, plan.row_slots.slice(0, chunk.slots_begin, chunk.slots_end));
   };
+  call.return_shared(trip, b);
   call.run(trip, "backward");
   return g;
 }
@@ -156,7 +158,7 @@ Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::sha
   return tape.record("route_through_experts", out, {x, weights}, save(again, weights.data),
                      [r](Backward& b, const Tensor& dout, const Saved& s) {
                        auto [from, w] = s.get<2>();
-                       const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w, b.stream);
+                       const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w, b);
                        b.accumulate(0, g.x);
                        b.accumulate(1, g.weights);
                      },

@@ -132,9 +132,12 @@ class GraphOfTrip {
   void add(size_t c, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork work) {
     last_[c] = add_after({last_[c]}, lane, kind, std::move(name), std::move(cost), std::move(work));
   }
-  // Work of the experts: beside others' communication with a share of the threads.
+  // Work of the experts: beside other chunks' communication with a share of the threads.
   schedule::TaskWork on_share(std::function<void(Stream&)> work) const {
-    if (t_->compute_share == 1 || plan_.chunks.size() == 1) return on_lane(std::move(work));
+    return plan_.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
+  }
+  schedule::TaskWork beside_communication(std::function<void(Stream&)> work) const {
+    if (t_->compute_share == 1) return on_lane(std::move(work));
     return on_lane([work = std::move(work), share = t_->compute_share](Stream& s) {
       const kernels::ComputeShare capped(share);
       work(s);
@@ -265,8 +268,20 @@ class GraphOfTrip {
         }));
   }
 
+  // As late as it keeps nothing from being sent, and early enough to wait for no row.
+  void compute_shared() {
+    const SharedWork& shared = t_->shared;
+    if (!shared.compute) return;
+    Cost cost;
+    cost.products = shared.products;
+    for (int64_t products : shared.products) cost.flops += static_cast<double>(products) * shared.flops;
+    add_after({}, Lane::compute, Kind::compute, "H", std::move(cost),
+              beside_communication([&shared](Stream&) { shared.compute(); }));
+  }
+
   void compute(size_t c) {
     RoundTrip* t = t_;
+    if (order_.empty()) compute_shared();
     const int64_t rows = plan_.chunks[c].rows_computed();
     for (const auto& unpack : unpacks_[c]) unpack();
     std::vector<TaskId> after = std::move(arrived_[c]);
@@ -289,6 +304,7 @@ class GraphOfTrip {
 
   void compute_together() {
     RoundTrip* t = t_;
+    compute_shared();
     const TaskId all =
         add_after(last_, Lane::compute, Kind::compute, "C", computed(plan_.chunks.front().offsets, t->products),
                   on_lane([t](Stream& s) { t->together = t->compute(s, 0, std::exchange(t->together, {}), {}); }));

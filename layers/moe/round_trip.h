@@ -42,6 +42,13 @@ struct Bringing {
 /// Work on a chunk beside the pass: a copy to or from where activations wait.
 using Aside = std::function<void(Stream&, size_t chunk)>;
 
+/// What the shared experts compute of this rank's own tokens while rows of them are on their way.
+struct SharedWork {
+  std::function<void()> compute{};  // on the compute lane's stream; empty: nothing
+  double flops = 0;                 // of one product
+  schedule::ByPass<int64_t> products{};
+};
+
 /// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
 ///   B   ranks bring the tokens that they send together                                      intra
 ///   Pi  rows are brought into the order and format in which they are sent                   compute; bounded: copy
@@ -50,6 +57,7 @@ using Aside = std::function<void(Stream&, size_t chunk)>;
 ///   Si  they are sent to the experts' ranks (all-to-all; hierarchical: between nodes)       inter
 ///   Gi  ranks that share an expert's width gather what each of them got                     intra
 ///   Di  rows are copied to where they are computed                                          compute, intra or copy
+///   H   the shared experts compute, when all is sent that comes before the first Ci         compute
 ///   Fi  what the experts need of an earlier pass is fetched                                 copy
 ///   Ci  the experts compute; C: of all chunks at once                                       compute
 ///   Oi  what a later pass needs is moved away                                               copy
@@ -96,6 +104,7 @@ struct RoundTrip {
   double flops_per_row = 0;              // of one product
   schedule::ByPass<int64_t> products{};  // of each expert, in `compute`, ...
   int64_t weight_products = 0;           // ... and gradients in `weights`
+  SharedWork shared{};
   const RowCollection* collection = nullptr;
 
   Tensor returned{};         // [plan.slots(), width]: filled by the pass unless there is `accept`

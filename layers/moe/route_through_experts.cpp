@@ -38,6 +38,7 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
     return out;
   };
   if (routes.collection) trip.collection = &*routes.collection;
+  call.take_shared(trip);
   const bool ran = call.run(trip, "forward");
   Result result{Tensor::like(x), std::move(trip.returned)};
   if (!ran) return result;
@@ -98,7 +99,8 @@ Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) 
 }
 
 RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, const Tensor& weights,
-                        bool weights_at_once, Stream& stream) {
+                        Backward& b) {
+  Stream& stream = b.stream;
   const TokenRoutes& routes = call.routes;
   const auto& k = kernels::kernels(dout.device());
   const int64_t tokens = routes.end - routes.begin;
@@ -122,7 +124,8 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), numbers};
   };
-  if (weights_at_once) trip.weights = [&call](Stream& s, size_t c) { call.weight_gradients(s, c); };
+  call.return_shared(trip, b);
+  if (!b.weights_delayed()) trip.weights = [&call](Stream& s, size_t c) { call.weight_gradients(s, c); };
   if (!call.run(trip, "backward")) return {dout, weights};
   if (of_tokens) put_by_slot(stream, dweights, trip.returned_extras, routes.plan.row_slots);
 
@@ -150,7 +153,7 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
     }
     const Tensor slots = kept[0], w = kept[1];
     kept.clear();
-    const RouteGradients g = backward(*call, dout, slots, w, !b.weights_delayed(), b.stream);
+    const RouteGradients g = backward(*call, dout, slots, w, b);
     b.accumulate(0, g.x);
     b.accumulate(1, g.weights);
     if (!b.weights_delayed()) return;
@@ -164,9 +167,11 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
 }  // namespace
 
 Value route_through_experts(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike,
-                            const Experts& experts, const ExpertRoute& route) {
+                            const Experts& experts, const ExpertRoute& route, SharedWork shared) {
   auto call = std::make_shared<ExpertCall>(
       make_limited_routes(ids, alike, route, experts.shape(), x.data.dtype(), tape.stream), route, experts);
+  call->shared = std::move(shared);
+  call->shared_begin = tape.size();
   // Evaluation keeps nothing, and a block that is computed again restores everything already.
   if (tape.mode() != Tape::Mode::record || route.schedule.restore == Restore::keep)
     return route_keeping(tape, x, weights, std::move(call));

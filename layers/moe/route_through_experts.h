@@ -7,6 +7,7 @@
 #include "framework/schedule/runner.h"
 #include "layers/moe/experts.h"
 #include "layers/moe/moe_schedule.h"
+#include "layers/moe/round_trip.h"
 #include "layers/moe/trip_order.h"
 
 namespace hexad::moe {
@@ -30,8 +31,10 @@ struct ExpertRoute {
 /// (-1: dropped). `alike`: the tensor ranks hold the same x, weights and ids, and shall hold the same result; otherwise
 /// the tokens are this rank's own. Collective over the groups. Kept for backward: the experts' inputs and middles (by
 /// the tape's policy) and, for the gradient of the weights, the returned rows of this rank's slots; where rows are of
-/// tokens, the experts' results instead.
+/// tokens, the experts' results instead. `shared`: what is computed in forward meanwhile (products of the pass forward)
+/// and recorded on the tape; its pullbacks run during the op's own, so nothing that uses the op's result may lead to
+/// it.
 Value route_through_experts(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike,
-                            const Experts& experts, const ExpertRoute& route);
+                            const Experts& experts, const ExpertRoute& route, SharedWork shared = {});
 
 }  // namespace hexad::moe

@@ -163,6 +163,16 @@ TEST(Recipe, AMemoryLimitDoesNotCountRowsThatPassARank) {
       << message;
 }
 
+TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
+  EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
+            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) has nothing to compute beside the "
+            "routed experts: model.moe.shared_experts is 0; legal here: after");
+  const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.cut=auto"});
+  EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
+  const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
+  EXPECT_TRUE(r.schedule.lanes_run_by_themselves());
+}
+
 TEST(Recipe, ObjectiveAndModelMustFit) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);

@@ -1,6 +1,7 @@
 // A pass of rows to the experts and back as data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "framework/base/error.h"
@@ -74,7 +75,7 @@ TEST(RoundTrip, WeightGradientsFollowTheReturnOfTheirChunk) {
 }
 
 // The threads that experts may use in each task that computes, under compute_share 0.5 of `threads`.
-std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads) {
+std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
   Trip t(options);
   std::vector<int> seen;
   t.trip.compute_share = 0.5;
@@ -83,6 +84,7 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads)
     return grouped;
   };
   t.trip.weights = [&](Stream&, size_t) { seen.push_back(kernels::cpu::thread_count()); };
+  if (shared) t.trip.shared = {.compute = [&] { seen.push_back(kernels::cpu::thread_count()); }, .products = {1, 0, 0}};
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
   schedule::execute(moe::make_round_trip(t.trip), t.lab.context);
@@ -96,6 +98,30 @@ TEST(RoundTrip, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
   EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
   EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
   EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
+  EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "but it does beside shared experts";
+}
+
+TEST(RoundTrip, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
+  const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
+    Trip t(options, overlap);
+    t.trip.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
+    t.trip.bounded = bounded;
+    const schedule::TaskGraph g = moe::make_round_trip(t.trip);
+    for (const schedule::Task& task : g.tasks()) {
+      if (task.spec.name != "H") continue;
+      EXPECT_EQ(task.spec.cost.flops, 20);
+      EXPECT_EQ(task.spec.cost.products, (schedule::ByPass<int64_t>{0, 3, 1}));
+      EXPECT_GT(&task, &*std::find_if(g.tasks().begin(), g.tasks().end(),
+                                      [](const schedule::Task& other) { return other.spec.name == "S0"; }));
+    }
+    return g.to_string();
+  };
+  const ep::Cutting two{ep::Cutting::By::tokens, 2};
+  EXPECT_EQ(graph({}), "inter: S0(P0) R0(C0) | compute: P0 H C0(S0)");
+  EXPECT_EQ(graph({.cutting = two}), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 H C0(S0) C1(S1)");
+  EXPECT_EQ(graph({.cutting = two, .merged = true}, Overlap::a2a_allgather),
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 H C(D0,D1) U0(C) U1(C)");
+  EXPECT_TRUE(graph({.cutting = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
 }
 
 TEST(RoundTrip, TakesItsStepsInTheOrderItIsGiven) {

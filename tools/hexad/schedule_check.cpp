@@ -106,6 +106,12 @@ void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& p
                  cat("is less than chunks of one token need, wherever they go; the least is ", least));
 }
 
+void check_shared(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
+  if (s.shared == moe::SharedExperts::beside && r.model.moe.shared_experts == 0)
+    problems.add("schedule.moe.shared",
+                 "has nothing to compute beside the routed experts: model.moe.shared_experts is 0; legal here: after");
+}
+
 // What the recipe says, or everything.
 template <class E>
 std::vector<E> choices(const std::optional<E>& said) {
@@ -128,6 +134,7 @@ std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s)
   check_restore(s, problems);
   check_products(s, problems);
   check_memory_limit(r, s, problems);
+  check_shared(r, s, problems);
   return problems.list;
 }
 

@@ -86,6 +86,8 @@ std::vector<Option> make_options() {
        {{"schedule.moe.products=grouped", "schedule.moe.dense_rows=auto"},
         {"schedule.moe.products=dense", "schedule.moe.dense_rows=auto"},
         {"schedule.moe.products=by_load", "schedule.moe.dense_rows=4"}}},
+      {"shared", "schedule.moe.shared", names_of(moe::SharedExperts{}),
+       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
       moe_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.

@@ -1,0 +1,199 @@
+// Shared experts that compute while rows travel give, bit for bit, what they give afterwards.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "framework/schedule/executor.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/moe/scheduled_layer.h"
+
+namespace hexad::tests {
+namespace {
+
+const Words shared{"model.moe.shared_experts=2", "model.moe.shared_hidden=8"}, beside{"schedule.moe.shared=beside"};
+
+Words in_moe(const Words& settings) {
+  Words all;
+  for (const std::string& s : settings) all.push_back("schedule.moe." + s);
+  return all;
+}
+
+struct Layout {
+  std::string name;
+  int ranks;
+  Words overrides;
+  bool sequence = false;  // tokens that tp ranks hold alike are what some schedules need
+};
+const Layout layouts[] = {{"Alone", 1, {}},
+                          {"Ep2", 2, {"parallel.ep=2"}},
+                          {"Tp2", 2, {"parallel.tp=2", "parallel.ep=2", "parallel.etp=1"}},
+                          {"Tp2Ep2Etp2", 4, {"parallel.tp=2", "parallel.ep=2"}},
+                          {"Tp2SpEp2Etp2", 4, {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}, true}};
+
+struct Choice {
+  std::string name;
+  Words settings;
+  bool alike = false;  // needs tokens that tp ranks hold alike
+};
+const Choice choices[] = {{"Plain", {}},
+                          {"Drop", {"duplicates=drop"}},
+                          {"Baseline", {"duplicates=baseline"}},
+                          {"Replicated", {"duplicates=replicated"}, true},
+                          {"S2Saa", {"duplicates=pause_after_gate", "overlap=a2a_allgather", "parts=2"}, true},
+                          {"O3", {"duplicates=drop", "overlap=a2a_allgather_copy", "parts=3"}},
+                          {"Direct", {"spread=direct"}},
+                          {"Tokens3", {"cut=tokens", "parts=3"}},
+                          {"ReturnsLast", {"cut=tokens", "parts=3", "order=returns_last"}},
+                          {"Experts2", {"cut=experts", "parts=2"}},
+                          {"RowsOfTokens", {"rows=token"}},
+                          {"S1", {"restore=s1", "cut=tokens", "parts=3"}},
+                          {"S4", {"restore=s4", "cut=tokens", "parts=3"}},
+                          {"S4OfTokens", {"restore=s4", "cut=tokens", "parts=3", "rows=token"}}};
+
+void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
+  expect_bitwise(a.y, b.y);
+  expect_bitwise(a.dx, b.dx);
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (size_t i = 0; i < a.gradients.size(); ++i) expect_bitwise(a.gradients[i], b.gradients[i]);
+}
+
+void compare(const Layout& l, const Words& load) {
+  for (const Choice& c : choices) {
+    if (c.alike && l.sequence) continue;
+    SCOPED_TRACE(l.name + " " + c.name);
+    const Words common = joined(joined(shared, load), joined(l.overrides, in_moe(c.settings)));
+    const comm::ThreadOptions late{.jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
+    comm::with_ranks(
+        l.ranks,
+        [&](const comm::ProcessGroup& world) {
+          expect_same_bits(ScheduledLayer(world, common).run(), ScheduledLayer(world, joined(common, beside)).run());
+        },
+        late);
+  }
+}
+
+TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterIt) {
+  for (const Layout& l : layouts) compare(l, {});
+}
+
+TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterItWithGeluAndBiases) {
+  for (const Layout& l : layouts)
+    if (l.name == "Ep2" || l.ranks == 4) compare(l, {"model.bias=true", "model.moe.expert=gelu"});
+}
+
+struct Run {
+  std::string name;
+  Words overrides;
+};
+void PrintTo(const Run& r, std::ostream* out) { *out << r.name; }
+
+class SharedExpertsOfRuns : public testing::TestWithParam<Run> {};
+
+// Whatever is computed again, put aside or delayed.
+TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
+  const Words common =
+      joined(joined(shared, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
+  const Recipe after = small_recipe(common), during = small_recipe(joined(common, beside));
+  const FixedSource source = documents_of(after);
+  on_ranks(4, [&](const comm::ProcessGroup& world) {
+    TrainingRun a(after, world), b(during, world);
+    expect_bitwise(trajectory(a, source, 2), trajectory(b, source, 2));
+  });
+}
+
+const Words chunks{"schedule.moe.cut=tokens", "schedule.moe.parts=2"};
+const Run runs[] = {
+    {"Plain", {}},
+    {"Norms", {"recompute=norms"}},
+    {"Blocks", {"recompute=block"}},
+    {"BlocksInChunks", joined({"recompute=block"}, chunks)},
+    {"BlocksOfTensorRanks", {"recompute=block", "parallel.tp=2", "parallel.sp=true"}},
+    {"Offloaded", {"offload.activations=true", "offload.min_bytes=0", "recompute=norms"}},
+    {"DelayedWeights", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}},
+    {"DelayedWeightsInChunks", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}, chunks)},
+    {"DelayedWeightsOfBlocks", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "recompute=block"}},
+    {"DelayedWeightsS4", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "schedule.moe.restore=s4"}, chunks)},
+    {"Zero3", {"parallel.zero=3"}}};
+INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
+
+// Notes what the shared experts had done before and after each pass, and what their task says of itself.
+class Witness final : public schedule::GraphRunner {
+ public:
+  explicit Witness(Parameter& down) : down_(down) {}
+  bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    const auto tasks = graph.tasks();
+    const auto task = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "H"; });
+    const auto sent = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "S0"; });
+    Seen s{.pass = name.substr(name.rfind(' ') + 1), .had_gradient = down_.has_gradient()};
+    if (task != tasks.end()) {
+      s.cost = task->spec.cost;
+      EXPECT_LT(sent, task);
+      EXPECT_TRUE(task->after.empty());
+    }
+    schedule::execute(graph, context);
+    s.has_gradient = down_.has_gradient();
+    seen.push_back(std::move(s));
+    return true;
+  }
+  struct Seen {
+    std::string pass;
+    std::optional<schedule::Cost> cost{};
+    bool had_gradient = false, has_gradient = false;
+  };
+  std::vector<Seen> seen;
+
+ private:
+  Parameter& down_;
+};
+
+class Looker final : public schedule::GraphRunner {
+ public:
+  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
+    for (const schedule::Task& t : graph.tasks())
+      if (t.spec.name == "H") costs.push_back(t.spec.cost);
+    return false;
+  }
+  std::vector<schedule::Cost> costs;
+};
+
+TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
+  for (const Layout& l : layouts)
+    comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
+      SCOPED_TRACE(l.name);
+      ScheduledLayer layer(world, joined(joined(shared, l.overrides), beside));
+      Witness witness(layer.parameters.find("moe.shared.down.weight"));
+      layer.layer.run_passes_by(&witness);
+      layer.run();
+      ASSERT_EQ(witness.seen.size(), 2u);
+      const auto &forward = witness.seen[0], &backward = witness.seen[1];
+      ASSERT_TRUE(forward.cost && backward.cost);
+      EXPECT_FALSE(backward.had_gradient) << "computed before the pass";
+      EXPECT_TRUE(backward.has_gradient) << "not computed in the pass";
+
+      // 12 tokens of 16 features, and 2 experts of 8 features cut over the tp ranks; with gates 3 products.
+      const double product = 2.0 * 12 * 16 * 16 / layer.mesh.size(Axis::tp);
+      EXPECT_EQ(forward.cost->flops, 3 * product);
+      EXPECT_EQ(forward.cost->products, (schedule::ByPass<int64_t>{3, 0, 0}));
+      EXPECT_EQ(backward.cost->flops, 6 * product);
+      EXPECT_EQ(backward.cost->products, (schedule::ByPass<int64_t>{0, 3, 3}));
+
+      Looker looker;
+      layer.layer.show_passes(l.sequence ? 6 : 12, Dtype::f64, layer.context, looker);
+      EXPECT_EQ(looker.costs, (std::vector{*forward.cost, *backward.cost}));
+    });
+}
+
+TEST(SharedExperts, AfterTheAllToAllAreNoTask) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    ScheduledLayer layer(world, joined(shared, {"parallel.ep=2"}));
+    Witness witness(layer.parameters.find("moe.shared.down.weight"));
+    layer.layer.run_passes_by(&witness);
+    layer.run();
+    ASSERT_EQ(witness.seen.size(), 2u);
+    for (const auto& seen : witness.seen) EXPECT_FALSE(seen.cost);
+    EXPECT_TRUE(witness.seen[1].had_gradient);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::tests
