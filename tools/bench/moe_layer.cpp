@@ -128,7 +128,7 @@ class Contestant final : public schedule::GraphRunner {
                layers::Builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
                                {.sequence = recipe.parallel.sp,
                                 .moe = recipe.schedule.moe.settled(),
-                                .moe_order = *layers::Registry().moe_order(recipe.schedule.moe.order)}) /
+                                .moe_order = *layers::Registry().moe_order(recipe.schedule.moe.settled().order)}) /
                    "moe") {
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
     statistics_.resize(1);
