@@ -2,6 +2,7 @@
 // both are about the same schedule, they agree, or a test says by how much they do not, and why.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "framework/schedule/simulator.h"
@@ -144,7 +145,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
   using namespace plan;
   int of_o3 = 0, of_o2 = 0;
   for (const double gather : {0.5, 2.0})
-    for (const double copies : {0.5, 2.0, 8.0}) {
+    for (const double copies : {0.5, 2.0, 1000.0}) {
       const double wire = 1e6;
       Rates rates = machine(instant);
       rates.copy = Curve::linear(0, copies * wire);
@@ -167,13 +168,25 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
       const monta::Chunk one = monta::chunk(slot_bytes, network, 1);
       const double o1 = took("sequential", 1);
       expect_near(o1, monta::seconds(monta::Strategy::o1, one, 1) + one.copy.seconds, 0.05, "O1, " + what);
+      double best_o2 = o1, best_o3 = o1;
       for (const int n : {2, 4}) {
         const monta::Chunk part = monta::chunk(slot_bytes, network, n);
         const double o2 = took("a2a_allgather", n), o3 = took("a2a_allgather_copy", n);
         expect_near(o2, monta::seconds(monta::Strategy::o2, part, n), 0.1, cat("O2, ", n, " parts, ", what));
         expect_near(o3, monta::seconds(monta::Strategy::o3, part, n), 0.1, cat("O3, ", n, " parts, ", what));
-        (o3 < 0.99 * o2 ? of_o3 : of_o2) += 1;
+        best_o2 = std::min(best_o2, o2), best_o3 = std::min(best_o3, o3);
       }
+      const auto printed = [&](monta::Strategy s) {
+        return monta::best_pipelined(monta::all_pipelined(s, slot_bytes, network, 4));
+      };
+      const double sequential = monta::seconds(monta::Strategy::o1, one, 1) + one.copy.seconds;
+      const monta::Choice choice =
+          monta::choose(sequential, printed(monta::Strategy::o2), printed(monta::Strategy::o3));
+      const double chosen = choice.strategy == monta::Strategy::o1   ? o1
+                            : choice.strategy == monta::Strategy::o2 ? best_o2
+                                                                     : best_o3;
+      EXPECT_LE(chosen, 1.02 * std::min({o1, best_o2, best_o3})) << monta::name_of(choice.strategy) << ", " << what;
+      (choice.strategy == monta::Strategy::o3 ? of_o3 : of_o2) += 1;
     }
   EXPECT_GT(of_o3, 0);
   EXPECT_GT(of_o2, 0);
@@ -198,7 +211,15 @@ TEST(PaperForms, EpssGainIsThatOfTheGraph) {
     for (const auto& groups : eps::all_groups(comm, comp, 4, {})) {
       if (groups.N == 1) continue;
       const double seconds = took(static_cast<int>(groups.N));
-      expect_near(whole - seconds, groups.gain, 0.05, cat("gain of ", groups.N, " groups, experts at ", speed));
+      const std::string what = cat("gain of ", groups.N, " groups, experts at ", speed);
+      // Where communication is longer, the paper leaves one group's computation unhidden; but the first one computes
+      // beside the sending of the second, and the last one beside returns.
+      if (comp >= comm)
+        expect_near(whole - seconds, groups.gain, 0.05, what);
+      else {
+        EXPECT_GE(whole - seconds, groups.gain) << what;
+        EXPECT_LE(whole - seconds, 1.001 * comp) << what;
+      }
       if (seconds < best) best = seconds, best_parts = groups.N;
     }
     EXPECT_EQ(eps::best_groups(eps::all_groups(comm, comp, 4, {})).N, best_parts);
