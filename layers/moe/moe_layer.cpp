@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "framework/base/philox.h"
 #include "layers/moe/router_logits.h"
 #include "layers/moe/shared_capacity.h"
 #include "parallel/tp/regions.h"
@@ -57,6 +58,23 @@ ExpertRoute expert_route(int64_t experts, const Builder& b) {
 }
 
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
+
+// [tokens, top_k]: what a router that nothing limits might choose, with all experts equally loaded. Every E/k tokens
+// share out all experts, each time in another order, so that the experts of a token are on as many ranks as by chance.
+Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device device) {
+  constexpr int64_t shuffles = 64;  // the same ones again after so many
+  std::vector<int32_t> order(static_cast<size_t>(experts)), all;
+  const base::Philox random(1, base::Purpose::route);
+  uint64_t draws = 0;
+  for (int64_t s = 0; s < shuffles; ++s) {
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(draws++, n)]);
+    all.insert(all.end(), order.begin(), order.begin() + experts / top_k * top_k);
+  }
+  const Tensor ids = Tensor::empty({tokens, top_k}, Dtype::i32, device);
+  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int32_t>()[i] = all[static_cast<size_t>(i) % all.size()];
+  return ids;
+}
 
 double value_of(const Tensor& scalar) {
   return scalar.dtype() == Dtype::f64 ? *scalar.data<double>() : static_cast<double>(*scalar.data<float>());
@@ -231,8 +249,7 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
 void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
   const bool whole = routed(rows).alike || tensor_.sequence;
   const int64_t taken = whole ? rows : tp::rows_per_rank("moe", rows, *tensor_.group);
-  const Tensor ids = Tensor::empty({taken, config_.top_k}, Dtype::i32, device);
-  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % config_.experts);
+  const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
   ExpertRoute route = route_;
   route.runner = &runner;
   const auto policy = keep_policy();

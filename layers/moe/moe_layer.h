@@ -32,11 +32,12 @@ class MoeLayer {
 
   /// Who runs every pass through the experts from now on; null: it is executed.
   void run_passes_by(schedule::GraphRunner* runner) { route_.runner = runner; }
-  /// Between steps; the same on all ranks.
-  void reschedule(const MoeSchedule& s) { route_.schedule = s; }
+  /// Between steps; the same on all ranks. `order` is the one that s.order names.
+  void reschedule(const MoeSchedule& s, const TripOrder& order) { route_.schedule = s, route_.order = order; }
   /// What forward and backward of a micro-batch of `rows` rows on this rank (as operator() takes them) would do under
-  /// the schedule that is set, of tokens that visit all experts alike: `runner` gets their graphs, and whether it runs
-  /// them or not, nothing is changed. Collective over the groups of the experts and the tp group.
+  /// the schedule that is set, of tokens that visit all experts alike, each any top_k of them: `runner` gets their
+  /// graphs, and whether it runs them or not, nothing is changed. Collective over the groups of the experts and the tp
+  /// group.
   void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:

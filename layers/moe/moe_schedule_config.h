@@ -17,11 +17,11 @@ struct MoeScheduleConfig {
   std::optional<int64_t> parts{};
   std::optional<ep::Spread> spread{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
-  ep::RowOf rows = ep::RowOf::slot;
-  Restore restore = Restore::keep;
+  std::optional<ep::RowOf> rows = ep::RowOf::slot;
+  std::optional<Restore> restore = Restore::keep;
   std::optional<int64_t> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
-  std::string order = "alternating";
+  std::optional<std::string> order = MoeSchedule{}.order;
   double compute_share = 1;
   Products products = Products::grouped;
   std::optional<int64_t> dense_rows{};
@@ -35,11 +35,11 @@ struct MoeScheduleConfig {
                   .cut = cut.value_or(Cut::none),
                   .spread = spread,
                   .all_to_all = all_to_all,
-                  .rows = rows,
-                  .restore = restore,
+                  .rows = rows.value_or(ep::RowOf::slot),
+                  .restore = restore.value_or(memory_limit ? Restore::s4 : Restore::keep),
                   .memory_limit = memory_limit,
                   .wire = wire,
-                  .order = order,
+                  .order = order.value_or(MoeSchedule{}.order),
                   .compute_share = compute_share,
                   .products = products,
                   .dense_rows = dense_rows,
@@ -47,11 +47,14 @@ struct MoeScheduleConfig {
     s.parts = parts.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
-  /// Whether the program has anything to choose.
-  bool open() const { return !duplicates || !overlap || !cut || (!parts && settled().overlaps()); }
+  /// Whether the program has anything to choose. A spread that is left open is chosen with the rest, never by itself.
+  bool open() const {
+    return !duplicates || !overlap || !cut || !rows || !restore || (!parts && settled().overlaps()) ||
+           (!order && settled().is_cut());
+  }
   /// Whether a schedule that is, or may be, chosen has anything in flight beside anything else.
   bool overlaps() const { return open() || settled().overlaps() || shared == SharedExperts::beside; }
-  bool copies() const { return settled().copies(); }
+  bool copies() const { return !restore || settled().copies(); }
 
   template <class V>
   void fields(V& v) {
@@ -79,7 +82,7 @@ struct MoeScheduleConfig {
     v("spread", spread,
       "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among them), direct (sent to "
       "each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy); auto: held for baseline and replicated, else "
-      "gather",
+      "gather, or with other choices that are auto the faster of gather and direct",
       automatic);
     v("all_to_all", all_to_all,
       "how rows travel between ranks: direct, or hierarchical (inside the nodes to the rank at the place of the "
@@ -87,11 +90,14 @@ struct MoeScheduleConfig {
       "Tutel's 2DH), which needs as many ranks of an all-to-all on each of its nodes");
     v("rows", rows,
       "what travels as one row: slot (every expert of a token gets a copy and returns its result) or token (every rank "
-      "that has any of its experts gets one copy and returns one weighted sum: EPS-MoE)");
+      "that has any of its experts gets one copy and returns one weighted sum: EPS-MoE); auto: chosen in the first "
+      "steps",
+      automatic);
     v("restore", restore,
       "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
       "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
-      "keeps");
+      "keeps; auto: keep where the estimated memory is within memory.limit_bytes, else the fastest of the others",
+      automatic);
     v("memory_limit", memory_limit,
       "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut into as many chunks as "
       "that "
@@ -103,7 +109,8 @@ struct MoeScheduleConfig {
       "of the steps of a cut pass: alternating (sending and returning in turn: MPMoE), weights_last (no result waits "
       "for "
       "weight gradients), returns_last (all is sent before anything returns: Tutel, FasterMoE), or the name of a "
-      "registered order");
+      "registered order; auto: chosen in the first steps",
+      automatic);
     v("compute_share", compute_share,
       "of a rank's threads (train.threads) that experts compute with while other parts of their pass are on their way, "
       "at least one: the rest is left to communication (EPS-MoE)",

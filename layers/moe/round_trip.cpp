@@ -237,7 +237,7 @@ class GraphOfTrip {
                       [&group = ranks_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
                         return ep::send_to_experts(at, rows, group, s);
                       });
-    add_step(Lane::intra, "H", inside_node(chunk, chunk.steps->inside, format),
+    add_step(Lane::intra, "N", inside_node(chunk, chunk.steps->inside, format),
              [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
                return ep::send_inside_node(at, rows, *nodes, s);
              });

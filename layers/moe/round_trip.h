@@ -52,7 +52,7 @@ struct SharedWork {
 /// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
 ///   B   ranks bring the tokens that they send together                                      intra
 ///   Pi  rows are brought into the order and format in which they are sent                   compute; bounded: copy
-///   Hi  hierarchical: they are handed to the ranks of the node at the places of the
+///   Ni  hierarchical: they are handed to the ranks of the node at the places of the
 ///       experts' ranks, in the order of the nodes (all-to-all inside nodes)                 intra
 ///   Si  they are sent to the experts' ranks (all-to-all; hierarchical: between nodes)       inter
 ///   Gi  ranks that share an expert's width gather what each of them got                     intra
@@ -69,7 +69,7 @@ struct SharedWork {
 ///   Li  what returned is unpacked, added up where it came in addends, handed on             copy
 ///   Xi  tensor-parallel ranks gather what returned to each of them                          intra
 ///   Wi  weight gradients, while the next parts travel                                       compute
-/// Pi to Di a second time, for rows that are sent again, are called P'i, H'i, S'i, G'i, D'i.
+/// Pi to Di a second time, for rows that are sent again, are called P'i, N'i, S'i, G'i, D'i.
 struct RoundTrip {
   const ep::RoutingPlan& plan;
   ep::ExpertGroups groups;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
-#include <span>
 #include <sstream>
 
 #include "framework/io/checkpoint_store.h"
@@ -15,6 +17,7 @@
 #include "tests/support/tolerance.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
+#include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/schedule_check.h"
 #include "tools/hexad/trainer.h"
 
@@ -32,6 +35,8 @@ Recipe open_recipe(Overrides overrides, const Overrides& more = {}) {
   overrides.insert(overrides.end(), more.begin(), more.end());
   return small_recipe(overrides);
 }
+
+std::vector<MoeSchedule> legal(const Recipe& recipe) { return legal_schedules(recipe, Registry()); }
 
 template <class F>
 auto distinct(const std::vector<MoeSchedule>& all, F&& f) {
@@ -67,12 +72,12 @@ schedule::Rates machine(double latency, double bytes_per_second, double flops) {
 
 TEST(LegalSchedules, AreOneWhereNothingIsOpen) {
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=3"});
-  ASSERT_EQ(legal_schedules(recipe).size(), 1u);
-  EXPECT_EQ(legal_schedules(recipe)[0], recipe.schedule.moe.settled());
+  ASSERT_EQ(legal(recipe).size(), 1u);
+  EXPECT_EQ(legal(recipe)[0], recipe.schedule.moe.settled());
 }
 
 TEST(LegalSchedules, AreTheCutsWhereNoTokenIsHeldTwice) {
-  const auto all = legal_schedules(open_recipe({"parallel.ep=2"}));
+  const auto all = legal(open_recipe({"parallel.ep=2"}));
   EXPECT_EQ(distinct(all, [](const MoeSchedule& s) { return s.duplicates; }),
             std::set<Duplicates>{Duplicates::pause_before_gate});
   std::set<std::string> texts = distinct(all, [](const MoeSchedule& s) { return to_string(s); });
@@ -83,23 +88,89 @@ TEST(LegalSchedules, AreTheCutsWhereNoTokenIsHeldTwice) {
 
 TEST(LegalSchedules, HoldEveryWayToTreatWhatIsHeldTwice) {
   const auto of = [](const MoeSchedule& s) { return s.duplicates; };
-  EXPECT_EQ(distinct(legal_schedules(open_recipe({"parallel.tp=2"})), of).size(), 5u);
+  EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2"})), of).size(), 5u);
   // Sequence parallelism leaves nothing that is held twice.
-  EXPECT_EQ(distinct(legal_schedules(open_recipe({"parallel.tp=2", "parallel.sp=true"})), of).size(), 3u);
+  EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2", "parallel.sp=true"})), of).size(), 3u);
 }
 
 TEST(LegalSchedules, ContradictNothing) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"});
-  EXPECT_GT(legal_schedules(recipe).size(), 20u);
-  for (const MoeSchedule& s : legal_schedules(recipe)) EXPECT_TRUE(contradictions(recipe, s).empty()) << to_string(s);
+  EXPECT_GT(legal(recipe).size(), 20u);
+  for (const MoeSchedule& s : legal(recipe)) EXPECT_TRUE(contradictions(recipe, s).empty()) << to_string(s);
 }
 
 TEST(LegalSchedules, KeepWhatTheRecipeSays) {
-  for (const MoeSchedule& s : legal_schedules(open_recipe({"parallel.tp=2"}, {"schedule.moe.parts=3"})))
+  for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.parts=3"})))
     EXPECT_EQ(s.parts, 3) << to_string(s);
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens"});
   EXPECT_TRUE(recipe.schedule.moe.open()) << "parts are auto";
-  for (const MoeSchedule& s : legal_schedules(recipe)) EXPECT_EQ(s.cut, Cut::tokens);
+  for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.cut, Cut::tokens);
+}
+
+TEST(LegalSchedules, VaryRowsOnlyWhereTheyTravel) {
+  const auto rows = [](const Recipe& r) { return distinct(legal(r), [](const MoeSchedule& s) { return s.rows; }); };
+  EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto"})).size(), 2u);
+  EXPECT_EQ(rows(small_recipe({"schedule.moe.rows=auto"})).size(), 1u);
+  EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto", "schedule.moe.restore=s4",
+                               "schedule.moe.memory_limit=100000000"})),
+            std::set<ep::RowOf>{ep::RowOf::slot})
+      << "a memory limit counts rows of slots";
+}
+
+TEST(LegalSchedules, VaryTheSpreadOnlyWithOtherChoices) {
+  EXPECT_FALSE(small_recipe({"parallel.tp=2"}).schedule.moe.open()) << "the default is auto";
+  const auto direct = [](const Recipe& r) {
+    const auto all = legal(r);
+    return std::ranges::count(all, std::optional(ep::Spread::direct), &MoeSchedule::spread);
+  };
+  EXPECT_EQ(direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3) << "of those that divide";
+  EXPECT_EQ(direct(open_recipe({"parallel.ep=2"})), 0) << "no rank shares an expert";
+  EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.spread=gather"})), 0);
+}
+
+TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
+  const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.order=auto"}));
+  for (const MoeSchedule& s : all)
+    if (!s.is_cut()) EXPECT_EQ(s.order, "alternating");
+  EXPECT_EQ(all.size(), 1u + 3 * (4 + 1 + 1));
+  EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
+  // Restored parts share two buffers, so that no third may be on its way.
+  const Recipe restored =
+      small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.restore=s4", "schedule.moe.order=auto"});
+  for (const MoeSchedule& s : legal(restored))
+    if (s.order == "returns_last") EXPECT_EQ(s.parts, 2);
+}
+
+TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
+  const auto of = [](const MoeSchedule& s) { return s.restore; };
+  const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.restore=auto"}));
+  EXPECT_EQ(distinct(all, of).size(), 5u);
+  for (const MoeSchedule& s : all)
+    if (s.cut == Cut::nodes) EXPECT_EQ(s.restore, moe::Restore::keep);
+}
+
+TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
+  const auto restores = [](double limit) {
+    const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.cut=tokens",
+                                   cat("memory.limit_bytes=", static_cast<int64_t>(limit)), "model.context=64"});
+    return distinct(allowed_schedules(r, Registry(), 2), [](const MoeSchedule& s) { return s.restore; });
+  };
+  const Recipe free =
+      small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.cut=tokens", "model.context=64"});
+  const WithinMemory m = within_memory(free, 2, legal(free));
+  ASSERT_LT(m.least, m.kept);
+  const std::set<moe::Restore> keep{moe::Restore::keep};
+  EXPECT_EQ(restores(0), keep) << "no limit";
+  EXPECT_EQ(restores(1.01 * m.kept), keep);
+  EXPECT_FALSE(restores(0.99 * m.kept).contains(moe::Restore::keep));
+  EXPECT_FALSE(restores(0.99 * m.kept).empty());
+  EXPECT_FALSE(restores(0.5 * m.least).empty()) << "the estimate refuses nothing: those that need the least";
+  EXPECT_FALSE(restores(0.5 * m.least).contains(moe::Restore::keep));
+}
+
+TEST(AllowedSchedules, OfALimitOfBuffersAllRestore) {
+  const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.memory_limit=100000000"});
+  EXPECT_EQ(distinct(allowed_schedules(r, Registry(), 2), [](const MoeSchedule& s) { return s.restore; }).size(), 4u);
 }
 
 TEST(LegalSchedules, ThatDoNotExistAreRefusedWithTheReason) {
@@ -129,35 +200,170 @@ TEST(ScheduleChoice, AnotherWireChangesIt) {
   EXPECT_FALSE(slow_to_start.front().is_cut()) << to_string(slow_to_start.front());
 }
 
+// A forward and a backward that take `seconds` each.
+std::vector<PassRecorder::Pass> passes_of(double seconds) {
+  std::vector<PassRecorder::Pass> passes(2);
+  for (size_t p = 0; p < 2; ++p) {
+    passes[p].name = p == 0 ? "moe forward" : "moe backward";
+    passes[p].graph.add({}, {}, [](device::Stream&) { return device::Event{}; });
+    passes[p].times = {{0, seconds}};
+  }
+  return passes;
+}
+
+// Trials until the choice is made, or `most` of them; returns what was tried.
+std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<double(const MoeSchedule&)>& seconds,
+                                 int64_t most = 1000) {
+  std::vector<MoeSchedule> tried;
+  while (!choice.made() && std::ssize(tried) < most) {
+    choice.begin_trial();
+    tried.push_back(choice.current().schedule);
+    choice.end_trial(passes_of(seconds(tried.back())));
+  }
+  return tried;
+}
+
 TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
-  const Recipe recipe = open_recipe({"parallel.ep=2"}, {"train.steps=20", "schedule.moe.trial_share=0.4"});
+  const Recipe recipe =
+      small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto", "train.steps=20", "schedule.moe.trial_share=0.4"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     EXPECT_EQ(choice.trials_left(), 8);
-    const auto finalists = std::span(choice.candidates()).first(4);
-    EXPECT_EQ(std::count_if(finalists.begin(), finalists.end(),
-                            [&](const auto& c) { return c.schedule == recipe.schedule.moe.settled(); }),
-              1)
-        << "what the program does without choosing";
-    // A pass of the first finalist takes long, one of the third the least.
+    // The first finalist takes long, the third the least; ranks disagree, and the slowest counts.
     const double seconds[] = {3, 2, 1, 2};
-    for (int turn = 0; turn < 8; ++turn) {
-      choice.begin_trial();
-      EXPECT_EQ(choice.current().schedule, choice.candidates()[static_cast<size_t>(turn % 4)].schedule);
-      std::vector<PassRecorder::Pass> passes(2);
-      for (size_t p = 0; p < 2; ++p) {
-        passes[p].name = p == 0 ? "moe forward" : "moe backward";
-        passes[p].graph.add({}, {}, [](device::Stream&) { return device::Event{}; });
-        passes[p].times = {{0, seconds[turn % 4]}};
-      }
-      EXPECT_FALSE(choice.made());
-      choice.end_trial(passes);
-    }
-    EXPECT_TRUE(choice.made());
-    EXPECT_EQ(choice.current().schedule, choice.candidates()[2].schedule);
+    int turn = 0;
+    const auto tried =
+        try_all(choice, [&](const MoeSchedule&) { return seconds[turn++ % 4] * (world.rank() == 0 ? 0.5 : 1); });
+    ASSERT_EQ(tried.size(), 8u);
+    EXPECT_EQ(std::ranges::count(tried, recipe.schedule.moe.settled()), 2) << "what is done without choosing";
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(tried[i], tried[i + 4]);
+    EXPECT_EQ(tried[0], choice.candidates()[0].schedule);
+    EXPECT_EQ(choice.current().schedule, tried[2]);
     EXPECT_DOUBLE_EQ(choice.current().measured_seconds(), 2) << "forward and backward";
   });
+}
+
+Recipe cut_recipe(const Overrides& more = {}) {
+  Overrides all{"parallel.ep=2", "model.context=32", "schedule.moe.cut=tokens", "train.steps=100",
+                "schedule.moe.trial_share=0.12"};
+  all.insert(all.end(), more.begin(), more.end());
+  return small_recipe(all);
+}
+
+double best_at_five(const MoeSchedule& s) { return 1 + 0.1 * std::abs(static_cast<double>(s.parts) - 5); }
+
+TEST(ScheduleChoice, Algorithm1FindsPartsThatWereNotPredicted) {
+  const Recipe recipe = cut_recipe();
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const MoeSchedule predicted = choice.candidates()[0].schedule;
+    EXPECT_TRUE(choice.searching()) << "nothing else is open";
+    const auto tried = try_all(choice, best_at_five);
+    EXPECT_EQ(tried.front(), predicted);
+    EXPECT_LE(tried.size(), 12u) << "3% of the steps, had they been 400";
+    EXPECT_EQ(choice.current().schedule.parts, 5);
+    EXPECT_GT(choice.current().predicted, 0);
+  });
+}
+
+TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
+  const Recipe recipe = cut_recipe({"schedule.moe.trial_share=0.03"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const auto tried = try_all(choice, best_at_five);
+    EXPECT_EQ(tried.size(), 3u);
+    const auto fastest = std::ranges::min_element(tried, {}, best_at_five);
+    EXPECT_EQ(choice.current().schedule, *fastest);
+  });
+}
+
+TEST(ScheduleChoice, FindsThePartsOfTheFastestFamily) {
+  const Recipe recipe =
+      open_recipe({"parallel.ep=2", "model.context=32"}, {"train.steps=100", "schedule.moe.trial_share=0.4"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const auto tried =
+        try_all(choice, [](const MoeSchedule& s) { return best_at_five(s) + (s.cut == Cut::tokens ? 0 : 10); });
+    EXPECT_LE(tried.size(), 40u);
+    EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.cut; }).size(), 4u) << "one of each family";
+    EXPECT_EQ(choice.current().schedule.cut, Cut::tokens);
+    EXPECT_EQ(choice.current().schedule.parts, 5);
+  });
+}
+
+TEST(ScheduleChoice, GoesOnAfterAnInterruption) {
+  for (const Recipe& recipe :
+       {cut_recipe(), open_recipe({"parallel.ep=2"}, {"train.steps=100", "schedule.moe.trial_share=0.2"})})
+    on_ranks(2, [&](const comm::ProcessGroup& world) {
+      TrainingRun run(recipe, world);
+      const Predictor predictor(recipe, run.instance.mesh);
+      ScheduleChoice whole(recipe, run.instance, predictor, world);
+      const auto all = try_all(whole, best_at_five);
+      for (int64_t before = 0; before < std::ssize(all); ++before) {
+        ScheduleChoice begun(recipe, run.instance, predictor, world), resumed(recipe, run.instance, predictor, world);
+        auto tried = try_all(begun, best_at_five, before);
+        ASSERT_TRUE(resumed.resume({}, begun.state()));
+        EXPECT_EQ(resumed.trials_left(), begun.trials_left());
+        const auto rest = try_all(resumed, best_at_five);
+        tried.insert(tried.end(), rest.begin(), rest.end());
+        EXPECT_EQ(tried, all) << "interrupted after " << before;
+        EXPECT_EQ(resumed.state(), whole.state());
+      }
+    });
+}
+
+TEST(ScheduleChoice, OfAnotherMicroBatchSearchesBetweenWhatIsKnown) {
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const auto chosen = [&](const Recipe& recipe, const std::string& text, const std::string& state, size_t& trials) {
+      TrainingRun run(recipe, world);
+      ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+      if (!text.empty()) EXPECT_TRUE(choice.resume(text, state));
+      trials = try_all(choice, best_at_five).size();
+      return std::pair{to_string(choice.current().schedule), choice.state()};
+    };
+    size_t trials = 0;
+    const auto [text, state] = chosen(cut_recipe({"schedule.moe.trial_share=0.5"}), {}, {}, trials);
+    EXPECT_GT(trials, 3u);
+    const auto same = chosen(cut_recipe({"schedule.moe.trial_share=0.5"}), text, state, trials);
+    EXPECT_EQ(trials, 0u) << "the same micro-batch";
+    EXPECT_EQ(same.first, text);
+    const auto larger = chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=4"}), text, state, trials);
+    EXPECT_GT(trials, 0u);
+    EXPECT_EQ(larger.first, text) << "5 is best for it, too";
+    chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=3", "batch.global=12"}), larger.first,
+           larger.second, trials);
+    EXPECT_EQ(trials, 0u) << "between two micro-batches of 5 parts";
+  });
+}
+
+TEST(ScheduleChoice, ForgetsWhatTheRecipeDoesNotAllow) {
+  const Recipe recipe = cut_recipe();
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    const Predictor predictor(recipe, run.instance.mesh);
+    ScheduleChoice choice(recipe, run.instance, predictor, world);
+    EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, cut none, parts 1", ""));
+    EXPECT_FALSE(choice.resume("", ""));
+    EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, cut tokens, parts 3", ""))
+        << "as runs of earlier versions were saved";
+    EXPECT_TRUE(choice.made());
+    EXPECT_EQ(choice.current().schedule.parts, 3);
+  });
+}
+
+TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
+  const Recipe recipe = open_recipe(
+      {"parallel.tp=2", "parallel.ep=2"},
+      {"schedule.moe.rows=auto", "schedule.moe.order=auto", "schedule.moe.restore=auto", "schedule.moe.trial_share=0"});
+  EXPECT_GT(legal(recipe).size(), 500u);
+  const auto order = predicted_on(machine(1e-6, 1e6, 1e12), recipe);
+  EXPECT_LT(order.size(), 350u);
+  EXPECT_EQ(distinct(order, [](const MoeSchedule& s) { return to_string(s); }).size(), order.size());
+  EXPECT_EQ(order.front().rows, ep::RowOf::token) << "on a slow wire fewer rows travel: " << to_string(order.front());
 }
 
 TEST(ScheduleChoice, ShowingPassesChangesNothing) {
@@ -166,7 +372,7 @@ TEST(ScheduleChoice, ShowingPassesChangesNothing) {
     const FixedSource source = documents_of(recipe);
     TrainingRun plain(recipe, world), chosen(recipe, world);
     ScheduleChoice choice(recipe, chosen.instance, Predictor(recipe, chosen.instance.mesh), world);
-    for (const auto& place : chosen.instance.model.moe_layers()) place.layer->reschedule(recipe.schedule.moe.settled());
+    chosen.instance.reschedule(recipe.schedule.moe.settled());
     expect_bitwise(trajectory(plain, source, 2), trajectory(chosen, source, 2));
   });
 }
@@ -176,8 +382,8 @@ TEST(ScheduleChoice, EveryScheduleThatMayBeChosenGivesTheSameLosses) {
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     const FixedSource source = documents_of(recipe);
     TrainingRun plain(recipe, world), trying(recipe, world);
-    for (const MoeSchedule& s : legal_schedules(recipe)) {
-      for (const auto& place : trying.instance.model.moe_layers()) place.layer->reschedule(s);
+    for (const MoeSchedule& s : legal(recipe)) {
+      trying.instance.reschedule(s);
       const double expected = plain.step(source).loss, loss = trying.step(source).loss;
       EXPECT_NEAR(loss, expected, 1e-10 * std::abs(expected)) << to_string(s);
     }
@@ -188,6 +394,28 @@ std::string log_of(const Scratch& folder) {
   std::ostringstream text;
   text << std::ifstream(folder / "log/rank-0000.log").rdbuf();
   return text.str();
+}
+
+TEST(Trainer, ResumedAfterItsChoiceGivesTheSameBits) {
+  const Scratch whole, resumed;
+  const auto train = [&](const Scratch& folder) {
+    const comm::World world;
+    const Overrides keys{"run.dir=" + folder.path(), "train.steps=14", "checkpoint.every=10", "train.precision=f32"};
+    return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world).run();
+  };
+  const auto shard = [](const Scratch& folder) {
+    std::ostringstream bytes;
+    bytes << std::ifstream(folder / "checkpoints/step-00000014/shard-00000-of-00001.safetensors").rdbuf();
+    return bytes.str();
+  };
+  ASSERT_EQ(train(whole), ExitCode::done);
+  std::filesystem::create_directories(resumed / "checkpoints");
+  std::filesystem::copy(whole / "checkpoints/step-00000010", resumed / "checkpoints/step-00000010",
+                        std::filesystem::copy_options::recursive);
+  ASSERT_EQ(train(resumed), ExitCode::done);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: as before, "), std::string::npos) << log_of(resumed);
+  ASSERT_GT(shard(whole).size(), 1000u);
+  EXPECT_TRUE(shard(whole) == shard(resumed));
 }
 
 TEST(Trainer, KeepsItsChoiceAfterAResume) {

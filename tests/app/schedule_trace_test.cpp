@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -94,6 +96,22 @@ TEST(ScheduleTrace, APredictedRowShowsOneTaskAtATime) {
     last = e.start_us + e.duration_us;
   }
   EXPECT_FALSE(end.empty());
+}
+
+TEST(ScheduleTrace, APredictionKnowsWhatOtherRanksCompute) {
+  const ScheduleTrace trace = trace_of_two(traced_recipe({"model.moe.routing=zipf", "model.moe.zipf_exponent=4"}));
+  std::map<int, double> begin, computed, returned;  // of the first pass, in microseconds
+  for (const auto& e : trace.events) {
+    if (!e.lane.ends_with(" (predicted)") || std::get<std::string>(e.args.at("pass")) != "layers.0.moe forward")
+      continue;
+    if (e.name.starts_with("P0") && !begin.contains(e.rank)) begin[e.rank] = e.start_us;
+    if (e.name.starts_with("C0") && !computed.contains(e.rank)) computed[e.rank] = e.duration_us;
+    if (e.name.starts_with("R1") && !returned.contains(e.rank))
+      returned[e.rank] = e.start_us + e.duration_us - begin[e.rank];
+  }
+  ASSERT_EQ(returned.size(), 2u);
+  ASSERT_GT(std::abs(computed[0] - computed[1]), 1) << "one rank has most of the rows";
+  EXPECT_NEAR(returned[0], returned[1], 0.01) << "the last results come when the slower rank has computed them";
 }
 
 TEST(ScheduleTrace, SumsThePassesOfEachKind) {

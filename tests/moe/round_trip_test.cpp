@@ -224,7 +224,7 @@ TEST(RoundTrip, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsT
         TripInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
         const auto graph = moe::make_round_trip(t.trip);
         EXPECT_EQ(graph.to_string(),
-                  "inter: S0(H0) S1(H1) R0(C0) R1(C1) | intra: H0(P0) H1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
+                  "inter: S0(N0) S1(N1) R0(C0) R1(C1) | intra: N0(P0) N1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
                   "compute: P0 P1 C0(S0) C1(S1)");
         schedule::execute(graph, t.lab.context);
         expect_bitwise(t.rows, t.trip.returned);
@@ -255,11 +255,11 @@ TEST(RoundTrip, InTwoStepsKnowsTheBytesOfBoth) {
         };
         std::map<std::string, schedule::TaskSpec> tasks;
         for (const schedule::Task& task : graph.tasks()) tasks[task.spec.name] = task.spec;
-        EXPECT_EQ(tasks.at("H0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, inside[r].copied));
+        EXPECT_EQ(tasks.at("N0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, inside[r].copied));
         EXPECT_EQ(tasks.at("S0").cost, cost("ep_across", true, across[r].sent, across[r].received, 0));
         EXPECT_EQ(tasks.at("R0").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
         EXPECT_EQ(tasks.at("K0").cost, cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
-        for (const char* name : {"H0", "S0", "R0", "K0"})
+        for (const char* name : {"N0", "S0", "R0", "K0"})
           EXPECT_EQ(tasks.at(name).kind, schedule::Kind::all_to_all) << name;
         schedule::execute(graph, t.lab.context);
         expect_bitwise(t.rows, t.trip.returned);

@@ -27,7 +27,7 @@ class ScheduledLayer : public Lab {
               Builder(parameters, states, mesh, Dtype::f64,
                       {.sequence = recipe.parallel.sp,
                        .moe = recipe.schedule.moe.settled(),
-                       .moe_order = *Registry().moe_order(recipe.schedule.moe.order)}) /
+                       .moe_order = *Registry().moe_order(recipe.schedule.moe.settled().order)}) /
                   "moe") {
     for (const auto& p : parameters) p->initialize(default_seed);
     statistics.resize(1);

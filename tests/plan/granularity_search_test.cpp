@@ -129,5 +129,25 @@ TEST(GranularitySearch, TheShortestOfSeveralTimesCounts) {
   EXPECT_EQ(search.propose(100).n, 2);
 }
 
+TEST(GranularitySearch, WhatWasMeasuredBesidesTheProposalsCountsToo) {
+  const auto seconds = [](int64_t, int64_t n) { return n == 7 ? 0.5 : std::abs(static_cast<double>(n) - 3) + 1; };
+  GranularitySearch alone(2, 16), knowing(2, 16);
+  EXPECT_EQ(alone.best(100, seconds), 3) << "7 breaks the hypothesis, and is not proposed";
+  knowing.record(100, 7, seconds(100, 7));
+  EXPECT_EQ(knowing.best(100, seconds), 7);
+}
+
+TEST(GranularitySearch, IsConcludedWithTheQuickestSoFar) {
+  GranularitySearch search(2, 16);
+  const Trial first = search.propose(1000);
+  search.record(1000, first.n, 2);
+  const Trial second = search.propose(1000);
+  ASSERT_FALSE(second.settled);
+  search.record(1000, second.n, 1);
+  EXPECT_EQ(search.conclude(1000, 2), second.n);
+  EXPECT_TRUE(search.propose(1000).settled);
+  EXPECT_LE(search.conclude(10, 16), second.n) << "nothing was measured, but a larger batch takes no more";
+}
+
 }  // namespace
 }  // namespace hexad::plan

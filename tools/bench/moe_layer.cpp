@@ -131,7 +131,7 @@ class Contestant final : public schedule::GraphRunner {
     const layers::Builder builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
                                   {.sequence = recipe.parallel.sp,
                                    .moe = recipe.schedule.moe.settled(),
-                                   .moe_order = *registry.moe_order(recipe.schedule.moe.order)});
+                                   .moe_order = *registry.moe_order(recipe.schedule.moe.settled().order)});
     if (options.block)
       block_ = std::make_unique<layers::Block>(recipe.model, nullptr, 0, 0, registry, builder / "block");
     else

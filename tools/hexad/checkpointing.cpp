@@ -183,7 +183,10 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     json fingerprints = json::array();
     for (const auto& f : fingerprints_) fingerprints.push_back({f.high, f.low});
     state.data_position = json{{"next_sequence", progress.next_sequence}, {"fingerprints", fingerprints}}.dump();
-    state.random_state = json{{"skipped", progress.skipped}, {"schedule", progress.schedule}}.dump();
+    state.random_state = json{{"skipped", progress.skipped},
+                              {"schedule", progress.schedule},
+                              {"schedule_choice", progress.schedule_choice}}
+                             .dump();
     state.layout = json(describe(recipe_.parallel, world_.size())).dump();
     writer.commit(state, parts);
   });
@@ -225,7 +228,8 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
           .skipped = state.at("skipped").get<int64_t>(),
           .tokens = run.tokens,
           .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>(),
-          .schedule = state.value("schedule", "")};
+          .schedule = state.value("schedule", ""),
+          .schedule_choice = state.value("schedule_choice", "")};
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {

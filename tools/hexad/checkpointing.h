@@ -19,7 +19,8 @@ struct Progress {
   int64_t skipped = 0;        // steps that changed no weights
   int64_t tokens = 0;         // seen
   int64_t next_sequence = 0;  // of the training data
-  std::string schedule{};     // of the MoE layers, where the run chose it itself: see schedule_choice.h
+  // Of the MoE layers, where the run chooses it itself: the chosen one, and ScheduleChoice::state().
+  std::string schedule{}, schedule_choice{};
 };
 
 class Checkpointer {

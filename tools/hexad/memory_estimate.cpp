@@ -1,7 +1,11 @@
 #include "tools/hexad/memory_estimate.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
 
+#include "layers/moe/memory_limit.h"
 #include "tools/hexad/held_parameters.h"
 #include "tools/hexad/stages.h"
 #include "tools/plan/parameter_memory.h"
@@ -19,6 +23,11 @@ namespace {
 struct SavedElements {
   double norms, attention, mlp, input;
 };
+
+// In a recomputed block everything is kept, for as long as the block is there.
+bool restores(const Recipe& r) {
+  return r.schedule.moe.settled().restore != moe::Restore::keep && r.recompute != Recompute::block;
+}
 
 SavedElements saved_by_block(const Recipe& r, const mesh::Layout& layout, int64_t layer) {
   const ModelConfig& c = r.model;
@@ -39,7 +48,7 @@ SavedElements saved_by_block(const Recipe& r, const mesh::Layout& layout, int64_
     const bool gated = c.moe.expert == moe::ExpertKind::swiglu;
     const double width = static_cast<double>(c.moe.expert_hidden) / etp;
     // Each tp rank sends its own tokens; etp ranks gather each other's rows. Dispatched and returned rows.
-    s.mlp += static_cast<double>(c.moe.top_k) / tp * etp * (2 * hidden + mlp(width, gated));
+    if (!restores(r)) s.mlp += static_cast<double>(c.moe.top_k) / tp * etp * (2 * hidden + mlp(width, gated));
     if (c.moe.shared_experts > 0)
       s.mlp += mlp(static_cast<double>(c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden)) / tp,
                    gated);
@@ -79,6 +88,28 @@ double activation_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
   return (elements + largest_block) * tokens * static_cast<double>(base::size_of(dtype_of(r.train.precision)));
 }
 
+bool has_experts(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const pp::StageSplit split = stage_split(r);
+  const int stage = layout.coordinate(Axis::pp, rank);
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk)
+    for (int64_t l = split.layers(stage, chunk).begin; l < split.layers(stage, chunk).end; ++l)
+      if (r.model.is_moe(l)) return true;
+  return false;
+}
+
+// One pass of the rank is under way at a time.
+double buffer_bytes(const Recipe& r, const mesh::Layout& layout, int rank) {
+  if (!restores(r) || !has_experts(r, layout, rank)) return 0;
+  const moe::MoeSchedule s = r.schedule.moe.settled();
+  const moe::MoeConfig& m = r.model.moe;
+  const int64_t etp = layout.size(Axis::etp);
+  const int64_t tokens = r.batch.micro * r.model.context / layout.size(Axis::cp) / layout.size(Axis::tp);
+  const int64_t rows = (tokens + s.parts - 1) / s.parts * m.top_k * etp;
+  const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
+  const int64_t bytes = moe::buffer_bytes(rows, rows, shape, s.restore, dtype_of(r.train.precision));
+  return static_cast<double>(std::min(bytes, s.memory_limit.value_or(bytes)));
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
@@ -100,6 +131,7 @@ MemoryEstimate estimate_memory(const Recipe& r, const mesh::Layout& layout, int 
   if (r.offload.optimizer == optim::StateOffload::file) std::swap(m.optimizer, m.offloaded);
   m.weights += static_cast<double>(held_states(r, layout, rank)) * acc;
   m.activations = activation_bytes(r, layout, rank);
+  m.buffers = buffer_bytes(r, layout, rank);
   return m;
 }
 
@@ -113,6 +145,32 @@ MemoryEstimate estimate_memory(const Recipe& r, int64_t world) {
     if (m.total() > most.total()) most = m;
   }
   return most;
+}
+
+WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vector<moe::MoeSchedule>& schedules) {
+  Recipe r = recipe;
+  std::map<std::pair<moe::Restore, int64_t>, double> needs;  // what the estimate depends on
+  const auto need = [&](const moe::MoeSchedule& s) {
+    const auto [entry, added] = needs.try_emplace({s.restore, s.restore == moe::Restore::keep ? 1 : s.parts});
+    if (!added) return entry->second;
+    r.schedule.moe.restore = s.restore, r.schedule.moe.cut = s.cut, r.schedule.moe.parts = s.parts;
+    return entry->second = estimate_memory(r, world).total();
+  };
+  const auto of = [&](const auto& wanted) {
+    std::vector<moe::MoeSchedule> chosen;
+    std::ranges::copy_if(schedules, std::back_inserter(chosen), wanted);
+    return chosen;
+  };
+  const auto keeps = [](const moe::MoeSchedule& s) { return s.restore == moe::Restore::keep; };
+  const auto limit = recipe.memory.limit_bytes == 0 ? std::numeric_limits<double>::infinity()
+                                                    : static_cast<double>(recipe.memory.limit_bytes);
+  WithinMemory out{.least = std::numeric_limits<double>::infinity()};
+  for (const moe::MoeSchedule& s : schedules) out.least = std::min(out.least, need(s));
+  r.schedule.moe.restore = moe::Restore::keep;
+  out.kept = estimate_memory(r, world).total();
+  out.schedules = of([&](const auto& s) { return keeps(s) && need(s) <= limit; });
+  if (out.schedules.empty()) out.schedules = of([&](const auto& s) { return need(s) <= std::max(limit, out.least); });
+  return out;
 }
 
 }  // namespace hexad::app

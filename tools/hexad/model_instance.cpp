@@ -25,16 +25,17 @@ std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
 }
 
 // That there is one is checked with the recipe.
-const moe::TripOrder& order_of(const Recipe& r, const Registry& registry) {
-  const moe::TripOrder* order = registry.moe_order(r.schedule.moe.order);
-  require(order != nullptr, "[model] no order is called '", r.schedule.moe.order, "'");
+const moe::TripOrder& order_of(const moe::MoeSchedule& s, const Registry& registry) {
+  const moe::TripOrder* order = registry.moe_order(s.order);
+  require(order != nullptr, "[model] no order is called '", s.order, "'");
   return *order;
 }
 
 }  // namespace
 
-ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world)
-    : context({.memory_limit = recipe.memory.limit_bytes,
+ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world)
+    : registry(known),
+      context({.memory_limit = recipe.memory.limit_bytes,
                .worker_lanes = recipe.schedule.lanes_run_by_themselves(),
                .offload_folder = recipe.offload.folder}),
       mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
@@ -44,12 +45,16 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Registry& registry, con
                     {.sequence = recipe.parallel.sp,
                      .context = recipe.parallel.cp_kind,
                      .moe = recipe.schedule.moe.settled(),
-                     .moe_order = order_of(recipe, registry)}),
+                     .moe_order = order_of(recipe.schedule.moe.settled(), registry)}),
             parts_of(recipe, mesh)),
       buckets(parameters, mesh,
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
       weights(buckets) {
   weights.initialize(recipe.train.seed);
+}
+
+void ModelInstance::reschedule(const moe::MoeSchedule& schedule) {
+  for (const auto& place : model.moe_layers()) place.layer->reschedule(schedule, order_of(schedule, registry));
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,

@@ -16,6 +16,10 @@ using namespace layers;
 struct ModelInstance {
   ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world);
 
+  /// In all MoE layers, between steps; the same on all ranks.
+  void reschedule(const moe::MoeSchedule& schedule);
+
+  const Registry registry;
   device::DeviceContext context;
   mesh::Mesh mesh;
   ParameterSet parameters;

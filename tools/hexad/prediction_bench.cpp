@@ -12,7 +12,7 @@
 #include "framework/data/training_data.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
-#include "tools/hexad/schedule_choice.h"
+#include "tools/hexad/schedule_prices.h"
 #include "tools/hexad/train_step.h"
 #include "tools/hexad/version.h"
 
@@ -82,7 +82,7 @@ void bench_predictions(const Recipe& recipe, const layers::Registry& registry, c
   int64_t step = 0;
   for (int round = 0; round <= bench.rounds; ++round)  // the first one packs weights and finds memory
     for (ScheduleCandidate& c : candidates) {
-      set_schedule(instance, c.schedule);
+      instance.reschedule(c.schedule);
       PassRecorder recorder(instance.model);
       ++step;
       train.run(*data.train, (step - 1) * recipe.batch.global, step, step,

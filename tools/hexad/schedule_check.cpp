@@ -121,8 +121,73 @@ std::vector<E> choices(const std::optional<E>& said) {
   return all;
 }
 
-// Numbers of parts that are tried: MPMoE's and MoNTA's.
+// Numbers of parts that are predicted: MPMoE's and MoNTA's.
 constexpr int64_t parts_tried[] = {2, 4, 8, 16};
+
+// Why the steps of a cut schedule are illegal, or nothing.
+std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
+  if (!s.is_cut()) return {};
+  const moe::TripOrder& order = *registry.moe_order(s.order);
+  // Under a memory limit there may be more; what is wrong with an order shows in few.
+  const auto fewest = static_cast<size_t>(s.parts), most = s.memory_limit ? fewest + 16 : fewest;
+  for (size_t chunks = fewest; chunks <= most; ++chunks)
+    if (const std::string why = why_illegal(order.steps(chunks), chunks, s.restore != moe::Restore::keep); !why.empty())
+      return cat("is illegal for ", chunks, " chunks: ", why);
+  return {};
+}
+
+// Schedules in the making: each call multiplies them by the values of one choice.
+class Combinations {
+ public:
+  explicit Combinations(MoeSchedule first) : all_{std::move(first)} {}
+
+  /// `values` tells what a schedule may have in `member`; nothing: it is none.
+  template <class T, class F>
+  void vary(T MoeSchedule::*member, F values) {
+    std::vector<MoeSchedule> varied;
+    for (const MoeSchedule& s : all_)
+      for (const T& value : values(s)) {
+        varied.push_back(s);
+        varied.back().*member = value;
+      }
+    all_ = std::move(varied);
+  }
+  std::vector<MoeSchedule> take() { return std::move(all_); }
+
+ private:
+  std::vector<MoeSchedule> all_;
+};
+
+std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& registry) {
+  const moe::MoeScheduleConfig& config = r.schedule.moe;
+  const int64_t etp = r.parallel.etp.value_or(r.parallel.tp);
+  const bool alone = r.parallel.tp * etp == 1;
+  const auto to_all = [](auto values) { return [values](const MoeSchedule&) { return values; }; };
+  Combinations all(config.settled());
+  all.vary(&MoeSchedule::duplicates, to_all(alone && !config.duplicates ? std::vector{Duplicates::pause_before_gate}
+                                                                        : choices(config.duplicates)));
+  all.vary(&MoeSchedule::overlap,
+           to_all(alone && !config.overlap ? std::vector{Overlap::sequential} : choices(config.overlap)));
+  std::vector<Cut> cuts = choices(config.cut);
+  if (r.parallel.ep == 1 && !config.cut) std::erase(cuts, Cut::nodes);
+  all.vary(&MoeSchedule::cut, to_all(cuts));
+  all.vary(&MoeSchedule::restore, to_all(choices(config.restore)));
+  all.vary(&MoeSchedule::parts, [&](const MoeSchedule& s) {
+    if (config.parts || !s.overlaps()) return std::vector{config.parts.value_or(1)};
+    return std::vector(std::begin(parts_tried), std::end(parts_tried));
+  });
+  all.vary(&MoeSchedule::rows,
+           to_all(r.parallel.ep * etp == 1 && !config.rows ? std::vector{ep::RowOf::slot} : choices(config.rows)));
+  all.vary(&MoeSchedule::spread, [&](const MoeSchedule& s) {
+    std::vector<std::optional<ep::Spread>> spreads{config.spread};
+    if (!config.spread && etp > 1 && s.divides()) spreads.emplace_back(ep::Spread::direct);
+    return spreads;
+  });
+  all.vary(&MoeSchedule::order, [&](const MoeSchedule& s) {
+    return config.order || !s.is_cut() ? std::vector{s.order} : registry.moe_order_names();
+  });
+  return all.take();
+}
 
 }  // namespace
 
@@ -138,45 +203,39 @@ std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s)
   return problems.list;
 }
 
-std::vector<MoeSchedule> legal_schedules(const Recipe& r) {
-  const moe::MoeScheduleConfig& config = r.schedule.moe;
-  if (!config.open()) return {config.settled()};
-  auto duplicates = choices(config.duplicates);
-  auto overlaps = choices(config.overlap);
-  if (r.parallel.tp * r.parallel.etp.value_or(r.parallel.tp) == 1) {
-    if (!config.duplicates) duplicates = {Duplicates::pause_before_gate};
-    if (!config.overlap) overlaps = {Overlap::sequential};
-  }
-  std::vector<MoeSchedule> all;
-  for (Duplicates d : duplicates)
-    for (Overlap o : overlaps)
-      for (Cut c : choices(config.cut)) {
-        if (c == Cut::nodes && r.parallel.ep == 1 && !config.cut) continue;
-        MoeSchedule s = config.settled();
-        s.duplicates = d, s.overlap = o, s.cut = c;
-        const auto consider = [&](int64_t parts) {
-          s.parts = parts;
-          if (contradictions(r, s).empty()) all.push_back(s);
-        };
-        if (config.parts || !s.overlaps())
-          consider(config.parts.value_or(1));
-        else
-          for (int64_t parts : parts_tried) consider(parts);
-      }
+std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry& registry) {
+  if (!r.schedule.moe.open()) return {r.schedule.moe.settled()};
+  std::vector<MoeSchedule> all = combinations(r, registry);
+  std::erase_if(all, [&](const MoeSchedule& s) {
+    // An order that the recipe names is refused with the reason, not left out.
+    return !contradictions(r, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
+  });
   return all;
 }
 
-void check_moe_schedule(const Recipe& r, Problems& problems) {
+bool parts_open(const Recipe& r, const MoeSchedule& s) { return !r.schedule.moe.parts && s.overlaps(); }
+
+int64_t most_parts(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
+  int64_t most = 2;
+  for (s.parts = 2; s.parts <= *std::rbegin(parts_tried); ++s.parts) {
+    if (!contradictions(r, s).empty() || !order_problem(s, registry).empty()) break;
+    most = s.parts;
+  }
+  return most;
+}
+
+void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Problems& problems) {
   if (r.model.moe.experts == 0) return;
   if (!problems.good(
           {"schedule.moe", "model.moe.experts", "parallel.ep", "parallel.tp", "parallel.etp", "parallel.sp"}))
     return;
-  if (r.schedule.moe.open() && !legal_schedules(r).empty()) return;
+  if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const Contradiction& c : contradictions(r, r.schedule.moe.settled())) problems.add(c.path, c.what);
 }
 
 void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
-  const std::string& name = r.schedule.moe.order;
+  if (!r.schedule.moe.order) return;
+  const std::string& name = *r.schedule.moe.order;
   const moe::TripOrder* order = registry.moe_order(name);
   if (!order) {
     std::vector<std::string> names = registry.moe_order_names();
@@ -187,16 +246,9 @@ void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems
   if (r.model.moe.experts == 0 || !problems.good({"schedule.moe", "model.moe.experts", "parallel"})) return;
   if (order->name != moe::alternating_order().name && r.schedule.moe.cut == Cut::none)
     return problems.add("schedule.moe.order", "has no parts to order: set schedule.moe.cut, or order: alternating");
-  for (const MoeSchedule& s : legal_schedules(r)) {
-    if (!s.is_cut()) continue;
-    // Under a memory limit there may be more; what is wrong with an order shows in few.
-    const auto fewest = static_cast<size_t>(s.parts), most = s.memory_limit ? fewest + 16 : fewest;
-    for (size_t chunks = fewest; chunks <= most; ++chunks) {
-      const std::string why = why_illegal(order->steps(chunks), chunks, s.restore != moe::Restore::keep);
-      if (why.empty()) continue;
-      return problems.add("schedule.moe.order", cat("is illegal for ", chunks, " chunks: ", why));
-    }
-  }
+  for (const MoeSchedule& s : legal_schedules(r, registry))
+    if (const std::string why = order_problem(s, registry); !why.empty())
+      return problems.add("schedule.moe.order", why);
 }
 
 }  // namespace hexad::app

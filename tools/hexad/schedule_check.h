@@ -18,9 +18,14 @@ std::vector<Contradiction> contradictions(const Recipe& recipe, const moe::MoeSc
 
 /// Every schedule that the recipe's choices allow, in a fixed order; the one of a recipe that leaves nothing open.
 /// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.
-std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe);
+std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
-void check_moe_schedule(const Recipe& recipe, config::Problems& problems);
+/// Whether schedules of more or fewer parts than `schedule` are the program's to choose.
+bool parts_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
+/// The largest number of parts, of those from 2 on that are legal in `schedule` and tried at all.
+int64_t most_parts(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
+
+void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 /// Adds a schedule.moe.order that is not registered, with those that are, nearest first, or whose steps are illegal for
 /// a schedule that the recipe allows.

@@ -3,137 +3,230 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/schedule_check.h"
 
 namespace hexad::app {
 namespace {
 
+using moe::MoeSchedule;
+using plan::GranularitySearch;
+using Json = nlohmann::json;
+
 // More are not worth their trials: the simulator is right about the rest.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
+// Algorithm 1 asks for at most so many of 2 to 16 parts.
+constexpr int64_t most_asked = 9;
+constexpr int64_t most_repeats = 3;
 
-// Keeps the graphs that it is shown.
-class GraphCollector final : public schedule::GraphRunner {
- public:
-  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
-    graphs.push_back(schedule::without_work(graph));
-    return false;
-  }
-  std::vector<schedule::TaskGraph> graphs;
-};
-
-// Of a micro-batch, as they reach a layer of this rank.
-int64_t rows_of(const Recipe& r) {
-  const int64_t rows = r.batch.micro * r.model.context / r.parallel.cp;
-  return r.parallel.sp ? rows / r.parallel.tp : rows;
+Json json_of(const GranularitySearch::State& s) {
+  std::map<int64_t, std::pair<int64_t, int64_t>> ranges;
+  for (const auto& [n, range] : s.ranges) ranges[n] = {range.smallest, range.largest};
+  return {{"ranges", ranges}, {"chosen", s.chosen}, {"seconds", s.seconds}};
 }
 
-double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
-                         const comm::ProcessGroup& world) {
-  GraphCollector collector;
-  if (const auto layers = instance.model.moe_layers(); !layers.empty())
-    layers.front().layer->show_passes(rows_of(recipe), dtype_of(recipe.train.precision), instance.device(), collector);
-  constexpr size_t passes = 2;
-  base::require(collector.graphs.size() <= passes, "[schedule] a layer shows ", collector.graphs.size(), " passes");
-  collector.graphs.resize(passes);  // a stage of dense layers has none
-  std::vector<double> seconds(static_cast<size_t>(world.size()));
-  for (const schedule::TaskGraph& graph : collector.graphs) {
-    const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
-    std::vector<const schedule::TaskGraph*> graphs;
-    for (const auto& g : all) graphs.push_back(&g);
-    const auto timelines =
-        simulate(graphs, predictor.rates, rank_groups(instance.mesh.layout(), world.node_of_rank()), predictor.drive);
-    for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
-  }
-  // Ranks must agree, also where their groups, and so their rates, differ.
-  return world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max,
-                                instance.device());
+GranularitySearch::State search_state_of(const Json& json) {
+  GranularitySearch::State s;
+  for (const auto& [n, range] : json.at("ranges").get<std::map<int64_t, std::pair<int64_t, int64_t>>>())
+    s.ranges[n] = {range.first, range.second};
+  s.chosen = json.at("chosen").get<decltype(s.chosen)>();
+  s.seconds = json.at("seconds").get<decltype(s.seconds)>();
+  return s;
+}
+
+MoeSchedule with_parts(MoeSchedule s, int64_t parts) {
+  s.parts = parts;
+  return s;
 }
 
 }  // namespace
 
-double measured_seconds(const std::vector<PassRecorder::Pass>& passes) {
-  double sum = 0;
-  for (const char* kind : {" forward", " backward"}) {
-    double seconds = 0;
-    int64_t count = 0;
-    for (const PassRecorder::Pass& pass : passes)
-      if (pass.name.ends_with(kind)) seconds += schedule::measured(pass.graph, pass.times).total(), ++count;
-    if (count > 0) sum += seconds / static_cast<double>(count);
-  }
-  return sum;
-}
-
-void set_schedule(ModelInstance& instance, const moe::MoeSchedule& schedule) {
-  for (const auto& place : instance.model.moe_layers()) place.layer->reschedule(schedule);
-}
-
-std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
-                                                   const Predictor& predictor, const comm::ProcessGroup& world) {
-  std::vector<ScheduleCandidate> candidates;
-  for (const moe::MoeSchedule& s : legal_schedules(recipe)) {
-    set_schedule(instance, s);
-    candidates.push_back({.schedule = s, .predicted = predicted_seconds(recipe, instance, predictor, world)});
-  }
-  return candidates;
-}
-
-double ScheduleCandidate::measured_seconds() const {
-  if (measured.empty()) return 0;
-  std::vector<double> sorted = measured;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
-
-ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Predictor predictor,
                                const comm::ProcessGroup& world)
-    : instance_(instance), world_(world), candidates_(predicted_schedules(recipe, instance, predictor, world)) {
-  std::stable_sort(candidates_.begin(), candidates_.end(),
-                   [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
-  const auto trials = static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps));
-  finalists_ = std::min({most_finalists, static_cast<int64_t>(candidates_.size()), trials / 2});
-  if (finalists_ >= 2) {
-    turns_ = finalists_ * std::min(most_rounds, trials / finalists_);
-    // Whatever is predicted, what the program would do without choosing takes part: the choice is not slower.
-    const auto plain = std::find_if(candidates_.begin(), candidates_.end(), [&](const ScheduleCandidate& c) {
-      return c.schedule == recipe.schedule.moe.settled();
-    });
-    const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(finalists_ - 1);
-    if (plain != candidates_.end() && plain > last) std::rotate(last, plain, plain + 1);
-  }
+    : recipe_(recipe),
+      instance_(instance),
+      predictor_(std::move(predictor)),
+      world_(world),
+      candidates_(predicted_schedules(recipe, instance, predictor_, world)),
+      turns_(static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps))) {
+  std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
+  pick_finalists();
+  if (!finalists_.empty()) return;
+  const MoeSchedule& best = candidates_.front().schedule;
+  const bool alone = std::ranges::all_of(
+      candidates_, [&](const ScheduleCandidate& c) { return with_parts(c.schedule, 0) == with_parts(best, 0); });
+  if (alone && parts_open(recipe_, best))
+    begin_search(best, {});
+  else
+    made_ = true;
 }
 
-bool ScheduleChoice::take(const std::string& chosen) {
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    if (moe::to_string(candidates_[i].schedule) != chosen) continue;
-    turn_ = turns_;
-    set(i);
-    return true;
+// The fastest of each family, schedules that differ in their parts alone; none where there are no trials to compare
+// them, or nothing to compare.
+void ScheduleChoice::pick_finalists() {
+  const auto open = [&](size_t i) { return parts_open(recipe_, candidates_[i].schedule); };
+  const auto pick = [&](int64_t trials) {
+    finalists_.clear();
+    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
+      if (std::ranges::none_of(finalists_, [&](size_t f) {
+            return open(i) && with_parts(candidates_[f].schedule, 0) == with_parts(candidates_[i].schedule, 0);
+          }))
+        finalists_.push_back(i);
+  };
+  pick(turns_);
+  int64_t trials = turns_;
+  // Half of the trials are Algorithm 1's, once there are enough to compare two.
+  if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
+  if (finalists_.size() < 2) return finalists_.clear();
+  // Whatever is predicted, what the program would do without choosing takes part: the choice is not slower.
+  const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
+  const auto at = static_cast<size_t>(plain - candidates_.begin());
+  if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
+  const auto finalists = std::ssize(finalists_);
+  family_turns_ = finalists * std::min(most_rounds, trials / finalists);
+}
+
+std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) const {
+  for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.registry, world_.size())) {
+    if (moe::to_string(s) == text) return s;
+    if (!parts_open(recipe_, s)) continue;
+    const int64_t most = most_parts(recipe_, instance_.registry, s);
+    for (int64_t n = 2; n <= most; ++n)
+      if (const MoeSchedule other = with_parts(s, n); moe::to_string(other) == text) return other;
   }
-  return false;
+  return {};
+}
+
+std::vector<std::string> ScheduleChoice::finalist_names() const {
+  std::vector<std::string> names;
+  for (size_t f : finalists_) names.push_back(moe::to_string(candidates_[f].schedule));
+  return names;
+}
+
+std::string ScheduleChoice::state() const {
+  Json json{{"tokens", rows_of_layer(recipe_)}, {"ranks", world_.size()}, {"trials", turn_}};
+  json["finalists"] = finalist_names();
+  Json& measured = json["measured"] = Json::object();
+  for (const ScheduleCandidate& c : candidates_)
+    if (!c.measured.empty()) measured[moe::to_string(c.schedule)] = c.measured;
+  if (search_)
+    json["search"] = {{"start", moe::to_string(search_->start)},
+                      {"most", search_->most},
+                      {"repeats", search_->repeats},
+                      {"known", json_of(search_->parts.state())}};
+  return json.dump();
+}
+
+bool ScheduleChoice::resume(const std::string& chosen, const std::string& state) {
+  const Json before = state.empty() ? Json::object() : Json::parse(state);
+  const bool same_tokens = before.value("tokens", rows_of_layer(recipe_)) == rows_of_layer(recipe_);
+  const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
+  std::optional<Search> search = search_in(before);
+  if (chosen.empty()) {
+    const bool goes_on = !made_ && same_tokens && before.value("finalists", Json()) == Json(finalist_names()) &&
+                         search.has_value() == before.contains("search") && (search || !finalists_.empty());
+    if (!goes_on) return false;
+  } else if (!schedule) {
+    return false;
+  }
+  turn_ = before.value("trials", int64_t{0});
+  if (same_tokens && before.contains("measured"))
+    for (const auto& [text, seconds] : before.at("measured").items())
+      if (const auto s = allowed(text)) candidates_[index_of(*s)].measured = seconds.get<std::vector<double>>();
+  search_ = std::move(search);
+  if (schedule) set(index_of(*schedule));
+  made_ = schedule && (same_tokens || !search_);
+  if (made_) return true;
+  if (search_)
+    go_on_searching();
+  else if (!tries_families())
+    end_families();
+  return true;
+}
+
+// Times of other ranks or within other bounds are not this run's.
+std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) const {
+  if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
+  const Json& search = before.at("search");
+  const auto start = allowed(search.at("start").get<std::string>());
+  const auto most = search.at("most").get<int64_t>();
+  if (!start || !parts_open(recipe_, *start) || most_parts(recipe_, instance_.registry, *start) != most) return {};
+  return Search{*start, most, search.at("repeats").get<int64_t>(),
+                GranularitySearch(2, most, search_state_of(search.at("known")))};
+}
+
+void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
+  const int64_t trials = turns_ - turn_, most = most_parts(recipe_, instance_.registry, start);
+  if (most == 2 || trials < 2) {
+    made_ = true;
+    return;
+  }
+  const int64_t repeats = std::clamp<int64_t>(trials / most_asked, 1, most_repeats);
+  search_.emplace(Search{start, most, repeats, GranularitySearch(2, most, std::move(known))});
+  go_on_searching();
+}
+
+// Sets what is to be tried next, or what was found.
+void ScheduleChoice::go_on_searching() {
+  const int64_t tokens = rows_of_layer(recipe_);
+  GranularitySearch& parts = search_->parts;
+  const GranularitySearch::State& known = parts.state();
+  plan::Trial next{search_->start.parts, false};
+  if (turn_ >= turns_ && !known.chosen.contains(tokens))
+    next = {parts.conclude(tokens, current().schedule.parts), true};
+  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // what was predicted comes first
+    next = parts.propose(tokens);
+  set(index_of(with_parts(search_->start, next.n)));
+  made_ = next.settled;
 }
 
 // Alternating, so that a slow minute of the machine falls on all of them.
-void ScheduleChoice::begin_trial() { set(static_cast<size_t>(turn_ % finalists_)); }
+void ScheduleChoice::begin_trial() {
+  if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
+}
 
 void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
-  candidates_[current_].measured.push_back(
+  ScheduleCandidate& tried = candidates_[current_];
+  tried.measured.push_back(
       world_.all_reduce_value(app::measured_seconds(passes), comm::Reduce::max, instance_.device()));
-  if (++turn_ < turns_) return;
-  const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(finalists_);
-  const auto fastest = std::min_element(candidates_.begin(), end, [](const auto& a, const auto& b) {
-    return a.measured_seconds() < b.measured_seconds();
-  });
-  set(static_cast<size_t>(fastest - candidates_.begin()));
+  const bool of_families = tries_families();
+  ++turn_;
+  if (of_families) {
+    if (!tries_families()) end_families();
+    return;
+  }
+  if (turn_ < turns_ && std::ssize(tried.measured) < search_->repeats) return;
+  search_->parts.record(rows_of_layer(recipe_), tried.schedule.parts, *std::ranges::min_element(tried.measured));
+  go_on_searching();
+}
+
+void ScheduleChoice::end_families() {
+  set(*std::ranges::min_element(finalists_, {}, [&](size_t f) { return candidates_[f].measured_seconds(); }));
+  const MoeSchedule& fastest = current().schedule;
+  if (!parts_open(recipe_, fastest)) {
+    made_ = true;
+    return;
+  }
+  GranularitySearch::State known;
+  for (size_t f : finalists_)
+    if (const ScheduleCandidate& c = candidates_[f]; with_parts(c.schedule, 0) == with_parts(fastest, 0))
+      known.seconds[{rows_of_layer(recipe_), c.schedule.parts}] = *std::ranges::min_element(c.measured);
+  begin_search(fastest, std::move(known));
+}
+
+size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
+  const auto known = std::ranges::find(candidates_, schedule, &ScheduleCandidate::schedule);
+  if (known != candidates_.end()) return static_cast<size_t>(known - candidates_.begin());
+  candidates_.push_back(predicted_schedule(recipe_, instance_, predictor_, world_, schedule));
+  return candidates_.size() - 1;
 }
 
 void ScheduleChoice::set(size_t candidate) {
   current_ = candidate;
-  set_schedule(instance_, candidates_[candidate].schedule);
+  instance_.reschedule(candidates_[candidate].schedule);
 }
 
 std::string ScheduleChoice::to_string(const ScheduleCandidate& c) {

@@ -10,6 +10,7 @@
 
 #include "framework/telemetry/timeline_svg.h"
 #include "framework/telemetry/trace_timeline.h"
+#include "tools/hexad/rank_graphs.h"
 #include "tools/plan/cluster.h"
 
 namespace hexad::app {
@@ -157,13 +158,33 @@ double begin_of(const PassRecorder::Pass& pass) {
   return std::min_element(pass.times.begin(), pass.times.end(), earlier)->begin;
 }
 
+// Of this rank's passes, beside those of all others.
+std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
+                                     const comm::ProcessGroup& world, Device device) {
+  const auto rank = static_cast<size_t>(world.rank());
+  const auto most =
+      static_cast<size_t>(world.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
+  std::vector<Timeline> out;
+  for (size_t p = 0; p < most; ++p) {  // a stage of fewer layers takes part without tasks
+    const schedule::TaskGraph none, &mine = p < passes.size() ? passes[p].graph : none;
+    const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
+    std::vector<const schedule::TaskGraph*> graphs;
+    for (const auto& g : all) graphs.push_back(&g);
+    graphs[rank] = &mine;  // whose tasks have names
+    if (p < passes.size()) out.push_back(simulate(graphs, predictor.rates, predictor.groups, predictor.drive)[rank]);
+  }
+  return out;
+}
+
 // `zero`: on this rank's clock, where the trace begins.
-RankTrace trace_of(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor, double zero, int rank) {
+RankTrace trace_of(const std::vector<PassRecorder::Pass>& passes, const std::vector<Timeline>& predictions,
+                   const Predictor& predictor, double zero, int rank) {
   RankTrace trace;
   double predicted_end = -std::numeric_limits<double>::infinity();
-  for (const PassRecorder::Pass& pass : passes) {
+  for (size_t p = 0; p < passes.size(); ++p) {
+    const PassRecorder::Pass& pass = passes[p];
     const Timeline measured = schedule::measured(pass.graph, pass.times);
-    Timeline predicted = simulate(pass.graph, predictor.rates, predictor.drive);
+    Timeline predicted = predictions[p];
     trace.kinds[pass.name.substr(pass.name.rfind(' ') + 1)].add(sum_of(measured, predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
     // Predicted rows begin with the measured ones, or one after the other where they are longer: rows do not overlap.
@@ -178,7 +199,8 @@ RankTrace trace_of(const std::vector<PassRecorder::Pass>& passes, const Predicto
   return trace;
 }
 
-std::vector<std::string> pictures_of(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor) {
+std::vector<std::string> pictures_of(const std::vector<PassRecorder::Pass>& passes,
+                                     const std::vector<Timeline>& predictions) {
   std::vector<std::string> pictures;
   if (passes.empty()) return pictures;
   const std::string layer = passes.front().name.substr(0, passes.front().name.rfind(' '));
@@ -187,7 +209,7 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Pass>& pass
     const auto pass = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.name == name; });
     if (pass == passes.end()) continue;
     const Timeline measured = schedule::measured(pass->graph, pass->times);
-    const Timeline predicted = simulate(pass->graph, predictor.rates, predictor.drive);
+    const Timeline& predicted = predictions[static_cast<size_t>(pass - passes.begin())];
     pictures.push_back(telemetry::timeline_svg(name + ", rank 0", {&measured, &predicted}));
   }
   return pictures;
@@ -212,7 +234,8 @@ bool PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
     : rates(schedule::Rates::defaults()),
-      drive(recipe.schedule.lanes_run_by_themselves() ? schedule::Drive::threads : schedule::Drive::caller) {
+      drive(recipe.schedule.lanes_run_by_themselves() ? schedule::Drive::threads : schedule::Drive::caller),
+      groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())) {
   if (recipe.schedule.profile.empty()) return;
   const auto plain = rates.other_links;
   rates =
@@ -243,11 +266,12 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Pass>&
   const double ahead = clock_offset(world, device);
   const double first = passes.empty() ? std::numeric_limits<double>::infinity() : begin_of(passes.front()) - ahead;
   const double zero = world.all_reduce_value(first, comm::Reduce::min, device) + ahead;
-  std::vector<RankTrace> ranks = gathered(trace_of(passes, predictor, zero, world.rank()), world, device);
+  const std::vector<Timeline> predictions = predictions_of(passes, predictor, world, device);
+  std::vector<RankTrace> ranks = gathered(trace_of(passes, predictions, predictor, zero, world.rank()), world, device);
   if (world.rank() != 0) return {};
 
   ScheduleTrace out;
-  out.pictures = pictures_of(passes, predictor);
+  out.pictures = pictures_of(passes, predictions);
   std::map<std::string, Sum> kinds;
   std::set<std::string> assumed;
   double with_layers = 0;  // ranks; a stage of dense layers has none

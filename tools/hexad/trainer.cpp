@@ -13,13 +13,16 @@
 #include "framework/telemetry/logger.h"
 #include "framework/telemetry/progress_sink.h"
 #include "framework/telemetry/tensorboard_sink.h"
+#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
+#include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/replica_check.h"
 #include "tools/hexad/run_report.h"
+#include "tools/hexad/schedule_check.h"
 #include "tools/hexad/signals.h"
 
 namespace hexad::app {
@@ -203,26 +206,51 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
 void Trainer::choose_schedule() {
   choice_.emplace(recipe_, *instance_, *predictor_, world_.group());
   const std::string before = std::exchange(progress_.schedule, {});
-  const bool taken = !before.empty() && choice_->take(before);
-  if (choice_->made()) progress_.schedule = moe::to_string(choice_->current().schedule);
+  const bool resumed = choice_->resume(before, progress_.schedule_choice);
+  remember_choice();
   if (!leader()) return;
   if (recipe_.schedule.profile.empty())
     warn(
         "schedule.moe: the choice is predicted for a plain machine, as there is no schedule.profile (hexad profile "
         "writes one)");
-  if (taken) return log_->info("schedule.moe: as before, {}", ScheduleChoice::to_string(choice_->current()));
+  if (resumed && choice_->made())
+    return log_->info("schedule.moe: as before, {}", ScheduleChoice::to_string(choice_->current()));
+  if (resumed)
+    return log_->info("schedule.moe: goes on to choose, with at most {} more steps of trial", choice_->trials_left());
   if (!before.empty()) warn(cat("schedule.moe: the recipe no longer allows what the run had chosen: ", before));
+  if (!recipe_.schedule.moe.restore) log_memory();
   const auto& all = choice_->candidates();
-  log_->info("schedule.moe: of {} legal schedules the fastest is predicted to be {}; the slowest {}", all.size(),
+  log_->info("schedule.moe: of {} schedules the fastest is predicted to be {}; the slowest {}", all.size(),
              ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
-  if (!choice_->made()) log_->info("schedule.moe: the next {} steps try the fastest ones", choice_->trials_left());
+  if (!choice_->made())
+    log_->info("schedule.moe: at most {} of the next steps try the fastest ones", choice_->trials_left());
+}
+
+void Trainer::log_memory() {
+  const auto limit = static_cast<double>(recipe_.memory.limit_bytes);
+  const WithinMemory m = within_memory(recipe_, world_.size(), legal_schedules(recipe_, registry_));
+  const std::string text = fmt::format(
+      "schedule.moe.restore: a rank is estimated to need {} where activations are kept, at least {} otherwise",
+      telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
+  if (limit > 0 && m.least > limit)
+    return warn(text + ", which is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
+  log_->info("{}; memory.limit_bytes is {}", text, limit > 0 ? telemetry::human_bytes(limit) : "0: no limit");
+}
+
+void Trainer::remember_choice() {
+  if (choice_->made()) progress_.schedule = moe::to_string(choice_->current().schedule);
+  progress_.schedule_choice = choice_->state();
 }
 
 void Trainer::end_trial(const PassRecorder& recorder) {
+  const bool searched = choice_->searching();
   choice_->end_trial(recorder.passes());
-  if (!choice_->made()) return;
-  progress_.schedule = moe::to_string(choice_->current().schedule);
+  remember_choice();
   if (!leader()) return;
+  if (choice_->searching() && !searched)
+    log_->info("schedule.moe: at most {} more steps try other parts of the fastest (MPMoE's Algorithm 1)",
+               choice_->trials_left());
+  if (!choice_->made()) return;
   for (const ScheduleCandidate& c : choice_->candidates())
     if (!c.measured.empty()) log_->info("schedule.moe: tried {}", ScheduleChoice::to_string(c));
   log_->info("schedule.moe: chosen {}", ScheduleChoice::to_string(choice_->current()));

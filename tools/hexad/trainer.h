@@ -36,6 +36,9 @@ class Trainer {
   /// Predicts what the recipe leaves open, or takes what the checkpoint's run chose.
   void choose_schedule();
   void end_trial(const PassRecorder& recorder);
+  /// For checkpoints.
+  void remember_choice();
+  void log_memory();
   /// Gathers and writes what was recorded; the metrics are rank 0's.
   void trace_schedule(const PassRecorder& recorder, telemetry::StepMetrics& metrics);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);

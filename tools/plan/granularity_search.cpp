@@ -34,27 +34,38 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
   base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
 }
 
+// The neighbours' n bound that of this batch: with G's sentinels, the smallest batch takes the fewest, infinity the
+// most. Inside a known range both are its n.
+GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
+  Bounds b{fewest_, most_};
+  for (const auto& [n, range] : state_.ranges) {
+    if (range.smallest <= batch && batch <= range.largest) return {n, n};
+    if (range.largest < batch) b.low = std::max(b.low, n);
+    if (range.smallest > batch) b.high = std::min(b.high, n);
+  }
+  base::require(b.low <= b.high, "[GranularitySearch] a smaller batch takes ", b.low, ", a larger one ", b.high);
+  b.high = std::max(b.low, std::min(b.high, batch));  // no micro-batch without a token
+  return b;
+}
+
 Trial GranularitySearch::propose(int64_t batch) {
   if (const auto known = state_.chosen.find(batch); known != state_.chosen.end()) return {known->second, true};
-  // The neighbours' n bound that of this batch: with G's sentinels, the smallest batch takes the fewest, infinity the
-  // most.
-  int64_t low = fewest_, high = most_;
-  for (const auto& [n, range] : state_.ranges) {
-    if (range.smallest <= batch && batch <= range.largest) {
-      state_.chosen[batch] = n;
-      return {n, true};
-    }
-    if (range.largest < batch) low = std::max(low, n);
-    if (range.smallest > batch) high = std::min(high, n);
-  }
-  base::require(low <= high, "[GranularitySearch] a smaller batch takes ", low, ", a larger one ", high);
-  high = std::max(low, std::min(high, batch));  // no micro-batch without a token
+  const auto [low, high] = bounds(batch);
   const Trial trial = search_unimodal(low, high, [&](int64_t n) -> std::optional<double> {
     const auto found = state_.seconds.find({batch, n});
     return found == state_.seconds.end() ? std::nullopt : std::optional(found->second);
   });
-  if (trial.settled) settle(batch, trial.n);
-  return trial;
+  return trial.settled ? Trial{conclude(batch, trial.n), true} : trial;
+}
+
+int64_t GranularitySearch::conclude(int64_t batch, int64_t otherwise) {
+  const auto [low, high] = bounds(batch);
+  int64_t best = std::clamp(otherwise, low, high);
+  std::optional<double> least;
+  for (auto at = state_.seconds.lower_bound({batch, low}); at != state_.seconds.upper_bound({batch, high}); ++at)
+    if (!least || at->second < *least) best = at->first.second, least = at->second;
+  settle(batch, best);
+  return best;
 }
 
 void GranularitySearch::record(int64_t batch, int64_t n, double seconds) {

@@ -50,8 +50,11 @@ class GranularitySearch {
   /// 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// The n to use for `batch`; settled: without measuring any further.
+  /// The n to use for `batch`; settled: without measuring any further. What was measured besides the proposals counts,
+  /// too.
   Trial propose(int64_t batch);
+  /// Settles `batch` without measuring any further: the quickest n that was measured, `otherwise` where none was.
+  int64_t conclude(int64_t batch, int64_t otherwise);
   /// Of several times of one (batch, n) the shortest counts.
   void record(int64_t batch, int64_t n, double seconds);
   /// Measures until it is settled.
@@ -60,6 +63,10 @@ class GranularitySearch {
   const State& state() const { return state_; }
 
  private:
+  struct Bounds {
+    int64_t low, high;
+  };
+  Bounds bounds(int64_t batch) const;
   void settle(int64_t batch, int64_t n);
 
   int64_t fewest_, most_;

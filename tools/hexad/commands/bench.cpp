@@ -6,12 +6,10 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/units.h"
-#include "tools/hexad/agreement.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/prediction_bench.h"
-#include "tools/hexad/run_directory.h"
 
 namespace hexad::app {
 namespace {
@@ -44,13 +42,7 @@ struct PredictOptions {
 
 base::ExitCode bench_predict(const PredictOptions& o, const layers::Registry& registry) {
   return on_all_ranks([&](comm::World& world) {
-    const Recipe recipe = load_on_all_ranks(world, [&] {
-      Recipe r = load_recipe(config::load(o.recipe, o.overrides), registry, world.size());
-      complete(r, ranks_of_this_node(world.topology()));
-      return r;
-    });
-    world.set_guards(guards_of(recipe.distributed));
-    world.prioritize(priorities_of(recipe.distributed));
+    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, registry);
     bench_predictions(recipe, registry, world, o.bench);
     return base::ExitCode::done;
   });

@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "tools/hexad/agreement.h"
+#include "tools/hexad/run_directory.h"
 #include "tools/hexad/signals.h"
 
 namespace hexad::app {
@@ -50,6 +52,18 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
       fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);
   }
+}
+
+Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
+                      const layers::Registry& registry) {
+  const Recipe recipe = load_on_all_ranks(world, [&] {
+    Recipe r = load_recipe(config::load(path, overrides), registry, world.size());
+    complete(r, ranks_of_this_node(world.topology()));
+    return r;
+  });
+  world.set_guards(guards_of(recipe.distributed));
+  world.prioritize(priorities_of(recipe.distributed));
+  return recipe;
 }
 
 comm::Guards guards_of(const DistributedConfig& config) {

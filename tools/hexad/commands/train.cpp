@@ -1,7 +1,5 @@
-#include "tools/hexad/agreement.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/hexad/run_directory.h"
 #include "tools/hexad/trainer.h"
 
 namespace hexad::app {
@@ -14,13 +12,7 @@ struct Options {
 
 ExitCode train(const Options& options, const Registry& registry) {
   return on_all_ranks([&](comm::World& world) {
-    Recipe recipe = load_on_all_ranks(world, [&] {
-      Recipe r = load_recipe(config::load(options.recipe, options.overrides), registry, world.size());
-      complete(r, ranks_of_this_node(world.topology()));
-      return r;
-    });
-    world.set_guards(guards_of(recipe.distributed));
-    world.prioritize(priorities_of(recipe.distributed));
+    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, registry);
     return Trainer(std::move(recipe), registry, world).run();
   });
 }

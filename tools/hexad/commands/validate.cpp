@@ -48,6 +48,7 @@ void print_memory(const Recipe& recipe, int64_t ranks) {
   if (memory.offloaded > 0) fmt::print("    in a file       {:>18}\n", human_bytes(memory.offloaded));
   fmt::print("  activations       {:>18}   of one micro-batch, evenly loaded experts\n",
              human_bytes(memory.activations));
+  if (memory.buffers > 0) fmt::print("  restored passes   {:>18}\n", human_bytes(memory.buffers));
   fmt::print("  total             {:>18}\n", human_bytes(memory.total()));
 }
 
