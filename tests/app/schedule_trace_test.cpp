@@ -29,7 +29,7 @@ Recipe traced_recipe(std::vector<std::string> overrides = {}) {
 }
 
 Passes recorded_step(TrainingRun& run) {
-  const PassRecorder recorder(run.instance.model);
+  const PassRecorder recorder(run.instance);
   run.step(documents_of(run.recipe));
   return recorder.passes();
 }
@@ -199,7 +199,7 @@ TEST(PassRecorder, KeepsNoTensorOfAPass) {
   const FixedSource source = documents_of(run.recipe);
   run.step(source);
   const int64_t before = in_use();
-  const PassRecorder recorder(run.instance.model);
+  const PassRecorder recorder(run.instance);
   run.step(source);
   EXPECT_EQ(in_use(), before);
   EXPECT_FALSE(recorder.passes().empty());
