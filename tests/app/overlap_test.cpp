@@ -142,6 +142,7 @@ TEST(MicroBatchOverlap, IsRefusedWhereThereIsNothingToPairOrTheOrderWouldNotBeFi
   EXPECT_NE(refusal({in_turns, "schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.parts=2"})
                 .find("needs schedule.moe.restore: keep"),
             std::string::npos);
+  EXPECT_NE(refusal({in_turns, "schedule.moe.cut=auto"}).find("auto compares how long passes take"), std::string::npos);
   EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("of which there are none"), std::string::npos);
 }
 

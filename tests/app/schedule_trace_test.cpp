@@ -171,7 +171,7 @@ TEST(ScheduleTrace, ChangesNoBit) {
     Trajectory actual;
     for (int s = 0; s < 3; ++s) {
       std::optional<PassRecorder> recorder;
-      if (s == 1) recorder.emplace(traced.instance.model);
+      if (s == 1) recorder.emplace(traced.instance);
       StepResult result = traced.step(source);
       actual.steps.push_back({std::move(result), traced.gradients()});
       if (recorder)

@@ -172,6 +172,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         "needs schedule.moe.restore: keep: restored chunks are sent when their lanes come to it, so that ranks might "
         "send those of two micro-batches in different orders");
+  if (r.schedule.moe.open())
+    return refuse(
+        "needs schedule.moe.duplicates, overlap, cut and parts to be given: auto compares how long passes take, which "
+        "includes what the other micro-batch computes meanwhile");
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp == 0) return;
   const int64_t micro_batches = r.batch.global / r.batch.micro / dp;
