@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <latch>
+#include <utility>
 
 #include "framework/base/philox.h"
 
@@ -82,10 +83,33 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
+// Where the caller's thread hands over. A task that it has waited for once is there.
+class HandOvers {
+ public:
+  HandOvers(std::span<const Task> tasks, device::DeviceContext& context, Turns* turns) : turns_(turns) {
+    for (const Task& task : tasks)
+      away_.push_back(is_communication(task.spec.kind) || !context.stream(task.spec.lane).runs_at_once());
+  }
+  void before(const Task& task, const Stream& stream) {
+    if (!stream.runs_at_once()) return;  // the lane waits, not the caller
+    bool waits = false;
+    for (TaskId id : task.after) waits |= std::exchange(away_[static_cast<size_t>(id)], char{0}) != 0;
+    if (waits && turns_) turns_->hand_over();
+  }
+  void at_the_end() {
+    if (turns_ && std::find(away_.begin(), away_.end(), 1) != away_.end()) turns_->hand_over();
+  }
+
+ private:
+  std::vector<char> away_;
+  Turns* turns_;
+};
+
 }  // namespace
 
-void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times) {
+void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Turns* turns) {
   const auto tasks = graph.tasks();
+  HandOvers hand_overs(tasks, context, turns);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
@@ -93,6 +117,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
     for (size_t i = 0; i < tasks.size(); ++i) {
       const Task& task = tasks[i];
       Stream& stream = context.stream(task.spec.lane);
+      hand_overs.before(task, stream);
       for (TaskId id : task.after) {
         const Issued& before = issued[static_cast<size_t>(id)];
         stream.wait(before.passed);
@@ -103,6 +128,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       if (watch) measure_end(watch, i, stream, asynchronous);
       issued.push_back({stream.record(), std::move(asynchronous)});
     }
+    hand_overs.at_the_end();
     for (const Issued& task : issued) task.passed.wait(), task.asynchronous.wait();
   } catch (...) {
     settle(context, issued);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "framework/schedule/task_graph.h"
+#include "framework/schedule/turns.h"
 
 namespace hexad::schedule {
 
@@ -16,7 +17,12 @@ struct TaskTime {
 
 /// Issues the tasks in insertion order on the lanes of `context`; a task waits for what it comes after. Returns when
 /// every task is done, also the asynchronous parts. `times` (may be null) receives one entry a task.
-void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr);
+///
+/// `turns` (may be null): the caller's thread hands over whenever it is about to wait for tasks that ranks take part in
+/// or that run on other threads, also when they happen to be done: graphs of the same structure hand over equally
+/// often. Tasks that are issued late may then not post collectives: lanes would do so in any order.
+void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
+             Turns* turns = nullptr);
 
 /// A random order that dependencies and lanes allow, chosen by `seed`: a forgotten edge becomes a failing test.
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);

@@ -15,4 +15,16 @@ std::vector<Action> one_f_one_b(const Position& at) {
   return p.without_micro_batches_from(at.micro_batches);
 }
 
+// Pairs of a forward and a backward, each done as one: results travel on only at its end, so that a forward must be
+// twice as far ahead as in 1F1B for every rank to have both inputs when it comes to a pair. Idle time is that of 1F1B.
+// One rank: F0, F1+B0, F2+B1, ..., B.
+std::vector<Action> one_f_one_b_in_pairs(const Position& at) {
+  const int ahead = std::min(2 * at.after() + 1, at.micro_batches);
+  Program p;
+  repeat(ahead, [&] { p.forward(); });
+  repeat(at.micro_batches - ahead, [&] { p.merged(0, 0); });
+  repeat(ahead, [&] { p.backward(); });
+  return p.without_micro_batches_from(at.micro_batches);
+}
+
 }  // namespace hexad::pp

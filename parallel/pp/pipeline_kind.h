@@ -29,10 +29,19 @@ constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[
 /// p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.
 enum class Placing : uint8_t { loop, vee };
 
+/// none: a rank's actions one after the other. micro_batches: a forward and the backward of an earlier micro-batch take
+/// turns, so that one computes while what the other sends to experts is on its way (DeepSeek-V3, section 3.2.1).
+enum class Overlap : uint8_t { none, micro_batches };
+constexpr auto enum_names(Overlap) {
+  return std::to_array<std::pair<Overlap, std::string_view>>(
+      {{Overlap::none, "none"}, {Overlap::micro_batches, "micro_batches"}});
+}
+
 struct PipelineConfig {
   PipelineKind kind = PipelineKind::one_f_one_b;
   int64_t chunks = 2;
   std::vector<int64_t> split;
+  Overlap overlap = Overlap::none;
 
   /// Virtual stages a rank.
   int chunks_a_rank() const {
@@ -46,6 +55,8 @@ struct PipelineConfig {
         return 1;
     }
   }
+  /// Whether the kind has forwards and backwards that a rank can do as one without others waiting for it.
+  bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   Placing placing() const {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;
   }
@@ -57,6 +68,10 @@ struct PipelineConfig {
       config::at_least(1));
     v("split", split, "layers of each virtual stage, in the model's order; empty: balanced, embedding and head counted",
       config::at_least(1));
+    v("overlap", overlap,
+      "micro_batches: a forward and the backward of an earlier micro-batch take turns, one computes while the other's "
+      "all-to-all is on its way; of two micro-batches a step or more without stages, of kinds 1f1b (with twice the "
+      "micro-batches in flight) and dualpipe_v with them");
   }
 };
 

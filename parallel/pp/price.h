@@ -20,7 +20,7 @@ struct PriceOptions {
   /// Seconds of a message between two ranks. A link carries one at a time in each direction; ranks go on meanwhile.
   double send = 0;
   /// A merged pair is one piece of work: it begins when both inputs are there and hands on both results at its end.
-  /// Otherwise its two actions are done one after the other, as the runner does.
+  /// Otherwise its two actions are done one after the other.
   bool merge = false;
 };
 
@@ -46,7 +46,7 @@ Price price(const Schedule& schedule, const StageTimes& times, const PriceOption
 
 /// Idle seconds of a rank in a step with equal virtual stages of `times` and free messages; none where the formula does
 /// not hold. F, I, W: forward, input gradient, weight gradient; p ranks, m micro-batches.
-///   gpipe, 1f1b         (p - 1) (F + I + W)                Narayanan et al. 2021, section 2.2.1
+///   gpipe, 1f1b         (p - 1) (F + I + W)                Narayanan et al. 2021, section 2.2.1; in pairs, merged, too
 ///   interleaved         the same                           section 2.2.2: a virtual stage is the smaller the more
 ///   there
 ///                                                          are; m a multiple of p

@@ -54,6 +54,7 @@ struct Position {
 
 std::vector<Action> gpipe(const Position& at);
 std::vector<Action> one_f_one_b(const Position& at);
+std::vector<Action> one_f_one_b_in_pairs(const Position& at);
 std::vector<Action> interleaved(const Position& at);
 std::vector<Action> zb_h1(const Position& at);
 std::vector<Action> zb_v(const Position& at);

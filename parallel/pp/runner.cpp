@@ -1,6 +1,7 @@
 #include "parallel/pp/runner.h"
 
 #include <map>
+#include <utility>
 
 #include "parallel/pp/dependencies.h"
 
@@ -15,8 +16,8 @@ using tensor::Stream;
 
 class Runner {
  public:
-  Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device)
-      : schedule_(schedule), pp_(pp), work_(work), device_(device), stream_(device.context().compute()) {
+  Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device, schedule::Turns* turns)
+      : schedule_(schedule), pp_(pp), work_(work), device_(device), turns_(turns), stream_(device.context().compute()) {
     require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
             pp.size());
     for (int peer = 0; peer < pp.size(); ++peer) lines_.push_back({sent(schedule, peer, pp.rank())});
@@ -24,9 +25,14 @@ class Runner {
 
   void run() {
     const auto& actions = schedule_.ranks[static_cast<size_t>(pp_.rank())];
-    for (size_t i = 0; i < actions.size(); ++i) {
-      for (size_t ahead = i; ahead < std::min(i + 2, actions.size()); ++ahead) post_receives(actions[ahead]);
-      act(actions[i]);
+    for (size_t i = 0, next = 0; i < actions.size(); i = next) {
+      const bool pair = turns_ && actions[i].merged;
+      next = i + (pair ? 2 : 1);
+      for (size_t ahead = i; ahead < std::min(next + 1, actions.size()); ++ahead) post_receives(actions[ahead]);
+      if (pair)
+        act_in_turns(actions[i], actions[i + 1]);
+      else
+        hand_on(actions[i], compute(actions[i], input(actions[i])));
     }
     for (const Event& event : sends_) event.wait();
   }
@@ -42,24 +48,32 @@ class Runner {
     size_t posted = 0;
   };
 
-  void act(const Action& action) {
-    const auto in = needed(schedule_.stages, pp_.rank(), action);
-    Tensor out;
+  Tensor input(const Action& action) { return take(needed(schedule_.stages, pp_.rank(), action)); }
+
+  Tensor compute(const Action& action, const Tensor& in) {
     switch (action.kind) {
       case Action::Kind::forward:
-        out = work_.forward(action.chunk, action.micro, take(in));
-        break;
+        return work_.forward(action.chunk, action.micro, in);
       case Action::Kind::backward:
-        out = work_.backward(action.chunk, action.micro, take(in), Replay::Weights::at_once);
-        break;
+        return work_.backward(action.chunk, action.micro, in, Replay::Weights::at_once);
       case Action::Kind::backward_input:
-        out = work_.backward(action.chunk, action.micro, take(in), Replay::Weights::delayed);
-        break;
+        return work_.backward(action.chunk, action.micro, in, Replay::Weights::delayed);
       case Action::Kind::backward_weight:
         work_.weights(action.chunk, action.micro);
-        break;
     }
+    return {};
+  }
+
+  void hand_on(const Action& action, const Tensor& out) {
     if (const auto parcel = made(schedule_.stages, pp_.rank(), action)) give(*parcel, out);
+  }
+
+  // The forward's result may leave at its end; the backward's comes after it in the peer's list, whoever ends first.
+  void act_in_turns(const Action& forward, const Action& backward) {
+    Tensor x = input(forward), dy = input(backward), dx;
+    turns_->run([&] { hand_on(forward, compute(forward, std::exchange(x, {}))); },
+                [&] { dx = compute(backward, std::exchange(dy, {})); });
+    hand_on(backward, dx);
   }
 
   // Messages of a pair match by order alone, so a receive comes after those of all that the peer sends before.
@@ -108,6 +122,7 @@ class Runner {
   const comm::ProcessGroup& pp_;
   StageWork& work_;
   const Device device_;
+  schedule::Turns* const turns_;
   Stream& stream_;
   std::vector<Line> lines_;         // by peer
   std::map<Parcel, Arrival> here_;  // has arrived, will arrive, or was made here
@@ -116,8 +131,9 @@ class Runner {
 
 }  // namespace
 
-void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device) {
-  Runner(schedule, pp, work, device).run();
+void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
+         schedule::Turns* turns) {
+  Runner(schedule, pp, work, device, turns).run();
 }
 
 }  // namespace hexad::pp

@@ -6,12 +6,12 @@
 namespace hexad::pp {
 namespace {
 
-std::vector<Action> actions_of(PipelineKind kind, const Position& at) {
-  switch (kind) {
+std::vector<Action> actions_of(const PipelineConfig& config, const Position& at) {
+  switch (config.kind) {
     case PipelineKind::gpipe:
       return gpipe(at);
     case PipelineKind::one_f_one_b:
-      return one_f_one_b(at);
+      return config.overlap == Overlap::none ? one_f_one_b(at) : one_f_one_b_in_pairs(at);
     case PipelineKind::interleaved:
       return interleaved(at);
     case PipelineKind::zb_h1:
@@ -21,7 +21,7 @@ std::vector<Action> actions_of(PipelineKind kind, const Position& at) {
     case PipelineKind::dualpipe_v:
       return dualpipe_v(at);
   }
-  base::fail_invariant(base::cat("[pp] schedule kind ", static_cast<int>(kind)));
+  base::fail_invariant(base::cat("[pp] schedule kind ", static_cast<int>(config.kind)));
 }
 
 void require_positive(std::string_view what, int value) {
@@ -34,9 +34,12 @@ Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batche
   require_positive("parallel.pp", ranks);
   require_positive("schedule.pipeline.chunks", config.chunks_a_rank());
   require_positive("micro-batches a step of each pipeline (batch.global / batch.micro / parallel.dp)", micro_batches);
+  if (config.overlap != Overlap::none && !config.has_pairs())
+    base::fail(base::ExitCode::usage, "schedule.pipeline.overlap: ", name_of(config.kind),
+               " has no pairs of a forward and a backward; legal: 1f1b, dualpipe_v");
   Schedule schedule{config.kind, stage_map(config, ranks), micro_batches, {}};
   for (int rank = 0; rank < ranks; ++rank)
-    schedule.ranks.push_back(actions_of(config.kind, {rank, ranks, schedule.stages.chunks, micro_batches}));
+    schedule.ranks.push_back(actions_of(config, {rank, ranks, schedule.stages.chunks, micro_batches}));
   return schedule;
 }
 

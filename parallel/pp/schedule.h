@@ -40,7 +40,8 @@ struct Schedule {
 /// Any number of micro-batches is legal. Where a paper's schedule needs more of them (dualpipe_v: 2 ranks, zb_v: 2
 /// ranks
 /// - 1) or a multiple (interleaved: of ranks), it is that schedule without the micro-batches that do not exist: what is
-/// left runs as it would, with more idle time. Throws Error(usage) for sizes below one.
+/// left runs as it would, with more idle time. Overlap::micro_batches: a list whose merged pairs are meant to be done
+/// as one. Throws Error(usage) for sizes below one, and for pairs of a kind that has none.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
 
 /// "F0.3": kind, chunk, micro-batch. A merged forward and what follows it are joined by '+'.

@@ -31,7 +31,7 @@ Recipe traced_recipe(std::vector<std::string> overrides = {}) {
 }
 
 Passes recorded_step(TrainingRun& run) {
-  const PassRecorder recorder(run.instance.model);
+  const PassRecorder recorder(run.instance);
   run.step(documents_of(run.recipe));
   return recorder.passes();
 }
@@ -189,7 +189,7 @@ TEST(ScheduleTrace, ChangesNoBit) {
     Trajectory actual;
     for (int s = 0; s < 3; ++s) {
       std::optional<PassRecorder> recorder;
-      if (s == 1) recorder.emplace(traced.instance.model);
+      if (s == 1) recorder.emplace(traced.instance);
       StepResult result = traced.step(source);
       actual.steps.push_back({std::move(result), traced.gradients()});
       if (recorder)
@@ -217,7 +217,7 @@ TEST(PassRecorder, KeepsNoTensorOfAPass) {
   const FixedSource source = documents_of(run.recipe);
   run.step(source);
   const int64_t before = in_use();
-  const PassRecorder recorder(run.instance.model);
+  const PassRecorder recorder(run.instance);
   run.step(source);
   EXPECT_EQ(in_use(), before);
   EXPECT_FALSE(recorder.passes().empty());

@@ -107,6 +107,12 @@ TEST(PeakActivations, AreThoseOfThePapers) {
   EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "one more";
 }
 
+TEST(PeakActivations, OfPairsAreTwiceThoseOf1F1BLessOne) {
+  EXPECT_EQ(peak_activations(make_schedule(
+                {.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches}, 4, 12)),
+            (std::vector{8, 6, 4, 2}));
+}
+
 TEST(PeakActivations, NeverExceedThoseOfGPipe) {
   for_all_schedules(6, 14, [](const Schedule& s) {
     for (const int peak : peak_activations(s)) EXPECT_LE(peak, s.stages.chunks * s.micro_batches);

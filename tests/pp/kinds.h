@@ -13,12 +13,14 @@ inline std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-/// Kinds, with one to three chunks where that is a choice.
+/// Kinds, with one to three chunks where that is a choice, and with pairs where there are some.
 inline std::vector<PipelineConfig> all_configs() {
   std::vector<PipelineConfig> configs;
   for (const PipelineKind kind : all_kinds())
     for (int64_t chunks = 1; chunks <= (kind == PipelineKind::interleaved ? 3 : 1); ++chunks)
       configs.push_back({.kind = kind, .chunks = chunks, .split = {}});
+  for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::dualpipe_v})
+    configs.push_back({.kind = kind, .split = {}, .overlap = Overlap::micro_batches});
   return configs;
 }
 

@@ -17,9 +17,36 @@ using namespace chain;
 using comm::ProcessGroup;
 using comm::with_ranks;
 
+// Hands over before and after all that it does.
+class HandingOver final : public StageWork {
+ public:
+  HandingOver(StageWork& work, schedule::Turns& turns) : work_(work), turns_(turns) {}
+  Boundary boundary(int micro) const override { return work_.boundary(micro); }
+  Tensor forward(int chunk, int micro, const Tensor& input) override {
+    turns_.hand_over();
+    const Tensor out = work_.forward(chunk, micro, input);
+    turns_.hand_over();
+    return out;
+  }
+  Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override {
+    turns_.hand_over();
+    const Tensor out = work_.backward(chunk, micro, doutput, weights);
+    turns_.hand_over();
+    return out;
+  }
+  void weights(int chunk, int micro) override { work_.weights(chunk, micro); }
+
+ private:
+  StageWork& work_;
+  schedule::Turns& turns_;
+};
+
+enum class Pairs : uint8_t { one_after_the_other, in_turns };
+
 // Runs a schedule on `schedule.stages.ranks` threads and compares every gradient, summed over ranks for the tied
 // weight.
-void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed = 0) {
+void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed = 0,
+                                Pairs pairs = Pairs::one_after_the_other) {
   SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.stages.ranks, " ranks, ", schedule.stages.chunks, " chunks, ",
                    schedule.micro_batches, " micro-batches"));
   const auto expected = reference(schedule.micro_batches);
@@ -28,7 +55,9 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
   with_ranks(schedule.stages.ranks, [&](const ProcessGroup& pp) {
     Cut cut(schedule, pp.rank());
     Jittered jittered(cut.stages, pp.rank(), jitter_seed);
-    run(schedule, pp, jitter_seed ? static_cast<StageWork&>(jittered) : cut.stages, cut.lab.context);
+    schedule::Turns turns;
+    HandingOver work(jitter_seed ? static_cast<StageWork&>(jittered) : cut.stages, turns);
+    run(schedule, pp, work, cut.lab.context, pairs == Pairs::in_turns ? &turns : nullptr);
     pp.barrier(cut.lab.stream()).wait();  // a peer may still hold what it has just brought
     EXPECT_EQ(cut.lab.used(Category::activation), 0) << "nothing is kept";
     EXPECT_EQ(cut.lab.used(Category::communication), 0);
@@ -63,6 +92,24 @@ TEST_P(Runner, AnyNumberOfRanksAndMicroBatchesGivesOneRanksGradients) {
 TEST_P(Runner, DelaysChangeNothing) {
   for (uint64_t seed = 1; seed <= 4; ++seed)
     expect_one_ranks_gradients(make_schedule(config_of(GetParam()), 4, 9), seed);
+}
+
+class RunnerOfPairs : public testing::TestWithParam<PipelineKind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, RunnerOfPairs, testing::Values(PipelineKind::one_f_one_b, PipelineKind::dualpipe_v),
+                         [](const auto& i) { return "kind_" + std::string(name_of(i.param)); });
+
+PipelineConfig pairs_of(PipelineKind kind) { return {.kind = kind, .split = {}, .overlap = Overlap::micro_batches}; }
+
+TEST_P(RunnerOfPairs, InTurnsOrNotGivesOneRanksGradients) {
+  for (const Pairs pairs : {Pairs::one_after_the_other, Pairs::in_turns})
+    for (const int ranks : {1, 2, 3, 4})
+      for (const int micro_batches : {1, 2, 3, 7, 8})
+        expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), ranks, micro_batches), 0, pairs);
+}
+
+TEST_P(RunnerOfPairs, DelaysChangeNothing) {
+  for (uint64_t seed = 1; seed <= 4; ++seed)
+    expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::in_turns);
 }
 
 TEST(InterleavedRunner, ManyChunksARank) {
@@ -165,6 +212,46 @@ TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
       EXPECT_STREQ(e.what(), "loss is NaN");
     }
   }
+}
+
+// Writes down what begins and ends.
+class Noting final : public Fake {
+ public:
+  Noting(Device device, schedule::Turns& turns, int fails_at = -1) : Fake(device), turns_(turns), fails_at_(fails_at) {}
+  Tensor forward(int, int micro, const Tensor&) override { return note("F", micro); }
+  Tensor backward(int, int micro, const Tensor&, Replay::Weights) override { return note("B", micro); }
+  std::string log;
+
+ private:
+  Tensor note(const char* what, int micro) {
+    log += cat(what, micro, "( ");
+    turns_.hand_over();
+    if (*what == 'B' && micro == fails_at_) fail(ExitCode::numeric, "gradient is NaN");
+    log += cat(")", what, micro, " ");
+    return Fake::forward(0, 0, {});
+  }
+  schedule::Turns& turns_;
+  int fails_at_;
+};
+
+TEST(RunnerOfOneRank, DoesThePartsOfAPairInTurns) {
+  with_ranks(1, [](const ProcessGroup& pp) {
+    Lab lab;
+    schedule::Turns turns;
+    Noting work(lab.context, turns);
+    run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 3), pp, work, lab.context, &turns);
+    EXPECT_EQ(work.log, "F0( )F0 F1( B0( )F1 )B0 F2( B1( )F2 )B1 B2( )B2 ");
+  });
+}
+
+TEST(RunnerErrors, AFailureOfOneOfAPairEndsBoth) {
+  with_ranks(1, [](const ProcessGroup& pp) {
+    Lab lab;
+    schedule::Turns turns;
+    Noting work(lab.context, turns, 1);
+    EXPECT_THROW(run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 4), pp, work, lab.context, &turns), Error);
+    EXPECT_EQ(work.log, "F0( )F0 F1( B0( )F1 )B0 F2( B1( )F2 ") << "nothing after the failure";
+  });
 }
 
 TEST(RunnerErrors, AScheduleOfAnotherSizeIsRefused) {

@@ -30,6 +30,28 @@ TEST(Schedule, OneForwardOneBackwardStartsAsManyForwardsAsThereAreRanksBehind) {
             "F0.0 B0.0 F0.1 B0.1 F0.2 B0.2 F0.3 B0.3 F0.4 B0.4 F0.5 B0.5\n");
 }
 
+TEST(Schedule, OneForwardOneBackwardInPairsIsTwiceAsFarAhead) {
+  const auto pairs = [](int ranks, int micro_batches) {
+    return to_string(make_schedule({.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches},
+                                   ranks, micro_batches));
+  };
+  EXPECT_EQ(pairs(1, 4), "F0.0 F0.1+B0.0 F0.2+B0.1 F0.3+B0.2 B0.3\n");
+  EXPECT_EQ(pairs(2, 5),
+            "F0.0 F0.1 F0.2 F0.3+B0.0 F0.4+B0.1 B0.2 B0.3 B0.4\n"
+            "F0.0 F0.1+B0.0 F0.2+B0.1 F0.3+B0.2 F0.4+B0.3 B0.4\n");
+  EXPECT_EQ(pairs(2, 1), "F0.0 B0.0\nF0.0 B0.0\n");
+}
+
+TEST(Schedule, KindsWithoutPairsAreRefused) {
+  for (const PipelineKind kind : all_kinds()) {
+    const PipelineConfig config{.kind = kind, .split = {}, .overlap = Overlap::micro_batches};
+    if (config.has_pairs())
+      EXPECT_NO_THROW(make_schedule(config, 2, 4)) << name_of(kind);
+    else
+      EXPECT_THROW(make_schedule(config, 2, 4), base::Error) << name_of(kind);
+  }
+}
+
 TEST(Schedule, InterleavedTakesChunksInTurn) {
   EXPECT_EQ(text(PipelineKind::interleaved, 2, 4),
             "F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 F0.3 B1.1 F1.2 B0.0 F1.3 B0.1 B1.2 B1.3 B0.2 B0.3\n"

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "framework/base/error.h"
 
@@ -303,6 +305,65 @@ TEST_P(Executor, ATaskEndsWithTheLaterOfItsTwoParts) {
   std::vector<TaskTime> times;
   execute(g, context, &times);
   EXPECT_GE(times[0].end, passed);
+}
+
+// P, S, C after S, of the pass `name`; everything has arrived already.
+TaskGraph passing(std::string& log, char name) {
+  TaskGraph g;
+  const auto note = [&log, name](char task) {
+    return [&log, name, task](Stream& s) {
+      s.run([&log, name, task] { log += std::string{' ', task, name}; });
+      return Event{};
+    };
+  };
+  const TaskId pack = g.add({Lane::compute, "P"}, {}, note('P'));
+  const TaskId send =
+      g.add({.lane = Lane::inter, .name = "S", .kind = Kind::all_to_all}, {pack}, [](Stream&) { return Event{}; });
+  const TaskId experts = g.add({Lane::compute, "C"}, {send}, note('C'));
+  g.add({Lane::compute, "W"}, {experts}, note('W'));
+  g.add({.lane = Lane::inter, .name = "R", .kind = Kind::all_to_all}, {experts}, [](Stream&) { return Event{}; });
+  return g;
+}
+
+TEST_P(Executor, TwoGraphsHandOverWhereTheyWouldWaitWhetherOrNotTheyHaveTo) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::string log;
+    Turns turns;
+    const auto pass = [&](char name) {
+      return [&, name] {
+        execute(passing(log, name), context, nullptr, &turns);
+        log += std::string{' ', 'E', name};
+      };
+    };
+    turns.run(pass('a'), pass('b'));
+    EXPECT_EQ(log, " Pa Pb Ca Wa Cb Wb Ea Eb");
+  }
+}
+
+TEST_P(Executor, AGraphIsUnwoundWhenTheOtherFails) {
+  std::string log;
+  Turns turns;
+  const auto fails = [] { throw std::runtime_error("no"); };
+  const auto pass = [&] { execute(passing(log, 'a'), context, nullptr, &turns); };
+  EXPECT_THROW(turns.run(pass, fails), std::runtime_error);
+  EXPECT_EQ(std::exchange(log, {}), " Pa");
+  const auto fails_later = [&] {
+    turns.hand_over();
+    fails();
+  };
+  EXPECT_THROW(turns.run(fails_later, pass), std::runtime_error);
+  EXPECT_EQ(std::exchange(log, {}), " Pa");
+  execute(passing(log, 'a'), context, nullptr, &turns);
+  EXPECT_EQ(log, " Pa Ca Wa");
+}
+
+TEST_P(Executor, WithoutCollectivesAndLanesNobodyWaits) {
+  if (GetParam()) return;  // lanes with threads are waited for
+  std::string log;
+  Turns turns;
+  Chain chain(true);
+  turns.run([&] { execute(chain.graph, context, nullptr, &turns), log += 'a'; }, [&] { log += 'b'; });
+  EXPECT_EQ(log, "ab");
 }
 
 TEST(ShuffledOrder, KeepsDependenciesAndLanes) {

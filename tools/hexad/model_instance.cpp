@@ -1,6 +1,7 @@
 #include "tools/hexad/model_instance.h"
 
 #include "framework/data/source.h"
+#include "framework/schedule/executor.h"
 #include "tools/hexad/stages.h"
 
 namespace hexad::app {
@@ -51,6 +52,16 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const 
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
       weights(buckets) {
   weights.initialize(recipe.train.seed);
+  run_passes_by(nullptr);
+}
+
+void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
+  for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
+}
+
+bool PassesInTurns::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+  schedule::execute(graph, context, nullptr, &turns_);
+  return true;
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& schedule) {

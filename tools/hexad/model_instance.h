@@ -3,6 +3,8 @@
 
 #include <memory>
 
+#include "framework/schedule/runner.h"
+#include "framework/schedule/turns.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
 #include "tools/hexad/recipe.h"
@@ -11,10 +13,22 @@ namespace hexad::app {
 
 using namespace layers;
 
+/// Runs the passes of MoE layers; where they would wait, another micro-batch goes on, if one takes turns.
+class PassesInTurns final : public schedule::GraphRunner {
+ public:
+  explicit PassesInTurns(schedule::Turns& turns) : turns_(turns) {}
+  bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+
+ private:
+  schedule::Turns& turns_;
+};
+
 /// Memory, mesh, parameters and layers of this rank, built from a recipe. Initial weights are drawn from the recipe's
 /// seed.
 struct ModelInstance {
   ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world);
+  /// `runner` runs the passes of the MoE layers from now on; null: they run in turns, as at first.
+  void run_passes_by(schedule::GraphRunner* runner);
 
   /// In all MoE layers, between steps; the same on all ranks.
   void reschedule(const moe::MoeSchedule& schedule);
@@ -27,6 +41,8 @@ struct ModelInstance {
   Transformer model;
   dp::BucketPlan buckets;
   dp::WeightBuckets weights;
+  schedule::Turns turns;  // of the rank's thread
+  PassesInTurns passes{turns};
 
   Device device() { return context; }
 };

@@ -72,7 +72,8 @@ double ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
         return pp::StageWork::Boundary{model.activation_shape(batches[static_cast<size_t>(micro)]), model.dtype()};
       },
       std::move(functions));
-  pp::run(schedule, pp, stages, instance_.context);
+  const bool in_turns = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
+  pp::run(schedule, pp, stages, instance_.context, in_turns ? &instance_.turns : nullptr);
   return sum;
 }
 

@@ -83,7 +83,7 @@ void bench_predictions(const Recipe& recipe, const layers::Registry& registry, c
   for (int round = 0; round <= bench.rounds; ++round)  // the first one packs weights and finds memory
     for (ScheduleCandidate& c : candidates) {
       instance.reschedule(c.schedule);
-      PassRecorder recorder(instance.model);
+      PassRecorder recorder(instance);
       ++step;
       train.run(*data.train, (step - 1) * recipe.batch.global, step, step,
                 optim::learning_rate(recipe.optim, step, std::max(step, recipe.train.steps)));

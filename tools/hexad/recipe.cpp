@@ -92,6 +92,7 @@ Recipe load_recipe(const config::Document& document, const layers::Registry& reg
   }
   check_layout(r, world, problems);
   check_moe_schedule(r, registry, problems);
+  check_micro_batch_overlap(r, world, problems);
   check_moe_order(r, registry, problems);
   if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
   std::vector<Traffic> classes = r.distributed.priority;

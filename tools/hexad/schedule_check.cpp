@@ -233,6 +233,34 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
   for (const Contradiction& c : contradictions(r, r.schedule.moe.settled())) problems.add(c.path, c.what);
 }
 
+void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problems) {
+  if (r.schedule.pipeline.overlap == pp::Overlap::none) return;
+  if (!problems.good({"schedule", "model.moe.experts", "parallel", "batch"})) return;
+  const auto refuse = [&](std::string why) {
+    problems.add("schedule.pipeline.overlap", cat("micro_batches ", why, "; or overlap: none"));
+  };
+  if (r.model.moe.experts == 0)
+    return refuse("hides the all-to-alls of MoE layers, of which there are none: model.moe.experts is 0");
+  if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
+    return refuse(
+        cat("pairs a forward with a backward, which schedule.pipeline.kind: ", name_of(r.schedule.pipeline.kind),
+            " would make other stages wait for; legal kinds with stages: 1f1b, dualpipe_v"));
+  if (r.schedule.moe.restore != moe::Restore::keep)
+    return refuse(
+        "needs schedule.moe.restore: keep: restored chunks are sent when their lanes come to it, so that ranks might "
+        "send those of two micro-batches in different orders");
+  if (r.schedule.moe.open())
+    return refuse(
+        "needs schedule.moe.duplicates, overlap, cut and parts to be given: auto compares how long passes take, which "
+        "includes what the other micro-batch computes meanwhile");
+  const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
+  if (dp == 0) return;
+  const int64_t micro_batches = r.batch.global / r.batch.micro / dp;
+  if (micro_batches < 2)
+    refuse(cat("needs two micro-batches a step of each pipeline, but batch.global / batch.micro / dp (", r.batch.global,
+               " / ", r.batch.micro, " / ", dp, ") is ", micro_batches));
+}
+
 void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
   if (!r.schedule.moe.order) return;
   const std::string& name = *r.schedule.moe.order;

@@ -27,6 +27,9 @@ int64_t most_parts(const Recipe& recipe, const layers::Registry& registry, moe::
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
+/// schedule.pipeline.overlap; of `world` ranks, 0: not known yet.
+void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
+
 /// Adds a schedule.moe.order that is not registered, with those that are, nearest first, or whose steps are illegal for
 /// a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);

@@ -147,12 +147,6 @@ double clock_offset(const comm::ProcessGroup& world, Device device) {
   return ahead[3];
 }
 
-Sum sum_of(const Timeline& measured, const Timeline& predicted) {
-  Sum s{.passes = 1, .predicted = predicted.total(), .measured = measured.total(), .exposed = measured.exposed()};
-  for (const Timeline::Collective& c : measured.collectives()) s.exposed_by_collective[c.name] += c.exposed;
-  return s;
-}
-
 double begin_of(const PassRecorder::Pass& pass) {
   const auto earlier = [](const auto& a, const auto& b) { return a.begin < b.begin; };
   return std::min_element(pass.times.begin(), pass.times.end(), earlier)->begin;
@@ -176,22 +170,60 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Pass>& pass
   return out;
 }
 
+// In the order of their begins; those of two micro-batches that take turns overlap.
+std::vector<const PassRecorder::Pass*> in_order(const std::vector<PassRecorder::Pass>& passes) {
+  std::vector<const PassRecorder::Pass*> all;
+  for (const PassRecorder::Pass& pass : passes) all.push_back(&pass);
+  std::ranges::stable_sort(all, {}, [](const auto* pass) { return begin_of(*pass); });
+  return all;
+}
+
+// With what other passes compute meanwhile, which hides communication, too.
+Timeline with_others(Timeline measured, const PassRecorder::Pass& pass, const std::vector<PassRecorder::Pass>& all) {
+  const double zero = begin_of(pass), end = measured.total();
+  for (const PassRecorder::Pass& other : all) {
+    if (&other == &pass) continue;
+    for (size_t i = 0; i < other.times.size(); ++i) {
+      const schedule::TaskSpec& task = other.graph.tasks()[i].spec;
+      const double from = other.times[i].begin - zero, to = other.times[i].end - zero;
+      if (task.lane == device::Lane::compute && from < end && to > 0) measured.spans.push_back({task, from, to});
+    }
+  }
+  return measured;
+}
+
+Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeline& predicted) {
+  Sum s{.passes = 1, .predicted = predicted.total(), .measured = measured.total(), .exposed = beside_others.exposed()};
+  for (const Timeline::Collective& c : beside_others.collectives()) s.exposed_by_collective[c.name] += c.exposed;
+  return s;
+}
+
+/// The rows of one of two micro-batches, and until when they are taken.
+struct Rows {
+  std::string_view mark;
+  double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
+};
+
 // `zero`: on this rank's clock, where the trace begins.
 RankTrace trace_of(const std::vector<PassRecorder::Pass>& passes, const std::vector<Timeline>& predictions,
                    const Predictor& predictor, double zero, int rank) {
   RankTrace trace;
-  double predicted_end = -std::numeric_limits<double>::infinity();
-  for (size_t p = 0; p < passes.size(); ++p) {
-    const PassRecorder::Pass& pass = passes[p];
+  Rows usual{""}, other{" (other micro-batch)"};
+  for (const PassRecorder::Pass* const at : in_order(passes)) {
+    const PassRecorder::Pass& pass = *at;
     const Timeline measured = schedule::measured(pass.graph, pass.times);
-    Timeline predicted = predictions[p];
-    trace.kinds[pass.name.substr(pass.name.rfind(' ') + 1)].add(sum_of(measured, predicted));
+    Timeline predicted = predictions[static_cast<size_t>(at - passes.data())];
+    trace.kinds[pass.name.substr(pass.name.rfind(' ') + 1)].add(
+        sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
     // Predicted rows begin with the measured ones, or one after the other where they are longer: rows do not overlap.
-    const double begin = begin_of(pass) - zero, delay = std::max(0.0, predicted_end - begin);
+    const double begin = begin_of(pass) - zero;
+    Rows& rows = begin < usual.measured_end ? other : usual;
+    const double delay = std::max(0.0, rows.predicted_end - begin);
     for (Timeline::Span& span : predicted.spans) span.begin += delay, span.end += delay;
-    predicted_end = begin + predicted.total();
+    rows.measured_end = begin + measured.total(), rows.predicted_end = begin + predicted.total();
     for (TraceEvent& e : telemetry::trace_events({&measured, &predicted}, rank, 1e6 * begin)) {
+      e.lane += rows.mark;
       e.args["pass"] = pass.name;
       trace.events.push_back(std::move(e));
     }
@@ -217,17 +249,13 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Pass>& pass
 
 }  // namespace
 
-PassRecorder::PassRecorder(const Transformer& model) : model_(model) {
-  for (const auto& place : model_.moe_layers()) place.layer->run_passes_by(this);
-}
+PassRecorder::PassRecorder(ModelInstance& instance) : instance_(instance) { instance_.run_passes_by(this); }
 
-PassRecorder::~PassRecorder() {
-  for (const auto& place : model_.moe_layers()) place.layer->run_passes_by(nullptr);
-}
+PassRecorder::~PassRecorder() { instance_.run_passes_by(nullptr); }
 
 bool PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
   std::vector<schedule::TaskTime> times;
-  schedule::execute(graph, context, &times);
+  schedule::execute(graph, context, &times, &instance_.turns);
   if (!times.empty()) passes_.push_back({name, schedule::without_work(graph), std::move(times)});
   return true;
 }
@@ -264,7 +292,8 @@ std::string ScheduleTrace::line(const Kind& kind) {
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
                                           const comm::ProcessGroup& world, Device device) {
   const double ahead = clock_offset(world, device);
-  const double first = passes.empty() ? std::numeric_limits<double>::infinity() : begin_of(passes.front()) - ahead;
+  const double first =
+      passes.empty() ? std::numeric_limits<double>::infinity() : begin_of(*in_order(passes).front()) - ahead;
   const double zero = world.all_reduce_value(first, comm::Reduce::min, device) + ahead;
   const std::vector<Timeline> predictions = predictions_of(passes, predictor, world, device);
   std::vector<RankTrace> ranks = gathered(trace_of(passes, predictions, predictor, zero, world.rank()), world, device);

@@ -14,7 +14,7 @@
 
 namespace hexad::app {
 
-/// Records every pass of this rank's MoE layers as long as it lives. `model` outlives it.
+/// Records every pass of this rank's MoE layers as long as it lives. `instance` outlives it.
 class PassRecorder final : public schedule::GraphRunner {
  public:
   struct Pass {
@@ -22,17 +22,17 @@ class PassRecorder final : public schedule::GraphRunner {
     schedule::TaskGraph graph;  // its tasks do nothing
     std::vector<schedule::TaskTime> times;
   };
-  explicit PassRecorder(const Transformer& model);
+  explicit PassRecorder(ModelInstance& instance);
   ~PassRecorder() override;
   PassRecorder(const PassRecorder&) = delete;
   PassRecorder& operator=(const PassRecorder&) = delete;
 
   bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
-  /// In the order in which they ran; those without a task are left out.
+  /// In the order in which they ended; those without a task are left out.
   const std::vector<Pass>& passes() const { return passes_; }
 
  private:
-  const Transformer& model_;
+  ModelInstance& instance_;
   std::vector<Pass> passes_;
 };
 

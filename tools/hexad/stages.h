@@ -8,9 +8,12 @@
 
 namespace hexad::app {
 
-/// schedule.pipeline; a single stage needs no more than its micro-batches one after the other.
+/// schedule.pipeline; a single stage needs no more than its micro-batches one after the other, or in pairs.
 inline pp::PipelineConfig pipeline_of(const Recipe& r) {
-  return r.parallel.pp == 1 ? pp::PipelineConfig{} : r.schedule.pipeline;
+  if (r.parallel.pp > 1) return r.schedule.pipeline;
+  pp::PipelineConfig one;
+  one.overlap = r.schedule.pipeline.overlap;
+  return one;
 }
 
 /// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included.

@@ -340,7 +340,7 @@ ExitCode Trainer::run() {
     const bool traced = step == recipe_.schedule.trace;
     const bool trial = !traced && choice_ && !choice_->made() && step > info_.first_step + 1;
     if (trial) choice_->begin_trial();
-    if (traced || trial) recorder.emplace(instance_->model);
+    if (traced || trial) recorder.emplace(*instance_);
     const double start = now();
     const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
     const double seconds = now() - start;

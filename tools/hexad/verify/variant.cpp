@@ -30,6 +30,19 @@ std::vector<std::string> names_of(E) {
 
 constexpr std::string_view own = "own";  // what the recipe says
 
+// Kinds, and those that have pairs a second time, with pairs.
+Option pipeline_option() {
+  Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
+  const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
+    pipeline.values.push_back(std::move(name));
+    pipeline.sets.push_back({cat("schedule.pipeline.kind=", kind), cat("schedule.pipeline.overlap=", overlap)});
+  };
+  for (const auto& [kind, name] : enum_names(pp::PipelineKind{})) add(std::string(name), name, "none");
+  for (const auto& [kind, name] : enum_names(pp::PipelineKind{}))
+    if (pp::PipelineConfig{.kind = kind, .split = {}}.has_pairs()) add(cat(name, "_overlap"), name, "micro_batches");
+  return pipeline;
+}
+
 // How an MoE layer's work is cut, overlapped and ordered: as the recipe says, and in every other way.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
@@ -65,8 +78,12 @@ std::vector<Option> make_options() {
        "parallel.zero",
        {"0", "1", "2", "3"},
        [](const MeshSizes& m) { return m[Axis::dp] * m[Axis::cp] * m[Axis::edp] > 1; }},
-      {"pipeline", "schedule.pipeline.kind", names_of(pp::PipelineKind{}),
-       [](const MeshSizes& m) { return m[Axis::pp] > 1; }},
+      pipeline_option(),
+      {"overlap",  // after the pipeline's, which says so where there are stages
+       "",
+       {"none", "micro_batches"},
+       [](const MeshSizes& m) { return m[Axis::pp] == 1; },
+       {{}, {"schedule.pipeline.overlap=micro_batches"}}},
       {"cp_kind", "parallel.cp_kind", names_of(cp::ContextKind{}), [](const MeshSizes& m) { return m[Axis::cp] > 1; }},
       {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
        [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},

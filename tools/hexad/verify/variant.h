@@ -40,11 +40,11 @@ struct Option {
   std::vector<std::vector<std::string>> sets{};
 };
 
-/// sp, zero, pipeline, cp_kind, expansion, duplicates, spread, all_to_all (in one step or two), rows (what travels as
-/// one row), products, shared (experts after or beside others), moe (how the MoE layer's work is cut, overlapped and
-/// ordered: as the recipe says, or in another way), recompute, bucket_bytes, offload, worker_lanes and start (fresh, or
-/// resumed from the checkpoint that one rank saved after the first step). Values are those that the recipe's keys take,
-/// where an option is one key.
+/// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, duplicates, spread, all_to_all (in one step
+/// or two), rows (what travels as one row), products, shared (experts after or beside others), moe (how the MoE layer's
+/// work is cut, overlapped and ordered: as the recipe says, or in another way), recompute, bucket_bytes, offload,
+/// worker_lanes and start (fresh, or resumed from the checkpoint that one rank saved after the first step). Values are
+/// those that the recipe's keys take, where an option is one key.
 std::span<const Option> options();
 
 /// One way to run the recipe.

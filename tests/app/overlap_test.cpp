@@ -1,0 +1,150 @@
+// Two micro-batches that take turns compute what they compute one after the other, bit for bit.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "parallel/comm/thread_group.h"
+#include "tests/training/training.h"
+#include "tools/hexad/schedule_trace.h"
+
+namespace hexad::tests {
+namespace {
+
+struct Case {
+  std::string name;
+  int ranks;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+constexpr const char* in_turns = "schedule.pipeline.overlap=micro_batches";
+
+// Four micro-batches a step for each of two ranks of dp.
+Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> all{"batch.global=16", "distributed.bucket_bytes=8192"};
+  all.insert(all.end(), c.overrides.begin(), c.overrides.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return small_recipe(all);
+}
+
+// On rank 0, from all ranks.
+Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}) {
+  const Recipe recipe = recipe_for(c, more);
+  const FixedSource source = documents_of(recipe);
+  Trajectory result;
+  on_ranks(c.ranks, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    Trajectory t = trajectory(run, source, 3);
+    if (world.rank() == 0) result = std::move(t);
+  });
+  return result;
+}
+
+class MicroBatchesInTurns : public testing::TestWithParam<Case> {};
+
+TEST_P(MicroBatchesInTurns, HaveTheBitsOfOneAfterTheOther) {
+  expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , MicroBatchesInTurns,
+    testing::Values(Case{"Alone", 1, {}}, Case{"Experts", 2, {"parallel.ep=2"}},
+                    Case{"Lanes", 2, {"parallel.ep=2", "schedule.worker_lanes=true"}},
+                    Case{"Bf16", 2, {"parallel.ep=2", "train.precision=bf16"}},
+                    Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=3"}},
+                    Case{"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
+                    Case{"Blocks", 2, {"parallel.ep=2", "recompute=block"}},
+                    Case{"Offloaded", 2, {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"}},
+                    Case{"Capacity", 2, {"parallel.ep=2", "model.moe.capacity_factor=1"}},
+                    Case{"Gradients", 4, {"parallel.ep=2", "parallel.zero=2"}},
+                    Case{"Weights", 4, {"parallel.ep=2", "parallel.zero=3"}},
+                    Case{"Tensors", 4, {"parallel.tp=2", "parallel.ep=2", "batch.global=8"}},
+                    Case{
+                        "WholeTensors",
+                        4,
+                        {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "schedule.moe.duplicates=pause_after_gate",
+                         "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"}},
+                    Case{"Contexts", 4, {"parallel.cp=2", "parallel.ep=4", "batch.global=8"}},
+                    Case{"OneForwardOneBackward", 2, {"parallel.pp=2", "model.layers=4"}},
+                    Case{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}},
+                    Case{"DualPipe", 2, {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v"}},
+                    Case{"DualPipeOfExperts",
+                         4,
+                         {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v", "parallel.ep=2",
+                          "batch.global=24", "schedule.worker_lanes=true"}}),
+    [](const auto& i) { return i.param.name; });
+
+// Passes that begin while another is on its way, in a step of one rank of two.
+int64_t interleaved_passes(const std::vector<std::string>& more) {
+  const Case c{"", 2, {"parallel.ep=2"}};
+  std::atomic<int64_t> count = 0;
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe_for(c, more), world);
+    const PassRecorder recorder(run.instance);
+    run.step(documents_of(run.recipe));
+    if (world.rank() != 0) return;
+    const auto begin = [](const PassRecorder::Pass& p) { return p.times.front().begin; };
+    for (const PassRecorder::Pass& a : recorder.passes())
+      for (const PassRecorder::Pass& b : recorder.passes())
+        count += begin(a) < begin(b) && begin(b) < a.times.back().begin;
+  });
+  return count;
+}
+
+TEST(PassesInTurns, BeginWhileThoseOfTheOtherMicroBatchAreOnTheirWay) {
+  EXPECT_EQ(interleaved_passes({}), 0);
+  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs, two layers";
+}
+
+// An error in the forward of a pair, while a backward has sent rows, and the other way round.
+TEST(PassesInTurns, AnErrorInOneOfTheTwoEndsTheStep) {
+  class Failing final : public schedule::GraphRunner {
+   public:
+    Failing(ModelInstance& instance, std::string kind) : instance_(instance), kind_(std::move(kind)) {
+      instance_.run_passes_by(this);
+    }
+    ~Failing() override { instance_.run_passes_by(nullptr); }
+    bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+      if (name.ends_with(kind_) && ++passes_ == 4) fail(ExitCode::numeric, "no more ", kind_);
+      return instance_.passes.run(name, graph, context);
+    }
+
+   private:
+    ModelInstance& instance_;
+    const std::string kind_;
+    int passes_ = 0;
+  };
+  for (const std::string kind : {"forward", "backward"})
+    for (const char* lanes : {"false", "true"})
+      EXPECT_EQ(message_of(ExitCode::numeric,
+                           [&] {
+                             on_ranks(2, [&](const comm::ProcessGroup& world) {
+                               TrainingRun run(recipe_for({"", 2, {"parallel.ep=2"}},
+                                                          {in_turns, cat("schedule.worker_lanes=", lanes)}),
+                                               world);
+                               const Failing failing(run.instance, kind);
+                               run.step(documents_of(run.recipe));
+                             });
+                           }),
+                "no more " + kind);
+}
+
+std::string refusal(const std::vector<std::string>& overrides) {
+  return message_of(ExitCode::usage, [&] { recipe_for({"", 1, {}}, overrides); });
+}
+
+TEST(MicroBatchOverlap, IsRefusedWhereThereIsNothingToPairOrTheOrderWouldNotBeFixed) {
+  EXPECT_NE(
+      refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
+          .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "
+                "for; legal kinds with stages: 1f1b, dualpipe_v"),
+      std::string::npos);
+  EXPECT_NE(refusal({in_turns, "schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.parts=2"})
+                .find("needs schedule.moe.restore: keep"),
+            std::string::npos);
+  EXPECT_NE(refusal({in_turns, "schedule.moe.cut=auto"}).find("auto compares how long passes take"), std::string::npos);
+  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("of which there are none"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hexad::tests
