@@ -50,7 +50,7 @@ base::ExitCode bench_predict(const PredictOptions& o, const layers::Registry& re
       return r;
     });
     world.set_guards(guards_of(recipe.distributed));
-    world.prioritize(priorities_of(recipe.distributed));
+    order_traffic(world, recipe.distributed);
     bench_predictions(recipe, registry, world, o.bench);
     return base::ExitCode::done;
   });

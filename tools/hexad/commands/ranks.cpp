@@ -57,6 +57,8 @@ comm::Guards guards_of(const DistributedConfig& config) {
           .check_collectives = config.check_collectives.value_or(debug_build)};
 }
 
+namespace {
+
 comm::Priorities priorities_of(const DistributedConfig& config) {
   if (config.priority.empty()) return comm::Priorities::by_arrival();
   constexpr comm::TrafficClass classes[] = {comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
@@ -67,6 +69,15 @@ comm::Priorities priorities_of(const DistributedConfig& config) {
   int place = 1;
   for (Traffic t : config.priority) p.of_class[static_cast<size_t>(classes[static_cast<size_t>(t)])] = place++;
   return p;
+}
+
+}  // namespace
+
+void order_traffic(comm::World& world, const DistributedConfig& config) {
+  world.set_limits({.round_bytes = config.piece_bytes,
+                    .window_bytes = config.window_bytes,
+                    .low_window_bytes = config.low_window_bytes});
+  world.prioritize(priorities_of(config));
 }
 
 }  // namespace hexad::app

@@ -16,6 +16,7 @@ base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& b
 
 /// What a recipe says about them.
 comm::Guards guards_of(const DistributedConfig& config);
-comm::Priorities priorities_of(const DistributedConfig& config);
+/// From now on, limits and priorities of the world are those of the recipe.
+void order_traffic(comm::World& world, const DistributedConfig& config);
 
 }  // namespace hexad::app

@@ -20,7 +20,7 @@ ExitCode train(const Options& options, const Registry& registry) {
       return r;
     });
     world.set_guards(guards_of(recipe.distributed));
-    world.prioritize(priorities_of(recipe.distributed));
+    order_traffic(world, recipe.distributed);
     return Trainer(std::move(recipe), registry, world).run();
   });
 }
