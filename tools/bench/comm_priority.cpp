@@ -42,10 +42,15 @@ class Traffic {
  public:
   enum class Kind : uint8_t { exchange, gather, sum, messages };
 
-  Traffic(const ProcessGroup& world, int distance, TrafficClass traffic, Kind kind, int64_t bytes, Device device)
+  Traffic(const ProcessGroup& world, int distance, TrafficClass traffic, Kind kind, int64_t bytes, Device device,
+          Urgency urgency = Urgency::ordinary)
       : kind_(kind), device_(device), count_(bytes / 4) {
     const int peer = world.rank() ^ (world.size() == 2 ? 1 : distance);
     group_ = world.split(std::min(world.rank(), peer), world.rank(), traffic, std::string(name_of(traffic)));
+    if (urgency == Urgency::urgent) {
+      ordinary_ = std::move(group_);
+      group_ = ordinary_->urgent("urgent");
+    }
     const auto tensor = [&](int64_t n) { return Tensor::zeros({n}, Dtype::f32, device_); };
     in_ = tensor(kind == Kind::exchange ? 2 * count_ : count_);
     out_ = kind == Kind::sum ? in_ : tensor(kind == Kind::messages ? count_ : 2 * count_);
@@ -81,7 +86,7 @@ class Traffic {
   Kind kind_;
   Device device_;
   int64_t count_;
-  std::unique_ptr<ProcessGroup> group_;
+  std::unique_ptr<ProcessGroup> ordinary_, group_;
   Tensor in_, out_;
   device::InlineStream stream_;
   std::vector<Event> events_;
@@ -128,13 +133,15 @@ class Bench {
             pp = traffic(1, TrafficClass::pp, Kind::messages, mine),
             gradients = traffic(2, TrafficClass::dp, Kind::sum, theirs),
             messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
-            keys = traffic(3, TrafficClass::cp, Kind::gather, theirs);
+            keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
+            weights = Traffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
     for (int round = 1; round <= options_.rounds; ++round) {
       conflict(round, "pp during cp", pp, {&keys});
       conflict(round, "ep during dp", ep, {&gradients});
       conflict(round, "cp during dp", cp, {&gradients});
       conflict(round, "pp during dp", pp, {&gradients});
       conflict(round, "ep during dp and pp", ep, {&gradients, &messages});
+      conflict(round, "weights during gradients", weights, {&gradients});
     }
   }
 
