@@ -135,6 +135,10 @@ class Bench {
             messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
             keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
             weights = Traffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
+    for (Traffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {  // as after a step: all are in use
+      t->start();
+      t->end();
+    }
     for (int round = 1; round <= options_.rounds; ++round) {
       conflict(round, "pp during cp", pp, {&keys});
       conflict(round, "ep during dp", ep, {&gradients});
