@@ -70,7 +70,8 @@ Failure failure_of(const std::exception_ptr& error) {
 CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options)
     : options_(options),
       check_collectives_(options.guards.check_collectives),
-      queue_(options.window_bytes, options.round_bytes),
+      round_bytes_(options.limits.round_bytes),
+      queue_(options.limits),
       watchdog_seconds_(options.guards.watchdog_seconds) {
   std::exception_ptr failed;
   {
@@ -106,6 +107,11 @@ void CommEngine::set_guards(const Guards& guards) {
   command([this, seconds = guards.watchdog_seconds] { watchdog_seconds_ = seconds; });
 }
 
+void CommEngine::limit(const Limits& limits) {
+  round_bytes_ = limits.round_bytes;
+  command([this, limits] { queue_.limit(limits); });
+}
+
 void CommEngine::prioritize(const Priorities& priorities) {
   command([this, priorities] { queue_.prioritize(priorities); });
 }
@@ -119,6 +125,8 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   request->members = std::move(members);
   request->operation = std::move(operation);
   request->rank = rank;
+  request->round_bytes = round_bytes_;
+  request->link = link_of(*request);
   request->checked = check_collectives_;
   request->flight = Flight::make(meter_, traffic, [this, weak = std::weak_ptr(request)] {
     const bool urgent = std::this_thread::get_id() == rank_thread_;
@@ -149,6 +157,18 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   command(enqueue);  // now: the order is that of calls
   before.then([=, this] { command([=, error = error_of(before)] { make_ready(error); }); });
   return event;
+}
+
+Link CommEngine::link_of(const Request& request) const {
+  const auto elsewhere = [&](int world_rank) {
+    const auto& nodes = topology_.node_of_rank;
+    return nodes[static_cast<size_t>(world_rank)] != nodes[static_cast<size_t>(topology_.rank)];
+  };
+  const std::vector<int>& members = *request.members;
+  const bool away = request.operation.is_point_to_point()
+                        ? elsewhere(members[static_cast<size_t>(request.operation.peer)])
+                        : std::any_of(members.begin(), members.end(), elsewhere);
+  return away ? Link::network : Link::node;
 }
 
 void CommEngine::abort_job(int code) {
@@ -242,8 +262,10 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[static_cast<size_t>(peer)]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
+    // Where nothing comes back, nothing else would tell that the peer takes part and the link is not just filled up.
+    const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
-      transport_->send(world(t.peer), tag, t.data, t.bytes, token);
+      transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
       request->sent_bytes += t.bytes;
     }
   } catch (const std::exception& e) {

@@ -30,11 +30,7 @@ struct Guards {
 class CommEngine {
  public:
   struct Options {
-    /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities.
-    int64_t round_bytes = 512 << 10;
-    /// Bytes in flight, both directions; only the first round of a communicator may exceed it. Enough for the link to
-    /// stay busy between two looks of the thread at it; more only delays what is urgent.
-    int64_t window_bytes = 4 << 20;
+    Limits limits{};
     Guards guards{};
     Jitter jitter{};  // for tests
   };
@@ -53,7 +49,9 @@ class CommEngine {
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// For operations posted from now on; all ranks change at the same place of their programs.
   void set_guards(const Guards& guards);
-  /// At any time; ranks may differ.
+  /// For operations posted from now on; all ranks change at the same place of their programs.
+  void limit(const Limits& limits);
+  /// All ranks alike, while nothing but control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
   /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails,
@@ -86,6 +84,7 @@ class CommEngine {
   void watch();
   std::string report_hang(const Request& request) const;
   std::optional<Clock::time_point> next_look() const;
+  Link link_of(const Request& request) const;
 
   const Options options_;
   const std::thread::id rank_thread_ = std::this_thread::get_id();
@@ -98,6 +97,7 @@ class CommEngine {
   std::vector<Command> commands_;
   bool connected_ = false, stopping_ = false;
   std::atomic<bool> check_collectives_;
+  std::atomic<int64_t> round_bytes_;
 
   // Of the engine's thread alone:
   std::unique_ptr<Transport> transport_;

@@ -5,10 +5,23 @@
 #include "parallel/comm/signature.h"
 
 namespace hexad::comm {
+namespace {
+
+std::vector<int> peers_of(const Plan& plan) {
+  std::set<int> peers;
+  for (const Round& round : plan.rounds)
+    for (const auto* list : {&round.sends, &round.receives})
+      for (const Transfer& t : *list) peers.insert(t.peer);
+  return {peers.begin(), peers.end()};
+}
+
+}  // namespace
 
 void IssueQueue::post(RequestPtr request) {
   request->number = posted_[request->channel]++;
   request->arrival = arrivals_++;
+  if (request->traffic != TrafficClass::control)
+    used_.insert({request->link, request->traffic, request->channel.urgency});
   lines_[request->channel].requests.push_back(std::move(request));
 }
 
@@ -26,10 +39,27 @@ void IssueQueue::lift(const Request& request) {
   if (last != requests.end()) std::for_each(requests.begin(), last + 1, [](const auto& r) { r->lifted = true; });
 }
 
-std::pair<int, int64_t> IssueQueue::priority(const Line& line) const {
+IssueQueue::Place IssueQueue::place_of(TrafficClass traffic, Urgency urgency) const {
+  return {priorities_.of_class[static_cast<size_t>(traffic)], priorities_.by_need ? urgency : Urgency::ordinary};
+}
+
+bool IssueQueue::low(const Line& line) const {
   const Request& first = *line.requests.front();
-  const bool lifted = first.lifted && priorities_.lift_what_is_waited_for;
-  return {lifted ? -1 : priorities_.of_class[static_cast<size_t>(first.traffic)], first.arrival};
+  if (lifted(line)) return false;
+  return std::any_of(used_.begin(), used_.end(), [&](const auto& use) {
+    const auto [link, traffic, urgency] = use;
+    return link == first.link && place_of(traffic, urgency) < place_of(first);
+  });
+}
+
+bool IssueQueue::withheld(const Line& line) const {
+  const Request& first = *line.requests.front();
+  if (lifted(line)) return false;
+  return std::any_of(lines_.begin(), lines_.end(), [&](const auto& other) {
+    const auto& requests = other.second.requests;
+    return requests.front()->link == first.link && place_of(*requests.front()) < place_of(first) &&
+           std::any_of(requests.begin(), requests.end(), [](const RequestPtr& r) { return r->met(); });
+  });
 }
 
 IssueQueue::Start IssueQueue::startable(Line& line) const {
@@ -39,9 +69,10 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
     if (!r.ready) return {};
     if (!r.planned) {
       const int size = static_cast<int>(r.members->size());
-      r.plan = make_plan(r.operation, r.rank, size, round_bytes_);
+      r.plan = make_plan(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
+      r.unheard = peers_of(r.plan);
       r.planned = true;
     }
     const bool allowed = r.plan.rounds[r.started].after < static_cast<int>(r.finished_prefix);
@@ -50,28 +81,38 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
   return {};
 }
 
-IssueQueue::Start IssueQueue::next() {
-  struct Candidate {
-    std::pair<int, int64_t> priority;
-    Line* line;
-    Start start;
-  };
-  std::vector<Candidate> candidates;
-  for (auto& [channel, line] : lines_)
-    if (Start start = startable(line); start.request) candidates.push_back({priority(line), &line, std::move(start)});
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.priority < b.priority; });
-
-  auto chosen =
-      std::find_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.line->rounds_in_flight == 0; });
-  if (chosen == candidates.end() && !candidates.empty()) {
-    // Only the first in priority: a smaller round of a lower class must not keep the window full for ever.
-    const Start& first = candidates.front().start;
-    const int64_t bytes = first.request->plan.rounds[first.round].bytes();
-    if (bytes_in_flight_ + bytes <= window_bytes_) chosen = candidates.begin();
+const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& sorted) const {
+  for (const Candidate& c : sorted)
+    if (c.line->rounds_in_flight == 0) return &c;
+  for (bool low_ones : {false, true}) {
+    const auto first = std::find_if(sorted.begin(), sorted.end(), [&](const auto& c) { return c.low == low_ones; });
+    if (first == sorted.end()) continue;
+    int64_t in_flight = 0;
+    for (const auto& [channel, line] : lines_)
+      if (low(line) == low_ones) in_flight += line.bytes_in_flight;
+    // Only the first of them: a smaller round of a lower class must not keep the window full for ever.
+    const int64_t bytes = first->start.request->plan.rounds[first->start.round].bytes();
+    if (in_flight + bytes <= (low_ones ? limits_.low_window_bytes : limits_.window_bytes)) return &*first;
   }
-  if (chosen == candidates.end()) return {};
+  return nullptr;
+}
+
+IssueQueue::Start IssueQueue::next() {
+  constexpr Place before_all{-1, Urgency::urgent};
+  std::vector<Candidate> candidates;
+  for (auto& [channel, line] : lines_) {
+    if (withheld(line)) continue;
+    Start start = startable(line);
+    if (!start.request) continue;
+    const Request& first = *line.requests.front();
+    candidates.push_back(
+        {{lifted(line) ? before_all : place_of(first), first.arrival}, low(line), &line, std::move(start)});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.priority < b.priority; });
+  const Candidate* chosen = choose(candidates);
+  if (!chosen) return {};
   Request& r = *chosen->start.request;
-  bytes_in_flight_ += r.plan.rounds[r.started++].bytes();
+  chosen->line->bytes_in_flight += r.plan.rounds[r.started++].bytes();
   ++chosen->line->rounds_in_flight;
   return chosen->start;
 }
@@ -80,11 +121,14 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   Request& r = *request;
   const Round& finished = r.plan.rounds[round];
   if (finished.finish) finished.finish();
-  bytes_in_flight_ -= finished.bytes();
+  // Whoever sent has begun it; where nothing came back, the sends were taken.
+  for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives)
+    std::erase(r.unheard, t.peer);
   r.finished[round] = true;
   while (r.finished_prefix < r.finished.size() && r.finished[r.finished_prefix]) ++r.finished_prefix;
   const auto line = lines_.find(r.channel);
   --line->second.rounds_in_flight;
+  line->second.bytes_in_flight -= finished.bytes();
   line->second.quiet = 0;
   if (!r.done()) return;
   std::erase(line->second.requests, request);
@@ -94,7 +138,7 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
 RequestPtr IssueQueue::overdue(int limit) {
   for (auto& [channel, line] : lines_) {
     const RequestPtr& first = line.requests.front();
-    line.quiet = first->ready || first->lifted ? line.quiet + 1 : 0;
+    line.quiet = (first->ready || first->lifted) && !withheld(line) ? line.quiet + 1 : 0;
     if (line.quiet > limit) return first;
   }
   return nullptr;
@@ -104,7 +148,6 @@ std::vector<RequestPtr> IssueQueue::drain() {
   std::vector<RequestPtr> all;
   for (auto& [channel, line] : lines_) all.insert(all.end(), line.requests.begin(), line.requests.end());
   lines_.clear();
-  bytes_in_flight_ = 0;
   return all;
 }
 

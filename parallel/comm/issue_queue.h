@@ -5,6 +5,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,21 @@
 
 namespace hexad::comm {
 
+/// How much of an operation moves at once.
+struct Limits {
+  /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities. The same on all ranks.
+  int64_t round_bytes = 128 << 10;
+  /// Bytes in flight, both directions, of what gives way to nothing; only the first round of a communicator may exceed
+  /// it. Enough for the link to stay busy between two looks of the engine at it.
+  int64_t window_bytes = 4 << 20;
+  /// The same of classes below another one that this rank uses on the link: what a higher class finds before itself in
+  /// the buffers of sockets and switches when it comes.
+  int64_t low_window_bytes = 512 << 10;
+};
+
+/// What an operation passes.
+enum class Link : uint8_t { node, network };
+
 /// Operations of one channel start in one order on all ranks: a communicator's collectives, or its messages to or from
 /// one peer.
 struct Channel {
@@ -20,6 +37,7 @@ struct Channel {
   int communicator = 0;
   Kind kind = Kind::collective;
   int peer = -1;
+  Urgency urgency = Urgency::ordinary;  // of the communicator
   auto operator<=>(const Channel&) const = default;
 };
 
@@ -31,7 +49,9 @@ struct Request {
   std::shared_ptr<const std::vector<int>> members;  // world ranks of the group
   Operation operation;                              // holds the tensors
   int rank = 0;                                     // in the group
-  bool checked = false;                             // compares signatures with the peers first
+  Link link = Link::network;
+  int64_t round_bytes = Limits{}.round_bytes;
+  bool checked = false;  // compares signatures with the peers first
   std::shared_ptr<Flight> flight;
 
   int64_t number = 0;   // on its channel, in the order of calls
@@ -44,20 +64,25 @@ struct Request {
   size_t started = 0;          // rounds
   size_t finished_prefix = 0;  // rounds finished without a gap
   std::vector<bool> finished;
+  std::vector<int> unheard;  // peers of the plan that have not shown yet that they take part
   int64_t sent_bytes = 0;
 
+  /// All ranks it needs are at it: from here on it moves without the work of any of them.
+  bool met() const { return planned && unheard.empty(); }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
   std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // for messages
 };
 using RequestPtr = std::shared_ptr<Request>;
 
-/// Free of deadlock whatever ranks prefer: operations of a channel start in order, and the first unfinished round of
-/// every channel may always start. Priority only decides who gets the rest of the window.
+/// Priority decides who gets the windows, and a channel waits while a higher one moves on the same link. Free of
+/// deadlock: operations of a channel start in order, and the first unfinished round of every channel may start unless
+/// an operation of a higher place that all its ranks have met is in flight. Such a one needs nobody's own work any
+/// more, only links, and above it nothing waits; places are the same on all ranks. So the highest ends, then the next.
 class IssueQueue {
  public:
-  /// `window_bytes`: how much may be in flight beyond those first rounds; `round_bytes` cuts operations into rounds.
-  IssueQueue(int64_t window_bytes, int64_t round_bytes) : window_bytes_(window_bytes), round_bytes_(round_bytes) {}
+  explicit IssueQueue(const Limits& limits) : limits_(limits) {}
 
+  void limit(const Limits& limits) { limits_ = limits; }
   void prioritize(const Priorities& priorities) { priorities_ = priorities; }
 
   void post(RequestPtr request);
@@ -88,16 +113,32 @@ class IssueQueue {
   struct Line {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
+    int64_t bytes_in_flight = 0;
     int quiet = 0;  // calls of overdue() since something was finished here
   };
+  // Smaller goes first: the class, then the urgency.
+  using Place = std::pair<int, Urgency>;
+  struct Candidate {
+    std::tuple<Place, int64_t> priority;
+    bool low;
+    Line* line;
+    Start start;
+  };
+  Place place_of(TrafficClass traffic, Urgency urgency) const;
+  Place place_of(const Request& r) const { return place_of(r.traffic, r.channel.urgency); }
+  bool lifted(const Line& line) const { return line.requests.front()->lifted && priorities_.by_need; }
+  // Whether this rank uses a higher place on the line's link.
+  bool low(const Line& line) const;
+  // Whether a higher place moves there just now.
+  bool withheld(const Line& line) const;
   // The next round of a line, if its order allows one to start.
   Start startable(Line& line) const;
-  /// Smaller goes first; among equal ones what came first.
-  std::pair<int, int64_t> priority(const Line& line) const;
+  const Candidate* choose(const std::vector<Candidate>& sorted) const;
 
-  const int64_t window_bytes_, round_bytes_;
+  Limits limits_;
   Priorities priorities_;
-  int64_t bytes_in_flight_ = 0, arrivals_ = 0;
+  int64_t arrivals_ = 0;
+  std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // control apart
   std::map<Channel, Line> lines_;
   std::map<Channel, int64_t> posted_;
 };

@@ -58,11 +58,11 @@ class DelayedTransport final : public Transport {
   const Topology& topology() const override { return transport_->topology(); }
   int largest_tag() const override { return transport_->largest_tag(); }
 
-  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token) override {
+  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone done) override {
     auto& wire = wires_[{to, tag}];
     auto when = Clock::now() + jitter_.delay("transport", static_cast<uint64_t>(topology().rank), sent_++);
     if (!wire.empty()) when = std::max(when, wire.back().when);
-    wire.push_back({when, data, bytes, token});
+    wire.push_back({when, data, bytes, token, done});
   }
   // A message that is late where it comes from is late here, too.
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
@@ -71,8 +71,10 @@ class DelayedTransport final : public Transport {
   void poll(std::vector<Done>& done) override {
     const auto now = Clock::now();
     for (auto& [to, wire] : wires_)
-      for (; !wire.empty() && wire.front().when <= now; wire.pop_front())
-        transport_->send(to.first, to.second, wire.front().data, wire.front().bytes, wire.front().token);
+      for (; !wire.empty() && wire.front().when <= now; wire.pop_front()) {
+        const Message& m = wire.front();
+        transport_->send(to.first, to.second, m.data, m.bytes, m.token, m.done);
+      }
     transport_->poll(done);
   }
   std::vector<Pending> pending(uint64_t token) const override {
@@ -91,6 +93,7 @@ class DelayedTransport final : public Transport {
     const std::byte* data;
     int64_t bytes;
     uint64_t token;
+    SendDone done;
   };
   const std::unique_ptr<Transport> transport_;
   const Jitter jitter_;

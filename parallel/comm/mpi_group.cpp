@@ -22,10 +22,10 @@ std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& memb
 }  // namespace
 
 MpiGroup::MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name)
-    : MpiGroup(engine, 0, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
+    : MpiGroup(engine, {}, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
 
-MpiGroup::MpiGroup(CommEngine& engine, int communicator, std::vector<int> members, int rank, TrafficClass traffic,
-                   std::string name)
+MpiGroup::MpiGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
+                   TrafficClass traffic, std::string name)
     : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(engine.topology(), members)),
       engine_(engine),
       communicator_(communicator),
@@ -33,19 +33,28 @@ MpiGroup::MpiGroup(CommEngine& engine, int communicator, std::vector<int> member
       rank_(rank) {}
 
 std::unique_ptr<ProcessGroup> MpiGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
+  return make(agree(color, key, engine_.next_communicator()), Urgency::ordinary, traffic, std::move(name));
+}
+
+std::unique_ptr<ProcessGroup> MpiGroup::urgent(std::string name) const {
+  return make(agree(0, rank_, engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
+}
+
+std::unique_ptr<ProcessGroup> MpiGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,
+                                             std::string name) const {
   // The number must be new to every member; those of other colours take the same, because they share no rank.
-  const Members members = agree(color, key, engine_.next_communicator());
-  engine_.take_communicator(static_cast<int>(members.largest));
+  const int number = static_cast<int>(members.largest);
+  engine_.take_communicator(number);
   if (members.ranks.size() == 1)
     return std::make_unique<SelfGroup>(traffic, std::move(name), meter(), node_of_rank()[static_cast<size_t>(rank_)]);
   std::vector<int> ranks;
   for (int r : members.ranks) ranks.push_back((*members_)[static_cast<size_t>(r)]);
-  return std::unique_ptr<ProcessGroup>(new MpiGroup(engine_, static_cast<int>(members.largest), std::move(ranks),
-                                                    members.index, traffic, std::move(name)));
+  return std::unique_ptr<ProcessGroup>(
+      new MpiGroup(engine_, {number, urgency}, std::move(ranks), members.index, traffic, std::move(name)));
 }
 
 Event MpiGroup::start(Operation op, Stream& stream) const {
-  Channel channel{.communicator = communicator_};
+  Channel channel{.communicator = communicator_.number, .urgency = communicator_.urgency};
   if (op.is_point_to_point()) {
     channel.kind = op.kind == Operation::Kind::send ? Channel::Kind::send : Channel::Kind::receive;
     channel.peer = op.peer;

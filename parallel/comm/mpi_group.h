@@ -14,16 +14,23 @@ class MpiGroup final : public ProcessGroup {
   int size() const override { return static_cast<int>(members_->size()); }
   /// Costs one small all_gather: a communicator is a number in the tags of its messages. Groups of one are SelfGroups.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
 
  protected:
   Event start(Operation op, Stream& stream) const override;
 
  private:
-  MpiGroup(CommEngine& engine, int communicator, std::vector<int> members, int rank, TrafficClass traffic,
+  struct Communicator {
+    int number = 0;
+    Urgency urgency = Urgency::ordinary;
+  };
+  MpiGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank, TrafficClass traffic,
            std::string name);
+  std::unique_ptr<ProcessGroup> make(const Members& members, Urgency urgency, TrafficClass traffic,
+                                     std::string name) const;
 
   CommEngine& engine_;
-  int communicator_;
+  Communicator communicator_;
   std::shared_ptr<const std::vector<int>> members_;  // world ranks
   int rank_;
 };

@@ -112,9 +112,13 @@ class MpiTransport final : public Transport {
   const Topology& topology() const override { return topology_; }
   int largest_tag() const override { return largest_tag_; }
 
-  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token) override {
+  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
-    check(MPI_Isend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Isend");
+    // A plain send may be done as soon as MPI has copied it, however full the link is.
+    if (when == SendDone::taken)
+      check(MPI_Issend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Issend");
+    else
+      check(MPI_Isend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Isend");
     requests_.push_back(request);
     messages_.push_back({token, to, bytes, false});
   }

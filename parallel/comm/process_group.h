@@ -59,6 +59,11 @@ class ProcessGroup {
   /// A collective call: ranks that give the same `color` make a group, ranked by `key`, then by rank in this group.
   /// Blocking. This group outlives the new one.
   virtual std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const = 0;
+  /// The same ranks and class once more, for operations that go before those of this group though they are called
+  /// later. A collective call, blocking; this group outlives the new one. Groups without priorities order neither.
+  virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
+    return split(0, rank(), traffic_, std::move(name));
+  }
 
   /// What this rank sent and waited for in `traffic` since the last call, over all groups of its world.
   TrafficStats take(TrafficClass traffic) const { return meter_->take(traffic); }

@@ -19,15 +19,20 @@ enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);
 
-/// Who of those that may start goes first.
+/// The place of a communicator inside its class: operations of one communicator keep their order, so what is needed
+/// sooner than others of its class has a communicator of its own (ProcessGroup::urgent).
+enum class Urgency : uint8_t { urgent, ordinary };
+
+/// Who of those that may start goes first; the same on all ranks, because lower classes give way while higher ones
+/// move.
 struct Priorities {
   /// Of each class; the smallest first, equal ones as they come.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
-  /// What somebody waits for goes before all classes.
-  bool lift_what_is_waited_for = true;
+  /// What somebody waits for goes before all classes, and what is urgent before the rest of its class.
+  bool by_need = true;
 
   /// First come, first served: what MoNTA's order is compared with.
-  static Priorities by_arrival() { return {.of_class = {}, .lift_what_is_waited_for = false}; }
+  static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 
 /// Traffic of one class since the last time it was taken.

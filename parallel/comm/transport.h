@@ -22,8 +22,10 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
+  /// When a send is done: its data may be overwritten, or the receiver has asked for it as well.
+  enum class SendDone : uint8_t { copied, taken };
   /// Messages of one pair of ranks and one tag arrive in the order they were started. `token` comes back from poll().
-  virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token) = 0;
+  virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {
     uint64_t token;

@@ -66,6 +66,10 @@ void World::set_guards(const Guards& guards) {
   if (engine_) engine_->set_guards(guards);
 }
 
+void World::set_limits(const Limits& limits) {
+  if (engine_) engine_->limit(limits);
+}
+
 void World::prioritize(const Priorities& priorities) {
   if (engine_) engine_->prioritize(priorities);
 }

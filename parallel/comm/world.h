@@ -31,7 +31,8 @@ class World {
 
   /// From now on; the same on all ranks, at the same place of their programs.
   void set_guards(const Guards& guards);
-  /// Of operations that have not started.
+  void set_limits(const Limits& limits);
+  /// All ranks alike, while nothing but control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
   /// Ends this process and the whole job within seconds. Print the reason first.

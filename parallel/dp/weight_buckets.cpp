@@ -5,11 +5,15 @@ namespace hexad::dp {
 WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
   for (const Bucket& bucket : plan.buckets()) {
     if (bucket.zero == Zero::nothing) continue;  // parameters have memory of their own
-    State s{.bucket = &bucket, .memory = {}, .piece = {}, .gathered = {}};
+    State s{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .gathered = {}};
     if (keeps_all(s)) {
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
     } else {
+      // In the order of buckets, which is that of all ranks of the group.
+      auto& gatherer = gatherers_[bucket.group];
+      if (!gatherer) gatherer = bucket.group->urgent(bucket.group->name() + ", weights");
+      s.group = gatherer.get();
       s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
@@ -49,7 +53,7 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
   for_each_of(unit, [&](State& s) {
     if (s.memory.defined()) return;
     s.memory = Tensor::empty({s.bucket->elements}, s.bucket->dtype, plan_.device(), Category::communication);
-    s.gathered = s.bucket->group->all_gather(s.memory, s.piece, stream);
+    s.gathered = s.group->all_gather(s.memory, s.piece, stream);
     for (const auto& e : s.bucket->entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
   });
 }
@@ -89,7 +93,7 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change) 
   for (State& s : states_)
     if (keeps_all(s)) {
       const FlatRange mine = s.bucket->piece();
-      s.gathered = s.bucket->group->all_gather(s.memory, s.memory.slice(0, mine.begin, mine.end), stream);
+      s.gathered = s.group->all_gather(s.memory, s.memory.slice(0, mine.begin, mine.end), stream);
     }
   for (State& s : states_) {
     if (!keeps_all(s)) continue;

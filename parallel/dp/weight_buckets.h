@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "parallel/dp/bucket_plan.h"
@@ -16,10 +17,12 @@ namespace hexad::dp {
 /// - Zero::weights: this rank keeps its piece of a bucket. A parameter's use gathers the bucket and the others of its
 ///   unit, begins to gather the unit that is expected next, and frees all others: two units are in memory at a time.
 ///   Expected is what followed last time after the same two units. All ranks of a group use parameters in the same
-///   order (they run the same layers on other tokens), so they gather in the same order.
+///   order (they run the same layers on other tokens), so they gather in the same order. The next layers wait for
+///   weights while gradients have time until the step's end, so weights have a communicator of their own that goes
+///   before that of gradients of the same ranks, whichever were there first.
 class WeightBuckets {
  public:
-  /// The plan outlives the buckets.
+  /// The plan outlives the buckets. Collective where weights are gathered for use.
   explicit WeightBuckets(const BucketPlan& plan);
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
@@ -32,8 +35,9 @@ class WeightBuckets {
  private:
   struct State {
     const Bucket* bucket;
-    Tensor memory;  // of the whole bucket
-    Tensor piece;   // of what this rank owns, where the rest does not stay
+    const comm::ProcessGroup* group;  // that gathers
+    Tensor memory;                    // of the whole bucket
+    Tensor piece;                     // of what this rank owns, where the rest does not stay
     device::Event gathered;
   };
   static constexpr size_t none = ~size_t{0};  // no unit
@@ -47,6 +51,7 @@ class WeightBuckets {
   void move_on(size_t unit);
 
   const BucketPlan& plan_;
+  std::map<const comm::ProcessGroup*, std::unique_ptr<comm::ProcessGroup>> gatherers_;  // by the bucket's group
   std::vector<State> states_;
   size_t before_ = none, current_ = none;                 // units used last
   std::map<std::pair<size_t, size_t>, size_t> followed_;  // by the two units before

@@ -199,6 +199,11 @@ void check_split(const ProcessGroup& world) {
   EXPECT_EQ(expected[static_cast<size_t>(parity->rank())], world.rank());
   EXPECT_EQ(parity->traffic(), TrafficClass::ep);
   EXPECT_EQ(parity->name(), "parity");
+  // Its ranks again, for what is needed sooner.
+  const auto urgent = parity->urgent("urgent");
+  EXPECT_EQ(urgent->all_gather_values(mine, context), expected);
+  EXPECT_EQ(urgent->traffic(), TrafficClass::ep);
+  EXPECT_EQ(urgent->name(), "urgent");
   // Once more, out of the group that was split off.
   const auto alone = parity->split(world.rank(), 0, TrafficClass::tp, "alone");
   EXPECT_EQ(alone->size(), 1);

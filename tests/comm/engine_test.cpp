@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -22,7 +23,11 @@ using device::InlineStream;
 // What is on its way between the ranks of a job.
 struct Wires {
   std::mutex mutex;
-  std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>> messages;  // by from, to, tag
+  struct Message {
+    std::vector<std::byte> bytes;
+    std::shared_ptr<bool> taken;  // under the mutex, like all of it
+  };
+  std::map<std::tuple<int, int, int>, std::deque<Message>> messages;  // by from, to, tag
 };
 
 // Delivers messages in the order of each pair and tag, but looks at them only at random polls: a slow, unfair network.
@@ -36,25 +41,30 @@ class LoopbackTransport final : public Transport {
   const Topology& topology() const override { return topology_; }
   int largest_tag() const override { return 1000; }
 
-  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token) override {
+  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     std::lock_guard lock(wires_->mutex);
-    wires_->messages[{topology_.rank, to, tag}].emplace_back(data, data + bytes);
-    sent_.push_back({token, {}});
+    const auto taken = std::make_shared<bool>(when == SendDone::copied);
+    wires_->messages[{topology_.rank, to, tag}].push_back({{data, data + bytes}, taken});
+    sent_.push_back({token, taken});
   }
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     if (bytes == broken_size) base::fail(ExitCode::communication, "the wire is cut");
     waiting_[{from, topology_.rank, tag}].push_back({token, data, bytes});
   }
   void poll(std::vector<Done>& done) override {
-    done.swap(sent_);
-    if (random_.below(polls_++, 3) != 0) return;
     std::lock_guard lock(wires_->mutex);
+    std::erase_if(sent_, [&](const Sent& s) {
+      if (*s.taken) done.push_back({s.token, {}});
+      return *s.taken;
+    });
+    if (random_.below(polls_++, 3) != 0) return;
     for (auto& [key, receives] : waiting_) {
       auto& wire = wires_->messages[key];
       if (receives.empty() || wire.empty()) continue;
       const Receive r = receives.front();
-      ASSERT_EQ(static_cast<int64_t>(wire.front().size()), r.bytes);
-      if (r.bytes) std::memcpy(r.data, wire.front().data(), wire.front().size());
+      ASSERT_EQ(static_cast<int64_t>(wire.front().bytes.size()), r.bytes);
+      if (r.bytes) std::memcpy(r.data, wire.front().bytes.data(), wire.front().bytes.size());
+      *wire.front().taken = true;
       wire.pop_front();
       receives.pop_front();
       done.push_back({r.token, {}});
@@ -78,15 +88,19 @@ class LoopbackTransport final : public Transport {
     std::byte* data;
     int64_t bytes;
   };
+  struct Sent {
+    uint64_t token;
+    std::shared_ptr<bool> taken;
+  };
   std::shared_ptr<Wires> wires_;
   Topology topology_;
   Philox random_;
   uint64_t polls_ = 0;
-  std::vector<Done> sent_;
+  std::vector<Sent> sent_;
   std::map<std::tuple<int, int, int>, std::deque<Receive>> waiting_;
 };
 
-constexpr CommEngine::Options small_rounds{.round_bytes = 1 << 18, .window_bytes = 1 << 20};
+constexpr CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
 void with_engines(int ranks, const std::function<void(const ProcessGroup& world)>& body,
                   CommEngine::Options options = small_rounds) {
@@ -123,6 +137,56 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
         check_split(world);
       },
       options);
+}
+
+// Each rank makes the calls of a step in an order of its own and then waits for some of those of the step before, so
+// that classes that are held up on one rank are waited for on another. The watchdog ends the test if that is for ever.
+TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
+  CommEngine::Options options = small_rounds;
+  options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};
+  options.guards.watchdog_seconds = 20;
+  options.jitter = {.seed = 11, .max_delay = std::chrono::microseconds(100)};
+  enum Who : size_t { ep_rows, gradients, weights, message_out, message_in, kinds };
+  constexpr int ranks = 4, steps = 12;
+  constexpr int64_t n = 1 << 16;  // elements: several rounds
+  const auto body = [&](const ProcessGroup& world) {
+    DeviceContext context;
+    const int r = world.rank();
+    const auto ep = world.split(r / 2, r, TrafficClass::ep, "ep"), dp = world.split(r % 2, r, TrafficClass::dp, "dp"),
+               pp = world.split(0, r, TrafficClass::pp, "pp"), soon = dp->urgent("dp, urgent");
+    const base::Philox random(3, base::Purpose::jitter, "order", static_cast<uint64_t>(r));
+    uint64_t draws = 0;
+    InlineStream stream;
+    std::array<Event, kinds> before;
+    for (int step = 0; step < steps; ++step) {
+      std::array<Event, kinds> now;
+      std::array<Tensor, kinds> in, out;
+      std::array<size_t, kinds> order{ep_rows, gradients, weights, message_out, message_in};
+      for (size_t i = kinds - 1; i > 0; --i) std::swap(order[i], order[random.below(draws++, i + 1)]);
+      for (size_t who : order) {
+        in[who] = Tensor::zeros({n}, Dtype::f32, context), out[who] = Tensor::zeros({n}, Dtype::f32, context);
+        std::fill_n(in[who].data<float>(), n, static_cast<float>(r + step));
+        if (who == ep_rows)
+          now[who] = ep->all_to_all(out[who], in[who], {{n / 2, n / 2}, {n / 2, n / 2}}, stream);
+        else if (who == gradients || who == weights)
+          now[who] = (who == weights ? soon : dp)->all_reduce(in[who], Reduce::sum, stream);
+        else if (who == message_out)
+          now[who] = pp->send(in[who], (r + 1) % ranks, stream);
+        else
+          now[who] = pp->receive(out[who], (r + 3) % ranks, stream);
+      }
+      if (step > 0) before[random.below(draws++, kinds)].wait();
+      before = now;
+      if (step % 4 < 3) continue;
+      for (const Event& e : now) e.wait();
+      const auto last = [&](const Tensor& t) { return t.data<float>()[n - 1]; };
+      EXPECT_EQ(last(out[ep_rows]), static_cast<float>(r / 2 * 2 + 1 + step));
+      EXPECT_EQ(last(in[gradients]), static_cast<float>(2 * (r % 2) + 2 + 2 * step));  // of r % 2 and r % 2 + 2
+      EXPECT_EQ(last(in[weights]), last(in[gradients]));
+      EXPECT_EQ(last(out[message_in]), static_cast<float>((r + 3) % ranks + step));
+    }
+  };
+  with_engines(ranks, body, options);
 }
 
 TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {

@@ -20,6 +20,7 @@ class Queue : public testing::Test {
     r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1});
     r->operation = {
         .kind = Operation::Kind::send, .in = Tensor::zeros({pieces * piece}, Dtype::u8, context), .peer = 1};
+    r->round_bytes = piece;
     r->ready = ready;
     queue.post(r);
     return r;
@@ -40,36 +41,121 @@ class Queue : public testing::Test {
   }
 
   device::DeviceContext context;
-  IssueQueue queue{3 * piece, piece};
+  IssueQueue queue{{.round_bytes = piece, .window_bytes = 3 * piece, .low_window_bytes = 2 * piece}};
   std::vector<IssueQueue::Start> in_flight;
 };
 
 TEST_F(Queue, TheFirstRoundOfEveryChannelStartsAndTheFirstClassGetsTheRest) {
   post(TrafficClass::dp, 1, 9);
   post(TrafficClass::ep, 2, 9);
-  EXPECT_EQ(starts(), "ep2.0 dp1.0 ep2.1");
-  finish_oldest();
-  EXPECT_EQ(starts(), "ep2.2");
+  EXPECT_EQ(starts(), "ep2.0 dp1.0 ep2.1 ep2.2 dp1.1");
 }
 
 TEST_F(Queue, AChannelMayAlwaysStartOneRoundWhateverTheWindow) {
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
   post(TrafficClass::dp, 2, 2);
+  EXPECT_EQ(starts(), "dp2.0 dp2.1");
+}
+
+TEST_F(Queue, AClassHasTheWholeWindowUntilAHigherOneIsUsed) {
+  post(TrafficClass::dp, 1, 9);
+  EXPECT_EQ(starts(), "dp1.0 dp1.1 dp1.2");
+  post(TrafficClass::ep, 2, 1);
+  EXPECT_EQ(starts(), "ep2.0");
+  for (int i = 0; i < 4; ++i) finish_oldest();
+  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // from now on another one may come at any time
+}
+
+TEST_F(Queue, ALowerClassWaitsWhileAHigherOneMoves) {
+  post(TrafficClass::ep, 1, 5);
+  post(TrafficClass::dp, 2, 9);
+  EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2 dp2.1");  // the peer may not be there yet
+  for (int i = 0; i < 2; ++i) finish_oldest();
+  EXPECT_EQ(starts(), "ep1.3");  // it is: its piece was taken
+  for (int i = 0; i < 3; ++i) finish_oldest();
+  EXPECT_EQ(starts(), "ep1.4");
+  for (int i = 0; i < 2; ++i) finish_oldest();
+  EXPECT_EQ(starts(), "dp2.2 dp2.3");
+}
+
+TEST_F(Queue, WhatAPeerIsMissingFromHoldsNobodyUp) {
+  const RequestPtr r = post(TrafficClass::ep, 1, 0);
+  r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
+  const int64_t rows = 3 * piece;
+  r->operation = {.kind = Operation::Kind::all_to_all,
+                  .out = Tensor::zeros({2 * rows}, Dtype::u8, context),
+                  .in = Tensor::zeros({2 * rows}, Dtype::u8, context),
+                  .splits = {{0, rows, rows}, {0, rows, rows}}};
+  r->operation.splits.receive[2] = 0;  // of rank 2 nothing will be heard
+  r->operation.out = Tensor::zeros({rows}, Dtype::u8, context);
+  post(TrafficClass::dp, 2, 9);
+  EXPECT_EQ(starts(), "ep1.0 dp2.0 dp2.1");
+  for (int i = 0; i < 3; ++i) finish_oldest();
+  EXPECT_EQ(starts(), "ep1.1 dp2.2 dp2.3");
+}
+
+TEST_F(Queue, LinksDoNotWaitForEachOther) {
+  const auto post_inside = [&] {
+    auto r = post(TrafficClass::dp, 2, 1, false);
+    r->link = Link::node;
+    r->ready = true;
+  };
+  post(TrafficClass::ep, 1, 9);
+  EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
+  for (int i = 0; i < 3; ++i) finish_oldest();
+  post_inside();
+  EXPECT_EQ(starts(), "ep1.3 dp2.0 ep1.4 ep1.5");
+}
+
+TEST_F(Queue, WhatIsWaitedForDoesNotWaitForAHigherClass) {
+  post(TrafficClass::ep, 1, 9);
+  EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
+  finish_oldest();
+  const RequestPtr waited = post(TrafficClass::dp, 2, 1);
+  EXPECT_EQ(starts(), "ep1.3");
+  queue.lift(*waited);
   EXPECT_EQ(starts(), "dp2.0");
 }
 
-TEST_F(Queue, ALowerClassFillsTheWindowOnlyWhenHigherOnesAreStarted) {
-  post(TrafficClass::dp, 1, 9);
-  post(TrafficClass::tp, 2, 1);
-  EXPECT_EQ(starts(), "tp2.0 dp1.0 dp1.1");
+TEST_F(Queue, UrgentCommunicatorsGoBeforeOthersOfTheirClass) {
+  const auto post_urgent = [&](int communicator) {
+    auto r = post(TrafficClass::dp, communicator, 2, false);
+    auto u = std::make_shared<Request>(*r);
+    r->ready = true;  // an ordinary one to compare with
+    u->group = cat("urgent", communicator);
+    u->channel.urgency = Urgency::urgent;
+    u->ready = true;
+    queue.post(u);
+    return u;
+  };
+  post_urgent(1);
+  EXPECT_EQ(starts(), "urgent1.0 dp1.0 urgent1.1 dp1.1");
+  for (int i = 0; i < 4; ++i) finish_oldest();
+  queue.prioritize(Priorities::by_arrival());
+  post_urgent(1);
+  EXPECT_EQ(starts(), "dp1.0 urgent1.0 dp1.1");
+}
+
+TEST_F(Queue, WhatGivesWayIsNotOverdue) {
+  post(TrafficClass::ep, 1, 9);
+  starts();
+  finish_oldest();
+  post(TrafficClass::dp, 2, 1);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(queue.overdue(4), nullptr);
+    starts();
+  }
+  finish_oldest();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
+  EXPECT_EQ(queue.overdue(4)->traffic, TrafficClass::ep);
 }
 
 TEST_F(Queue, ClassesGoAsTheyAreToldTo) {
   queue.prioritize({.of_class = {0, 5, 4, 3, 2, 1}});
   post(TrafficClass::ep, 1, 9);
   post(TrafficClass::dp, 2, 9);
-  EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
+  EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1 dp2.2 ep1.1");
 }
 
 TEST_F(Queue, ByArrivalNeitherClassesNorWaitingMatter) {
@@ -99,7 +185,7 @@ TEST_F(Queue, WaitingLiftsTheWholePrefixOfTheChannel) {
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // still ahead: the one that is waited for
   for (int i = 0; i < 3; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.2 dp2.0 ep1.3");  // what comes after it is not
+  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // what comes after it is not
 }
 
 TEST_F(Queue, ARoundWaitsForWhatItComesAfter) {

@@ -11,6 +11,7 @@ namespace {
 
 using namespace autograd;
 using device::Category;
+using device::Event;
 using dp::Zero;
 
 constexpr Zero sharded[] = {Zero::states, Zero::gradients, Zero::weights};
@@ -118,6 +119,21 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
     }
     m.use(0);
     EXPECT_EQ(m.layers_in_memory(), Layers{0}) << "then comes the update";
+  });
+}
+
+// So that they can go before them: of one communicator all operations keep the order of their calls.
+TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model whole(world, Zero::nothing), m(world, Zero::weights);
+    const comm::ProcessGroup& gradients = *m.plan->buckets().front().group;
+    const Tensor x = Tensor::zeros({4}, Dtype::f32, m.context);
+    device::InlineStream stream;
+    Event reduced;
+    if (world.rank() == 0) reduced = gradients.all_reduce(x, comm::Reduce::sum, stream);
+    expect_bitwise(whole.use(0), m.use(0));
+    if (world.rank() == 1) reduced = gradients.all_reduce(x, comm::Reduce::sum, stream);
+    reduced.wait();
   });
 }
 

@@ -151,6 +151,9 @@ struct DistributedConfig {
   std::optional<bool> check_collectives;
   int64_t replica_check_every = 0;
   std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
+  int64_t piece_bytes = 128 << 10;
+  int64_t window_bytes = 4 << 20;
+  int64_t low_window_bytes = 512 << 10;
 
   template <class V>
   void fields(V& v) {
@@ -168,6 +171,18 @@ struct DistributedConfig {
     v("priority", priority,
       "traffic that goes first when several collectives wait for the link, highest first (MoNTA); what is not listed "
       "comes after it, as it comes; []: everything as it comes, also what is waited for");
+    v("piece_bytes", piece_bytes,
+      "bytes that a rank sends, to all its peers together, in one piece of a collective or message (at least 16 KiB a "
+      "peer); only between pieces can another class go first",
+      at_least(1));
+    v("window_bytes", window_bytes,
+      "bytes in flight on a rank's link, sent and received, of traffic that gives way to no other: enough to keep the "
+      "link busy",
+      at_least(1));
+    v("low_window_bytes", low_window_bytes,
+      "the same of traffic below another class in use: a higher class finds so much before itself when it comes; "
+      "faster networks need more",
+      at_least(1));
   }
 };
 

@@ -25,7 +25,7 @@ ExitCode run_eval(const Options& options, const Registry& registry, comm::World&
   auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry);
   complete(recipe, ranks_of_this_node(world.topology()));
   world.set_guards(guards_of(recipe.distributed));
-  world.prioritize(priorities_of(recipe.distributed));
+  order_traffic(world, recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const auto data = data::open_training_data(
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed});

@@ -62,7 +62,7 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
     return r;
   });
   world.set_guards(guards_of(recipe.distributed));
-  world.prioritize(priorities_of(recipe.distributed));
+  order_traffic(world, recipe.distributed);
   return recipe;
 }
 
@@ -70,6 +70,8 @@ comm::Guards guards_of(const DistributedConfig& config) {
   return {.watchdog_seconds = config.watchdog_seconds,
           .check_collectives = config.check_collectives.value_or(debug_build)};
 }
+
+namespace {
 
 comm::Priorities priorities_of(const DistributedConfig& config) {
   if (config.priority.empty()) return comm::Priorities::by_arrival();
@@ -81,6 +83,15 @@ comm::Priorities priorities_of(const DistributedConfig& config) {
   int place = 1;
   for (Traffic t : config.priority) p.of_class[static_cast<size_t>(classes[static_cast<size_t>(t)])] = place++;
   return p;
+}
+
+}  // namespace
+
+void order_traffic(comm::World& world, const DistributedConfig& config) {
+  world.set_limits({.round_bytes = config.piece_bytes,
+                    .window_bytes = config.window_bytes,
+                    .low_window_bytes = config.low_window_bytes});
+  world.prioritize(priorities_of(config));
 }
 
 }  // namespace hexad::app

@@ -23,6 +23,7 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
 
 /// What a recipe says about them.
 comm::Guards guards_of(const DistributedConfig& config);
-comm::Priorities priorities_of(const DistributedConfig& config);
+/// From now on, limits and priorities of the world are those of the recipe.
+void order_traffic(comm::World& world, const DistributedConfig& config);
 
 }  // namespace hexad::app

@@ -1,0 +1,180 @@
+// How long an operation takes alone, and with others of lower classes in flight before it, in MoNTA's order and as they
+// come: the tables of tools/bench/papers/priority.sh. Nothing is computed.
+//
+//   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
+//                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
+//
+// 2 or 4 ranks. Of four, each exchanges the operation in question with rank ^ 1, data-parallel gradients with rank ^ 2
+// and pipeline messages (or, in the conflict with them, keys and values) with rank ^ 3, so that they share its link and
+// no more; of two, all with the other one. --bytes: what a rank sends of the operation; --others: of each of the
+// others, which begin a head start (seconds) earlier. Nobody waits for anything, so that classes alone decide.
+//
+// One line a measurement, fields separated by tabs: round, conflict, order (alone, priority, fifo), seconds of the
+// operation, seconds until all are done, both of the slowest rank.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "framework/device/context.h"
+#include "parallel/comm/world.h"
+
+namespace hexad::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  int64_t bytes = 4 << 20, others = 16 << 20;
+  double head_start = 0.05;
+  int rounds = 5;
+  Limits limits;
+};
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Operations of one class with one peer, which does the same.
+class Traffic {
+ public:
+  enum class Kind : uint8_t { exchange, gather, sum, messages };
+
+  Traffic(const ProcessGroup& world, int distance, TrafficClass traffic, Kind kind, int64_t bytes, Device device,
+          Urgency urgency = Urgency::ordinary)
+      : kind_(kind), device_(device), count_(bytes / 4) {
+    const int peer = world.rank() ^ (world.size() == 2 ? 1 : distance);
+    group_ = world.split(std::min(world.rank(), peer), world.rank(), traffic, std::string(name_of(traffic)));
+    if (urgency == Urgency::urgent) {
+      ordinary_ = std::move(group_);
+      group_ = ordinary_->urgent("urgent");
+    }
+    const auto tensor = [&](int64_t n) { return Tensor::zeros({n}, Dtype::f32, device_); };
+    in_ = tensor(kind == Kind::exchange ? 2 * count_ : count_);
+    out_ = kind == Kind::sum ? in_ : tensor(kind == Kind::messages ? count_ : 2 * count_);
+  }
+
+  void start() {
+    const int other = 1 - group_->rank();
+    events_.clear();
+    switch (kind_) {
+      case Kind::exchange:
+        events_.push_back(group_->all_to_all(out_, in_, {{count_, count_}, {count_, count_}}, stream_));
+        break;
+      case Kind::gather:
+        events_.push_back(group_->all_gather(out_, in_, stream_));
+        break;
+      case Kind::sum:
+        events_.push_back(group_->all_reduce(in_, Reduce::sum, stream_));
+        break;
+      case Kind::messages:
+        events_.push_back(group_->receive(out_, other, stream_));
+        events_.push_back(group_->send(in_, other, stream_));
+        break;
+    }
+  }
+  // Waiting for an operation would lift it above all classes.
+  Clock::time_point end() const {
+    for (const Event& e : events_)
+      while (!e.done()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return Clock::now();
+  }
+
+ private:
+  Kind kind_;
+  Device device_;
+  int64_t count_;
+  std::unique_ptr<ProcessGroup> ordinary_, group_;
+  Tensor in_, out_;
+  device::InlineStream stream_;
+  std::vector<Event> events_;
+};
+
+class Bench {
+ public:
+  Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
+
+  // `others` are lower in MoNTA's order than `urgent`.
+  void conflict(int round, std::string_view name, Traffic& urgent, const std::vector<Traffic*>& others) {
+    const auto measure = [&](std::string_view order, const Priorities& priorities,
+                             const std::vector<Traffic*>& beside) {
+      world_.prioritize(priorities);
+      world_.group().barrier(device_.compute()).wait();
+      const auto begin = Clock::now();
+      for (Traffic* t : beside) t->start();
+      std::this_thread::sleep_for(std::chrono::duration<double>(options_.head_start));
+      const auto posted = Clock::now();
+      urgent.start();
+      const double took = seconds_between(posted, urgent.end());
+      for (Traffic* t : beside) t->end();
+      const double all = seconds_between(begin, Clock::now());
+      const auto slowest = [&](double s) { return world_.group().all_reduce_value(s, Reduce::max, device_); };
+      const double worst = slowest(took), last = slowest(all);
+      if (world_.rank() == 0) fmt::print("{}\t{}\t{}\t{:.6f}\t{:.6f}\n", round, name, order, worst, last);
+      std::fflush(stdout);
+    };
+    measure("alone", {}, {});
+    // In turn, so that neither order always comes first.
+    for (bool priority : {round % 2 == 0, round % 2 != 0})
+      measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);
+  }
+
+  void run() {
+    const ProcessGroup& world = world_.group();
+    using Kind = Traffic::Kind;
+    const auto traffic = [&](int distance, TrafficClass c, Kind kind, int64_t bytes) {
+      return Traffic(world, distance, c, kind, bytes, device_);
+    };
+    const int64_t mine = options_.bytes, theirs = options_.others;
+    Traffic ep = traffic(1, TrafficClass::ep, Kind::exchange, mine),
+            cp = traffic(1, TrafficClass::cp, Kind::gather, mine),
+            pp = traffic(1, TrafficClass::pp, Kind::messages, mine),
+            gradients = traffic(2, TrafficClass::dp, Kind::sum, theirs),
+            messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
+            keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
+            weights = Traffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
+    for (Traffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {  // as after a step: all are in use
+      t->start();
+      t->end();
+    }
+    for (int round = 1; round <= options_.rounds; ++round) {
+      conflict(round, "pp during cp", pp, {&keys});
+      conflict(round, "ep during dp", ep, {&gradients});
+      conflict(round, "cp during dp", cp, {&gradients});
+      conflict(round, "pp during dp", pp, {&gradients});
+      conflict(round, "ep during dp and pp", ep, {&gradients, &messages});
+      conflict(round, "weights during gradients", weights, {&gradients});
+    }
+  }
+
+ private:
+  const Options& options_;
+  World& world_;
+  device::DeviceContext device_;
+};
+
+int run(int argc, char** argv) {
+  Options o;
+  CLI::App app("Times operations beside others of lower classes");
+  app.add_option("--bytes", o.bytes, "that a rank sends of the operation")->check(CLI::PositiveNumber);
+  app.add_option("--others", o.others, "that a rank sends of each of the others")->check(CLI::PositiveNumber);
+  app.add_option("--head-start", o.head_start, "of the others, in seconds")->check(CLI::NonNegativeNumber);
+  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--round-bytes", o.limits.round_bytes, "pieces")->check(CLI::PositiveNumber);
+  app.add_option("--window-bytes", o.limits.window_bytes, "in flight")->check(CLI::PositiveNumber);
+  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "in flight of lower classes")
+      ->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  return with_world([&](World& world) {
+    base::require(world.size() == 2 || world.size() == 4, "[comm_priority] ", world.size(), " ranks, expected 2 or 4");
+    Bench(o, world).run();
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace hexad::comm
+
+int main(int argc, char** argv) { return hexad::comm::run(argc, argv); }

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with a link each
+# (tools/testbed/rank_nodes.sh). The four conflicts of Fig. 11, EP with DP and PP at once, and weights with gradients (ZeRO-3;
+# not in the paper): how long the operation takes alone, and with the others in flight before it, under priorities and as
+# they come; and until all are done. Then training steps with distributed.priority and without, in turn.
+#
+#   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
+#                                  [--low-window '524288'] [--runs 3] [--steps 8] [--train-rate 200mbit]
+#
+# --bytes: what a rank sends of the operation; --others: of each of the others; --low-window: bytes in flight of lower
+# classes, a table for each. --runs: of training, with and without; 0: none. Needs root, iproute2 and openmpi-bin (77:
+# skipped). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+rate=200mbit rounds=5 bytes=4194304 others=16777216 low_window=524288 runs=3 steps=8 train_rate=200mbit
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rate) rate=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --bytes) bytes=${2:?} ;;
+  --others) others=${2:?} ;;
+  --low-window) low_window=${2:?} ;;
+  --runs) runs=${2:?} ;;
+  --steps) steps=${2:?} ;;
+  --train-rate) train_rate=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need_bench comm_priority
+testbed() { # RATE
+  echo tools/testbed/rank_nodes.sh --nodes 4 --ranks 1 --inter "$1" --intra "$1"
+}
+
+machine
+echo "testbed:   4 nodes of one rank, $rate each"
+echo "rounds:    $rounds; $bytes bytes of the operation, $others of each of the others"
+for window in $low_window; do
+  printf '\nlow window: %s bytes\n' "$window"
+  $(testbed "$rate") "$bench" --rounds "$rounds" --bytes "$bytes" --others "$others" --low-window-bytes "$window" \
+    >"$scratch/rows-$window"
+  awk -f tools/bench/median.awk -f tools/bench/papers/priority.awk "$scratch/rows-$window"
+done
+for window in $low_window; do
+  printf '\nlow window %s: round, conflict, order, seconds of the operation, seconds until all are done\n' "$window"
+  cat "$scratch/rows-$window"
+done
+
+# train RUN NAME OVERRIDE...: a line a step, without the first two: run, name, step, exposed ep, pp and dp seconds.
+train() {
+  $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
+    run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {
+    cat "$scratch/log" >&2
+    exit 1
+  }
+  awk -v run="$1" -v name="$2" '
+    function exposed(traffic,    x) {
+      x = $0
+      sub(/.*"comm_exposed_seconds": *{/, "", x)
+      sub(/}.*/, "", x)
+      if (!sub(".*\"" traffic "\": *", "", x)) return 0
+      return x + 0
+    }
+    /"step_seconds"/ && ++n > 2 {
+      match($0, /"step_seconds": *[0-9.e-]+/)
+      step = substr($0, RSTART, RLENGTH)
+      sub(/.*: */, "", step)
+      print run "\t" name "\t" step "\t" exposed("ep") "\t" exposed("pp") "\t" exposed("dp")
+    }' "$scratch/$2-$1/metrics.jsonl" >>"$scratch/steps"
+}
+
+[ "$runs" -gt 0 ] || exit 0
+printf '\ntraining:  recipes/papers/monta-priority.yaml (pp 2, ep 2), %s a rank, %s runs each of %s steps\n' "$train_rate" \
+  "$runs" "$steps"
+for ((run = 1; run <= runs; run++)); do
+  for zero in 0 2 3; do
+    train "$run" "zero$zero-priority" parallel.zero=$zero
+    train "$run" "zero$zero-fifo" parallel.zero=$zero distributed.priority=[]
+  done
+done
+awk -f tools/bench/median.awk -f tools/bench/papers/priority_steps.awk "$scratch/steps"

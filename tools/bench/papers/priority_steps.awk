@@ -1,0 +1,26 @@
+# Training with priorities and without, from lines of tools/bench/papers/priority.sh: run, name (zero2-priority), step
+# seconds, seconds of the first rank that were spent waiting for ep, pp and dp. Medians over all steps.
+
+BEGIN { FS = "\t" }
+
+{
+  split($2, part, "-")
+  if (!(part[1] in seen)) { seen[part[1]] = 1; kinds[++count] = part[1] }
+  n = ++steps[part[1], part[2]]
+  for (f = 3; f <= 6; f++) value[part[1], part[2], f, n] = $f
+}
+
+function typical(kind, order, f,    n, list) {
+  for (n = 1; n <= steps[kind, order]; n++) list[n] = value[kind, order, f, n]
+  return median(list, steps[kind, order])
+}
+
+END {
+  printf "%-8s %-10s %9s %12s %12s %12s\n", "", "", "step s", "waits for ep", "pp", "dp"
+  for (i = 1; i <= count; i++)
+    for (o = 1; o <= 2; o++) {
+      order = o == 1 ? "priority" : "fifo"
+      printf "%-8s %-10s %9.4f %12.4f %12.4f %12.4f\n", kinds[i], order, typical(kinds[i], order, 3), typical(kinds[i], order, 4),
+        typical(kinds[i], order, 5), typical(kinds[i], order, 6)
+    }
+}
