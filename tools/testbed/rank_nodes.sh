@@ -3,13 +3,15 @@
 # what a rank exchanges with ranks of its node and with those of other nodes is shaped apart, in both directions, so that
 # the ratio of the two rates is a choice. (Ranks of one node of two_nodes.sh share a link, and memory.)
 #
-#   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] [--placement 0,0,1,1] COMMAND...
+#   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] [--placement 0,0,1,1]
+#                               COMMAND...
 #
-# --ranks: on every node; --placement: the node of each rank (node by node); --inter, --intra: a rank's rate to other nodes and inside its node, in kbit, mbit or gbit a
-# second. Every rank lives in a network namespace of its own with its own host name; HEXAD_NODE and HEXAD_LOCAL_RANK
-# tell it where it is. Nothing outside the new namespaces changes, and they are gone with everything that runs in them
-# when this ends. The cores of the machine are shared out among the nodes; the ranks of a node share its cores. Needs
-# root, iproute2 and openmpi-bin: without them it says so and exits with 77 (a skipped test).
+# --ranks: on every node; --inter, --intra: a rank's rate to other nodes and inside its node, in kbit, mbit or gbit a
+# second; --placement: the node of each rank, the first one's being 0 (default: node by node). Every rank lives in a network
+# namespace of its own with its own host name; HEXAD_NODE and HEXAD_LOCAL_RANK tell it where it is. Nothing outside the
+# new namespaces changes, and they are gone with everything that runs in them when this ends. The cores of the machine are
+# shared out among the nodes; the ranks of a node share its cores. Needs root, iproute2 and openmpi-bin: without them it
+# says so and exits with 77 (a skipped test).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -40,8 +42,9 @@ place_ranks() {
     order+=($((node * ranks + ${taken[node]:-0})))
     taken[node]=$((${taken[node]:-0} + 1))
   done
-  [ ${#order[@]} -eq $((nodes * ranks)) ] ||
-    usage "--placement is '$placement', expected for each rank its node from 0 to $((nodes - 1)), each $ranks times"
+  # mpirun runs on host 0 and gives that one the first rank, whatever the order.
+  [ ${#order[@]} -eq $((nodes * ranks)) ] && [ "${order[0]}" -eq 0 ] ||
+    usage "--placement is '$placement', expected for each rank its node from 0 to $((nodes - 1)), each $ranks times, 0 first"
 }
 [ -z "$placement" ] || place_ranks
 

@@ -33,13 +33,7 @@ double Timer::median(const Work& work, double seconds) const {
   const int repeats = static_cast<int>(std::clamp(seconds / (once * runs), double(least), double(most(work))));
   std::vector<double> times;
   meet();
-  for (int i = 0; i < repeats; ++i) {
-    // Computations go on without a break, as neighbours on a core do; a collective begins when all ranks are there and
-    // takes as long as the slowest of them, as in a layer.
-    if (work.batch_seconds == 0) meet();
-    const double took = timed(work, runs);
-    times.push_back(work.batch_seconds == 0 ? largest(took) : took);
-  }
+  for (int i = 0; i < repeats; ++i) times.push_back(timed(work, runs));
   const auto middle = times.begin() + repeats / 2;
   std::nth_element(times.begin(), middle, times.end());
   return rounded(largest(*middle));

@@ -28,8 +28,8 @@ class Timer {
     std::function<void()> run;
     double batch_seconds = 0;
   };
-  /// The median of the slowest rank's times, of batches the largest of the ranks' medians. After a run that does not
-  /// count, as many as about `seconds` take: at least 3, at most 21, or 9 batches.
+  /// The largest of the ranks' medians. After a run that does not count, as many as about `seconds` take: at least 3,
+  /// at most 21, or 9 batches.
   double median(const Work& work, double seconds) const;
   /// A point for every size, as long as all of them take about `seconds`: later sizes are left out then, but not the
   /// first two. Two sizes or more, ascending; `prepare` may round them.
