@@ -16,9 +16,12 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                           .all_to_all = s.all_to_all};
   options.cutting.chunks = static_cast<int>(s.parts);
   const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
-  options.cutting.by = s.cut == Cut::experts ? By::experts : s.cut == Cut::nodes || phases ? By::peers : By::tokens;
+  options.cutting.by = phases                  ? By::phases
+                       : s.cut == Cut::experts ? By::experts
+                       : s.cut == Cut::nodes   ? By::peers
+                                               : By::tokens;
   // A recipe for many ranks may be run by one.
-  if (options.cutting.by == By::peers) options.cutting.chunks = std::min(options.cutting.chunks, ep_ranks);
+  if (phases || s.cut == Cut::nodes) options.cutting.chunks = std::min(options.cutting.chunks, ep_ranks);
   return options;
 }
 

@@ -67,8 +67,13 @@ class Planner {
   }
 
  private:
-  // The other ranks, each rank beginning with its neighbour, so that no rank is everybody's first.
-  int other(int k) const { return (rank_ + k) % size_; }
+  // Whom this rank sends its k-th message to and whom from it receives one then, k from 1: in every step each rank is
+  // sent one message. A power of two exchanges in pairs: then it stays so among the ranks of other nodes alone, whose
+  // links are slower. In a ring all ranks of a node begin with the same rank of the next one, which gets its messages
+  // last.
+  int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
+  int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
+  bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
 
   int add(Round round) {
@@ -110,8 +115,8 @@ class Planner {
     copy_bytes(transfer(op_.out, to, rank_).data, mine.data, mine.bytes);
     std::vector<Transfer> sends, receives;
     for (int k = 1; k < size_; ++k) {
-      sends.push_back(transfer(op_.in, from, other(k)));
-      receives.push_back(transfer(op_.out, to, other(size_ - k)));
+      sends.push_back(transfer(op_.in, from, receiver(k)));
+      receives.push_back(transfer(op_.out, to, sender(k)));
     }
     exchange(sends, receives);
   }
@@ -121,8 +126,8 @@ class Planner {
     copy_bytes(byte_at(op_.out, rank_ * bytes), op_.in.raw(), bytes);
     std::vector<Transfer> sends, receives;
     for (int k = 1; k < size_; ++k) {
-      sends.push_back({other(k), byte_at(op_.in, 0), bytes});
-      const int from = other(size_ - k);
+      sends.push_back({receiver(k), byte_at(op_.in, 0), bytes});
+      const int from = sender(k);
       receives.push_back({from, byte_at(op_.out, from * bytes), bytes});
     }
     exchange(sends, receives);
@@ -132,7 +137,7 @@ class Planner {
     const Tensor& x = op_.out;
     if (rank_ != op_.peer) return exchange({}, {{op_.peer, byte_at(x, 0), x.bytes()}});
     std::vector<Transfer> sends;
-    for (int k = 1; k < size_; ++k) sends.push_back({other(k), byte_at(x, 0), x.bytes()});
+    for (int k = 1; k < size_; ++k) sends.push_back({receiver(k), byte_at(x, 0), x.bytes()});
     exchange(sends, {});
   }
 
@@ -149,7 +154,7 @@ class Planner {
     const auto exchange_parts = [&](int64_t s) {
       Round round{.after = dealt[static_cast<size_t>(s)]};
       for (int k = 1; k < size_; ++k) {
-        const int to = other(k), from = other(size_ - k);
+        const int to = receiver(k), from = sender(k);
         if (to != root) round.sends.push_back(transfer(s, rank_, to));
         if (rank_ != root) round.receives.push_back(transfer(s, from, from));
       }
@@ -159,7 +164,7 @@ class Planner {
     for (int64_t s = 0; s < segments; ++s) {
       Round round;
       if (rank_ == root)
-        for (int k = 1; k < size_; ++k) round.sends.push_back(transfer(s, other(k), other(k)));
+        for (int k = 1; k < size_; ++k) round.sends.push_back(transfer(s, receiver(k), receiver(k)));
       else
         round.receives.push_back(transfer(s, rank_, root));
       dealt.push_back(add(std::move(round)));
@@ -172,13 +177,13 @@ class Planner {
   void barrier() {
     Round round;
     for (int k = 1; k < size_; ++k) {
-      round.sends.push_back({other(k), nullptr, 0});
-      round.receives.push_back({other(size_ - k), nullptr, 0});
+      round.sends.push_back({receiver(k), nullptr, 0});
+      round.receives.push_back({sender(k), nullptr, 0});
     }
     plan_.rounds.push_back(std::move(round));
   }
 
-  // Room for a piece from every other rank, by distance: other(k) writes slot k - 1.
+  // Room for a piece from every other rank, by step: sender(k) writes slot k - 1.
   std::byte* scratch(int64_t bytes_each, int times) {
     plan_.scratch.push_back(Tensor::empty({std::max<int64_t>(1, times * others() * bytes_each)}, Dtype::u8,
                                           op_.out.device(), Category::communication));
@@ -189,7 +194,7 @@ class Planner {
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(static_cast<size_t>(size_), mine);
-    for (int k = 1; k < size_; ++k) sources[static_cast<size_t>(other(k))] = slots + (k - 1) * slot_bytes;
+    for (int k = 1; k < size_; ++k) sources[static_cast<size_t>(sender(k))] = slots + (k - 1) * slot_bytes;
     return [out, sources = std::move(sources), count, dtype = op_.out.dtype(), op = op_.reduce] {
       reduce(out, sources, count, dtype, op);
     };
@@ -200,8 +205,8 @@ class Planner {
     std::byte* slots = scratch(x.bytes(), 1);
     Round round;
     for (int k = 1; k < size_; ++k) {
-      round.sends.push_back({other(k), byte_at(x, 0), x.bytes()});
-      round.receives.push_back({other(size_ - k), slots + (size_ - k - 1) * x.bytes(), x.bytes()});
+      round.sends.push_back({receiver(k), byte_at(x, 0), x.bytes()});
+      round.receives.push_back({sender(k), slots + (k - 1) * x.bytes(), x.bytes()});
     }
     round.finish = sum(byte_at(x, 0), byte_at(x, 0), slots, x.bytes(), x.numel());
     add(std::move(round));
@@ -216,9 +221,9 @@ class Planner {
     Round round;
     const Span mine = part_of(rank_);
     for (int k = 1; k < size_; ++k) {
-      const Span theirs = part_of(other(k));
-      round.sends.push_back({other(k), byte_at(in, theirs.begin), theirs.size()});
-      round.receives.push_back({other(size_ - k), slots + (size_ - k - 1) * slot_bytes, mine.size()});
+      const Span theirs = part_of(receiver(k));
+      round.sends.push_back({receiver(k), byte_at(in, theirs.begin), theirs.size()});
+      round.receives.push_back({sender(k), slots + (k - 1) * slot_bytes, mine.size()});
     }
     round.finish = sum(out, byte_at(in, mine.begin), slots, slot_bytes, mine.size() / size_of(in.dtype()));
     return round;
@@ -251,9 +256,9 @@ class Planner {
       Round round{.after = summed[static_cast<size_t>(s)]};
       const Span mine = part_of(s, rank_);
       for (int k = 1; k < size_; ++k) {
-        const int from = other(size_ - k);
+        const int from = sender(k);
         const Span theirs = part_of(s, from);
-        round.sends.push_back({other(k), byte_at(x, mine.begin), mine.size()});
+        round.sends.push_back({receiver(k), byte_at(x, mine.begin), mine.size()});
         round.receives.push_back({from, byte_at(x, theirs.begin), theirs.size()});
       }
       add(std::move(round));

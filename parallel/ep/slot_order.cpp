@@ -10,18 +10,19 @@ void Cutting::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts over ", ranks, " ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks");
-  require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks of ", ranks, " peers");
+  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks, " chunks of ", ranks, " peers");
   require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks of ", local, " experts a rank");
 }
 
 int Cutting::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const {
+  const int distance = (static_cast<int>(expert / local_experts) - rank + ranks) % ranks;
   switch (by) {
     case By::tokens:
       return static_cast<int>(token * chunks / tokens);
-    case By::peers: {
-      const auto owner = static_cast<int>(expert / local_experts);
-      return (owner - rank + ranks) % ranks * chunks / ranks;
-    }
+    case By::peers:
+      return distance * chunks / ranks;
+    case By::phases:
+      return distance % chunks;
     case By::experts:
       return static_cast<int>(expert % local_experts * chunks / local_experts);
   }

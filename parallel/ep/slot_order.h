@@ -17,9 +17,10 @@ using namespace tensor;
 /// decides which chunk it belongs to: so ranks agree without asking each other.
 struct Cutting {
   /// tokens: consecutive tokens, as equal in number as possible (MPMoE). peers: by the distance of the expert's rank in
-  /// the ring of ranks (FasterMoE's groups of workers; with as many chunks as ranks, Parm's phases). experts:
-  /// consecutive experts of each rank (EPS-MoE).
-  enum class By : uint8_t { tokens, peers, experts };
+  /// the ring of ranks, near ones first (FasterMoE's groups of workers). phases: the distances dealt out in turn, so
+  /// that each chunk has about as much for other nodes on every rank (Parm's SAA). experts: consecutive experts of each
+  /// rank (EPS-MoE).
+  enum class By : uint8_t { tokens, peers, phases, experts };
   By by = By::tokens;
   int chunks = 1;
 

@@ -14,6 +14,12 @@ test_every_rank_knows_its_node_and_its_place_there() {
   expect_count 6 out 'two  words'
 }
 
+test_ranks_may_be_placed() {
+  expect 0 "$nodes" --nodes 2 --ranks 3 --placement 0,1,0,1,1,0 bash -c \
+    'echo "$OMPI_COMM_WORLD_RANK $HEXAD_NODE $HEXAD_LOCAL_RANK"'
+  expect_equal "$(sort out | xargs)" "0 0 0 1 1 0 2 0 1 3 1 1 4 1 2 5 0 2"
+}
+
 # bytes_per_second OPERATION GROUP: of the largest message in c.yaml.
 bytes_per_second() {
   awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
@@ -86,6 +92,8 @@ test_what_it_does_not_understand_it_explains() {
   expect_text err "unknown option '--rank'" 'rank_nodes.sh [--nodes 2] [--ranks 2]'
   expect 2 "$nodes" --inter fast true
   expect_text err "--inter is 'fast', expected kbit, mbit or gbit a second, such as 200mbit"
+  expect 2 "$nodes" --placement 0,1,1,1 true
+  expect_text err "--placement is '0,1,1,1', expected for each rank its node from 0 to 1, each 2 times, 0 first"
   expect 2 "$nodes" --ranks 0 true
   expect_text err "--ranks is '0', expected a number from 1 to 99"
   expect 2 "$nodes"

@@ -66,7 +66,7 @@ int64_t sent_bytes(const Plan& plan) {
 }
 
 class AllReducePlan : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, AllReducePlan, testing::Values(2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Ranks, AllReducePlan, testing::Values(2, 3, 4, 7, 8));
 
 TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
   const int ranks = GetParam();
@@ -127,6 +127,28 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
     EXPECT_EQ(r.sends.size(), 2u);
     EXPECT_EQ(r.receives.size(), 2u);
     for (const Transfer& t : r.sends) EXPECT_LE(t.bytes, 199936);
+  }
+}
+
+// What a rank sends to another node waits for its one link there: were all ranks of a node to begin with the same rank
+// of the other one, that one's link would be the last to become free, and the others idle at first.
+TEST(Plan, TheKthMessagesToAnotherNodeGoToDifferentRanks) {
+  DeviceContext context;
+  constexpr int ranks = 8, of_a_node = 4;
+  const std::vector<int64_t> rows(ranks, 10);
+  const Tensor t = Tensor::zeros({80, 4}, Dtype::f32, context), u = Tensor::zeros({80, 4}, Dtype::f32, context);
+  for (const auto& node_of : {+[](int r) { return r / of_a_node; }, +[](int r) { return r % 2; }}) {
+    std::map<std::pair<int, size_t>, int> received;  // by receiver and place in the order
+    for (int r = 0; r < ranks; ++r) {
+      const Plan plan =
+          make_plan({.kind = Kind::all_to_all, .out = t, .in = u, .splits = {rows, rows}}, r, ranks, 1 << 20);
+      ASSERT_EQ(plan.rounds.size(), 1u);
+      size_t place = 0;
+      for (const Transfer& sent : plan.rounds[0].sends)
+        if (node_of(sent.peer) != node_of(r)) ++received[{sent.peer, place++}];
+      EXPECT_EQ(place, size_t{of_a_node});
+    }
+    EXPECT_EQ(received.size(), size_t{ranks * of_a_node});
   }
 }
 

@@ -1,6 +1,8 @@
 // Who sends which rows where, and that the rows get there and back.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include <set>
 
 #include "framework/base/philox.h"
@@ -135,7 +137,7 @@ struct Way {
 };
 
 std::string name_of(const Way& w) {
-  constexpr std::string_view names[] = {"Tokens", "Peers", "Experts"};
+  constexpr std::string_view names[] = {"Tokens", "Peers", "Phases", "Experts"};
   return cat(names[static_cast<size_t>(w.by)], w.chunks, w.merged ? "Merged" : "");
 }
 
@@ -150,9 +152,9 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
       // No more chunks than there is to be cut.
-      const int most = way.by == Cutting::By::peers     ? ranks
+      const int most = way.by == Cutting::By::tokens    ? way.chunks
                        : way.by == Cutting::By::experts ? static_cast<int>(experts) / ranks
-                                                        : way.chunks;
+                                                        : ranks;
       const ep::PlanOptions options{.cutting = {way.by, std::min(way.chunks, most)}, .merged = way.merged};
       const RoutingPlan plan = plan_over(world, ids, experts, options);
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
@@ -175,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(, Exchange,
                          testing::Values(Way{Cutting::By::tokens, 1, false}, Way{Cutting::By::tokens, 3, false},
                                          Way{Cutting::By::tokens, 16, false}, Way{Cutting::By::peers, 4, false},
                                          Way{Cutting::By::experts, 2, false}, Way{Cutting::By::tokens, 3, true},
-                                         Way{Cutting::By::peers, 4, true}),
+                                         Way{Cutting::By::peers, 4, true}, Way{Cutting::By::phases, 2, true}),
                          [](const auto& i) { return name_of(i.param); });
 
 TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
@@ -205,6 +207,20 @@ TEST(SlotOrder, OfTokensSendsARowOnceForEachChunkThatHasAnyOfItsExperts) {
   const ep::SlotOrder order = ep::order_slots(ids, 4, {Cutting::By::experts, 2}, 0, 2, RowOf::token);
   EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+}
+
+// Eight ranks on two nodes, one expert each: cut by peers, rank 0 has all of its rows for the other node in the second
+// chunk and rank 3 nearly all of them in the first, so that each waits for the other twice.
+TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
+  for (int rank = 0; rank < 8; ++rank) {
+    const ep::SlotOrder order = ep::order_slots(ids, 8, {Cutting::By::phases, 2}, rank, 8);
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      const auto rows = order.rows_to.begin() + chunk * 8 + (rank < 4 ? 4 : 0);
+      EXPECT_EQ(std::accumulate(rows, rows + 4, int64_t{0}), 2) << "rank " << rank << ", chunk " << chunk;
+    }
+  }
 }
 
 TEST(SlotOrder, OfTokensRefusesAnExpertNamedTwice) {
@@ -277,7 +293,8 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
       }
       return all;
     };
-    const Cutting cuttings[] = {{}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 4}, {Cutting::By::experts, 2}};
+    const Cutting cuttings[] = {
+        {}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 4}, {Cutting::By::phases, 2}, {Cutting::By::experts, 2}};
     for (const Cutting& cutting : cuttings) {
       std::vector<int64_t> of_slots, of_tokens;
       const auto slots = grouped(RowOf::slot, cutting, of_slots), tokens = grouped(RowOf::token, cutting, of_tokens);

@@ -150,7 +150,7 @@ std::vector<Way> ways(int ep_ranks) {
                        {"O3", {Cutting::By::tokens, 3}, Overlap::a2a_allgather_copy}};
   if (ep_ranks > 1) {
     all.push_back({"Peers2", {Cutting::By::peers, 2}});
-    all.push_back({"Phases", {Cutting::By::peers, 2}, Overlap::a2a_allgather});
+    all.push_back({"Phases", {Cutting::By::phases, 2}, Overlap::a2a_allgather});
   }
   return all;
 }

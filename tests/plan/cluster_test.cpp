@@ -150,6 +150,25 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "measured 1.02: not slowed down";
 }
 
+TEST(Rates, OfALinkDoNotFallForEverWhereItsLastPointWasSlow) {
+  const auto seconds = [](const std::string& points, double bytes) {
+    Cluster cluster = load_text(text);
+    for (MeasuredLink& link : cluster.links) link.points = load_text(points).links.front().points;
+    for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
+      cluster.links.push_back(cluster.links[2]), cluster.links.back().operation = c;
+    const schedule::Rates rates = rates_of(cluster, {.groups = {{"ep", 2, 2}}});
+    return rates.find(Kind::all_to_all, "ep", 2, true)->curve.seconds(bytes);
+  };
+  const auto with = [](const std::string& points) {
+    std::string changed = text;
+    const std::string was = "[[4096, 0.001], [8192, 0.0015]]";
+    return changed.replace(changed.find(was), was.size(), points);
+  };
+  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.0015]]"), 16384), 0.0025) << "latency counts once";
+  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 16384), 0.006) << "not 0.007";
+  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
+}
+
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
   // Without a size the largest shape: 4 rows of each of 4 experts of 100 x 50 are 40,000 FLOPs.

@@ -65,6 +65,17 @@ schedule::Curve curve_of(const Curve& points) {
   return curve;
 }
 
+// Where the last size took more a byte than the one before, beyond it the last two points would promise that it gets
+// worse and worse with size: a link keeps its rate.
+schedule::Curve link_curve(const Curve& points) {
+  schedule::Curve curve = curve_of(points);
+  const schedule::Curve::Point last = curve.points.back();
+  const auto rate = [](const schedule::Curve::Point& p) { return p.size / p.seconds; };
+  if (curve.points.size() > 1 && rate(last) < rate(curve.points[curve.points.size() - 2]))
+    curve.points.push_back({2 * last.size, 2 * last.seconds});
+  return curve;
+}
+
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
 // Seconds over FLOPs of one expert's product with a weight of `wanted` elements: as many rows take as long for each
@@ -207,7 +218,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
                    group.ranks, " ranks on ", group.nodes, group.nodes == 1 ? " node" : " nodes",
                    "; hexad profile measures it on such ranks");
       rates.links.push_back(
-          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, curve_of(link->points)});
+          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, link_curve(link->points)});
     }
   }
   for (const MeasuredSlowdown& s : cluster.slowdowns) {

@@ -5,6 +5,7 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # of hosts: at most 15 letters with what follows
 frame=32000
+order=()  # of hosts
 
 # usage [ERROR]: the comment at the top of the script that sources this.
 usage() {
@@ -100,14 +101,16 @@ add_host() { # NUMBER ADDRESS/BITS
 shape_host() { tc -n "${name}n$1" "$2" "$3" dev eth0 "${@:4}"; }
 shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
 
-# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...
+# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: ranks on the hosts one after another, or in the order of the
+# array order if it is not empty.
 # bind-to none: the daemon of every host would bind its first rank to core 0; enter_node.sh gives a host its cores.
 # Eager limits: the answer of a rendezvous queues behind bulk data in its own socket, and exchanges in both directions
 # become half duplex; eager sends keep both busy.
 run_ranks() {
   local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i
   shift 4
-  for ((i = 0; i < hosts; i++)); do list+=${list:+,}${name}n$i:$ranks; done
+  [ ${#order[@]} -gt 0 ] || order=($(seq 0 $((hosts - 1))))
+  for i in "${order[@]}"; do list+=${list:+,}${name}n$i:$ranks; done
   local mca=(
     plm_rsh_agent "$here/enter_node.sh" plm_rsh_no_tree_spawn 1 orte_leave_session_attached 1
     btl tcp,self,vader btl_vader_single_copy_mechanism none

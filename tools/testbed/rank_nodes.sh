@@ -3,23 +3,26 @@
 # what a rank exchanges with ranks of its node and with those of other nodes is shaped apart, in both directions, so that
 # the ratio of the two rates is a choice. (Ranks of one node of two_nodes.sh share a link, and memory.)
 #
-#   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] COMMAND...
+#   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] [--placement 0,0,1,1]
+#                               COMMAND...
 #
 # --ranks: on every node; --inter, --intra: a rank's rate to other nodes and inside its node, in kbit, mbit or gbit a
-# second. Every rank lives in a network namespace of its own with its own host name; HEXAD_NODE and HEXAD_LOCAL_RANK
-# tell it where it is. Nothing outside the new namespaces changes, and they are gone with everything that runs in them
-# when this ends. The cores of the machine are shared out among the nodes; the ranks of a node share its cores. Needs
-# root, iproute2 and openmpi-bin: without them it says so and exits with 77 (a skipped test).
+# second; --placement: the node of each rank, the first one's being 0 (default: node by node). Every rank lives in a network
+# namespace of its own with its own host name; HEXAD_NODE and HEXAD_LOCAL_RANK tell it where it is. Nothing outside the
+# new namespaces changes, and they are gone with everything that runs in them when this ends. The cores of the machine are
+# shared out among the nodes; the ranks of a node share its cores. Needs root, iproute2 and openmpi-bin: without them it
+# says so and exits with 77 (a skipped test).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-nodes=2 ranks=2 inter=25mbit intra=200mbit
+nodes=2 ranks=2 inter=25mbit intra=200mbit placement=
 while [ $# -gt 0 ]; do
   case $1 in
   --nodes) nodes=${2:?} ;;
   --ranks) ranks=${2:?} ;;
   --inter) inter=${2:?} ;;
   --intra) intra=${2:?} ;;
+  --placement) placement=${2:?} ;;
   -*) usage "unknown option '$1'" ;;
   *) break ;;
   esac
@@ -30,6 +33,20 @@ check_count --nodes "$nodes"
 check_count --ranks "$ranks"
 check_rate --inter "$inter"
 check_rate --intra "$intra"
+
+# Hosts are numbered node by node: the host of each rank is the next one of its node.
+place_ranks() {
+  local node taken=()
+  for node in ${placement//,/ }; do
+    [[ $node =~ ^[0-9]+$ && $node -lt $nodes && ${taken[node]:-0} -lt $ranks ]] || break
+    order+=($((node * ranks + ${taken[node]:-0})))
+    taken[node]=$((${taken[node]:-0} + 1))
+  done
+  # mpirun runs on host 0 and gives that one the first rank, whatever the order.
+  [ ${#order[@]} -eq $((nodes * ranks)) ] && [ "${order[0]}" -eq 0 ] ||
+    usage "--placement is '$placement', expected for each rank its node from 0 to $((nodes - 1)), each $ranks times, 0 first"
+}
+[ -z "$placement" ] || place_ranks
 
 # shape END RANK src|dst SUBNET: one class for what is exchanged with the rank's own node, one for the rest.
 shape() {
@@ -50,5 +67,5 @@ for ((rank = 0; rank < nodes * ranks; rank++)); do
   shape host $rank dst 10.78.$node.0/24
   shape port $rank src 10.78.$node.0/24
 done
-place='export HEXAD_NODE=$((OMPI_COMM_WORLD_RANK / $0)) HEXAD_LOCAL_RANK=$((OMPI_COMM_WORLD_RANK % $0)); exec "$@"'
+place='host=$(hostname); host=${host##*n}; export HEXAD_NODE=$((host / $0)) HEXAD_LOCAL_RANK=$((host % $0)); exec "$@"'
 run_ranks $((nodes * ranks)) 1 $nodes 10.78.0.0/16 bash -c "$place" $ranks "$@"

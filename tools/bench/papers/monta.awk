@@ -1,102 +1,173 @@
-# The table of tools/bench/papers/monta.sh from its rows: round, part, t, bytes, schedule, seconds, predicted.
-# Variables: e (nodes), inter and intra (bits a second of a rank's link).
+# The tables of tools/bench/papers/monta.sh from its rows: links, round, part, t, bytes, schedule, seconds, predicted.
+# Links: inter:intra of a rank, or rate:memory of a node. Variable: e (nodes).
 
 BEGIN { FS = "\t" }
 
 {
-  c = $2 SUBSEP $3 SUBSEP $4
+  c = $1 SUBSEP $3 SUBSEP $4 SUBSEP $5
   if (!(c in seen)) { seen[c] = 1; cases[++count] = c }
-  if (!($5 in known)) { known[$5] = 1; ways[++n] = $5 }
-  if ($1 > rounds) rounds = $1
-  seconds[c, $5, $1] = $6
-  predicted[c, $5] = $7
+  if (!($6 in known)) { known[$6] = 1; ways[++n] = $6 }
+  if ($2 > rounds[c]) rounds[c] = $2
+  seconds[c, $6, $2] = $7
+  predicted[c, $6] = $8
 }
 
-# How much longer than the best way of the case.
-function loss(c, way, best) { return ratio(c, way) / ratio(c, best) - 1 }
+function bits(rate) { return rate * (rate ~ /gbit/ ? 1e9 : rate ~ /mbit/ ? 1e6 : 1e3) }
+function larger(a, b) { return a > b ? a : b }
 
 # Median over the rounds of a schedule's time over the baseline's in the same round.
 function ratio(c, way,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = seconds[c, way, r] / seconds[c, "baseline", r]
-  return median(list, rounds)
+  for (r = 1; r <= rounds[c]; r++) list[r] = seconds[c, way, r] / seconds[c, "baseline", r]
+  return median(list, rounds[c])
 }
 function typical(c, way,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = seconds[c, way, r]
-  return median(list, rounds)
+  for (r = 1; r <= rounds[c]; r++) list[r] = seconds[c, way, r]
+  return median(list, rounds[c])
+}
+# How much longer than the best way of the case.
+function loss(c, way, best) { return ratio(c, way) / ratio(c, best) - 1 }
+# Measured or predicted time over the baseline's; empty without a prediction.
+function share_of(c, way, foreseen) {
+  if (!foreseen) return ratio(c, way)
+  return predicted[c, way] == "-" ? "" : predicted[c, way] / predicted[c, "baseline"]
+}
+# The best schedule whose name begins with `family` but for `except` ("": none), measured or predicted; empty without.
+function best_of(c, family, except, foreseen,    w, best) {
+  for (w = 1; w <= n; w++) {
+    if (ways[w] == "baseline" || ways[w] == except || index(ways[w], family) != 1) continue
+    if (share_of(c, ways[w], foreseen) == "") continue
+    if (best == "" || share_of(c, ways[w], foreseen) < share_of(c, best, foreseen)) best = ways[w]
+  }
+  return best
 }
 
-END {
-  printf "%-9s %3s %10s %10s %6s %8s %8s %8s %8s %9s %9s %7s\n", "part", "t", "bytes", "baseline s", "wire", "o1", "formula", "best",
-    "", "predicted", "", "error"
+# O1 over the baseline: a t-th between nodes, and what that leaves gathered inside. In shared memory that costs nothing,
+# and a node's ranks share its link.
+function gathering(part, link) {
+  split(part[1], link, ":")
+  return link[2] == "memory" ? 0 : (part[3] - 1) / part[3] * e / (e - 1) * bits(link[1]) / bits(link[2])
+}
+function formula(part) { return 1 / part[3] + gathering(part) }
+function limit(part) { return larger(1 / part[3], gathering(part)) }
+function wire(part, seconds,    link) {
+  split(part[1], link, ":")
+  return 8 * part[4] * (e - 1) / e / seconds / bits(link[1]) * (link[2] == "memory" ? part[3] : 1)
+}
+
+function print_cases(    i, c, part, best, guess, w, m, x, off) {
+  printf "%-14s %-8s %2s %9s %10s %6s %7s %7s %7s %7s %6s %8s %9s %6s\n", "links", "part", "t", "bytes", "baseline s", "wire", "o1",
+    "formula", "best", "limit", "", "", "predicted", "error"
   for (i = 1; i <= count; i++) {
     c = cases[i]
     split(c, part, SUBSEP)
-    t = part[2]
-    base = typical(c, "baseline")
-    wire = 8 * part[3] * (e - 1) / e / base / inter
-    formula = 1 / t + (t - 1) / t * e / (e - 1) * inter / intra
-    best = ""; guess = ""; all = 0
-    for (w = 1; w <= n; w++) {
-      if (ways[w] == "baseline") continue
-      if (best == "" || ratio(c, ways[w]) < ratio(c, best)) best = ways[w]
-      if (predicted[c, ways[w]] != "-" && (guess == "" || predicted[c, ways[w]] + 0 < predicted[c, guess] + 0)) guess = ways[w]
-    }
-    # Over all schedules of the case: how far the prediction is off.
+    best = best_of(c, "o", "", 0); guess = best_of(c, "o", "", 1)
     m = 0
     for (w = 1; w <= n; w++)
       if (predicted[c, ways[w]] != "-") {
         x = predicted[c, ways[w]] / typical(c, ways[w]) - 1
         off[++m] = errors[++points] = x < 0 ? -x : x
       }
-    printf "%-9s %3d %10d %10.4f %5.0f%% %8.3f %8.3f %8.3f %8s %9s %9s %6s\n", part[1], t, part[3], base, 100 * wire,
-      ratio(c, "o1"), formula, ratio(c, best), best, guess == "" ? "-" : guess,
-      guess == "" ? "-" : sprintf("%.4f s", predicted[c, guess]), m ? sprintf("%.0f%%", 100 * median(off, m)) : "-"
-
-    # Cases in which it matters what is chosen: the second best takes a tenth longer.
-    second = ""
-    for (w = 1; w <= n; w++)
-      if (ways[w] != "baseline" && ways[w] != best && (second == "" || ratio(c, ways[w]) < ratio(c, second))) second = ways[w]
-    if (guess != "" && loss(c, second, best) > 0.1) {
-      contested++
-      regret[""] += loss(c, guess, best)
-      for (w = 1; w <= n; w++) regret[ways[w]] += loss(c, ways[w], best)
-    }
-    # The largest volume of the largest t stands for the limit.
-    last[part[1]] = c
-    best_of[c] = best
-    guess_of[c] = guess
-    formula_of[c] = formula
-    limit_of[c] = (t - 1) / t * inter * e / (e - 1) / intra
-    if (limit_of[c] < 1 / t) limit_of[c] = 1 / t
+    printf "%-14s %-8s %2d %9d %10.4f %5.0f%% %7.3f %7.3f %7.3f %7.3f %6s %8s %9s %6s\n", part[1], part[2], part[3], part[4],
+      typical(c, "baseline"), 100 * wire(part, typical(c, "baseline")), ratio(c, "o1"), formula(part), ratio(c, best),
+      limit(part), best, guess == "" ? "-" : guess, guess == "" ? "-" : sprintf("%.4f s", predicted[c, guess]),
+      m ? sprintf("%.0f%%", 100 * median(off, m)) : "-"
   }
-  print "wire: rate at which the baseline's bytes pass a rank's link between nodes, of its nominal rate"
+  print "wire: rate at which the baseline's bytes pass a link between nodes, of its nominal rate"
   print "best: the fastest schedule; predicted: the fastest one by the simulator; error: median over the schedules"
+}
 
-  printf "\n%-46s %12s %8s %9s %9s %6s\n", "", "paper", "formula", "measured", "predicted", "error"
-  split("dispatch combine", parts, " ")
-  for (i = 1; i <= 2; i++) {
-    c = last[parts[i]]
-    split(c, part, SUBSEP)
-    at = sprintf("%s, t = %d, %d bytes", parts[i], part[2], part[3])
-    print_share(at ": O1/baseline", "0.30 - 0.355", formula_of[c], c, "o1", "o1")
-    print_share(at ": best/baseline", "0.253", limit_of[c], c, best_of[c], guess_of[c])
+# The largest volume of each links' largest t stands for the limit.
+function print_limits(    i, c, part, key, order, kinds, last) {
+  for (i = 1; i <= count; i++) {
+    split(cases[i], part, SUBSEP)
+    key = part[1] SUBSEP part[2]
+    if (!(key in last)) order[++kinds] = key
+    last[key] = cases[i]
   }
+  printf "\n%-58s %12s %8s %9s %9s %6s\n", "", "paper", "formula", "measured", "predicted", "error"
+  for (i = 1; i <= kinds; i++) {
+    c = last[order[i]]
+    split(c, part, SUBSEP)
+    key = sprintf("%s, %s, t = %d, %d bytes", part[1], part[2], part[3], part[4])
+    print_share(key ": O1", gathering(part) ? "0.30 - 0.355" : "", formula(part), c, "o1", "o1")
+    print_share(key ": best", gathering(part) ? "0.253" : "", limit(part), c, best_of(c, "o", "", 0), best_of(c, "o", "", 1))
+  }
+  print "shares of the baseline; the paper's are at 1:8"
+}
+function print_share(what, paper, closed, c, way, guess,    x) {
+  x = guess == "" ? "" : share_of(c, guess, 1)
+  printf "%-58s %12s %8.3f %9.3f %9s %6s\n", what, paper, closed, ratio(c, way), x == "" ? "-" : sprintf("%.3f", x),
+    x == "" ? "-" : sprintf("%+.0f%%", 100 * (x / ratio(c, way) - 1))
+}
+
+# The volume from which on the best schedule of `later` is 2% faster than the best of `earlier`; empty if at none.
+function crossover(list, m, earlier, later, foreseen,    i, c, a, b, part, from) {
+  for (i = m; i >= 1; i--) {
+    c = list[i]
+    a = best_of(c, earlier, "", foreseen); b = best_of(c, later, "", foreseen)
+    if (a == "" || b == "" || share_of(c, b, foreseen) > 0.98 * share_of(c, a, foreseen)) break
+    split(c, part, SUBSEP)
+    from = part[4]
+  }
+  return from
+}
+function print_crossovers(    i, j, part, key, kinds, order, of, list, m) {
+  for (i = 1; i <= count; i++) {
+    split(cases[i], part, SUBSEP)
+    key = part[1] SUBSEP part[2] SUBSEP part[3]
+    if (!(key in of)) order[++kinds] = key
+    of[key]++
+    list[key, of[key]] = cases[i]
+  }
+  printf "\nBytes from which on a strategy is at least 2%% faster than the one before, each with its best number of chunks\n"
+  printf "%-14s %-8s %2s | %9s %9s %7s | %9s %9s %7s\n", "links", "part", "t", "O1 -> O2", "predicted", "octaves", "O2 -> O3",
+    "predicted", "octaves"
+  for (i = 1; i <= kinds; i++) {
+    key = order[i]
+    split(key, part, SUBSEP)
+    m = of[key]
+    for (j = 1; j <= m; j++) volumes[j] = list[key, j]
+    printf "%-14s %-8s %2d |%s |%s\n", part[1], part[2], part[3],
+      crossing(crossover(volumes, m, "o1", "o2", 0), crossover(volumes, m, "o1", "o2", 1)),
+      crossing(crossover(volumes, m, "o2", "o3", 0), crossover(volumes, m, "o2", "o3", 1))
+  }
+  if (met + missed) printf "predicted within an octave: %d of %d crossovers that were measured or predicted\n", met, met + missed
+}
+function crossing(measured, foreseen,    off) {
+  off = measured == "" || foreseen == "" ? "" : log(foreseen / measured) / log(2)
+  if (measured != "" || foreseen != "") { if (off != "" && off <= 1 && off >= -1) met++; else missed++ }
+  return sprintf(" %9s %9s %7s", measured == "" ? "-" : measured, foreseen == "" ? "-" : foreseen,
+    off == "" ? "" : sprintf("%+.0f", off))
+}
+
+# What the simulator's choice loses against the best schedule, and what the best fixed one does, over the cases whose
+# second best takes more than `margin` longer.
+function print_regret(margin, what,    i, w, c, best, guess, contested, chosen, regret, fixed, m) {
+  for (i = 1; i <= count; i++) {
+    c = cases[i]
+    best = best_of(c, "o", "", 0); guess = best_of(c, "o", "", 1)
+    if (guess == "" || loss(c, best_of(c, "o", best, 0), best) < margin) continue
+    m++
+    chosen += loss(c, guess, best)
+    for (w = 1; w <= n; w++) regret[ways[w]] += loss(c, ways[w], best)
+  }
+  if (!m) return
+  for (w = 1; w <= n; w++)
+    if (ways[w] != "baseline" && (fixed == "" || regret[ways[w]] < regret[fixed])) fixed = ways[w]
+  printf "%s (%d cases): the simulator's choice loses %.1f%% on average, the best fixed schedule (%s) %.1f%%\n", what, m,
+    100 * chosen / m, fixed, 100 * regret[fixed] / m
+}
+
+END {
+  print_cases()
+  print_limits()
   if (points) {
     x = median(errors, points)
     printf "error of the simulator over %d medians: median %.1f%%, 95th percentile %.1f%%\n", points, 100 * x,
       100 * errors[int(0.95 * points + 0.999999)]
   }
-  if (contested) {
-    for (w = 1; w <= n; w++)
-      if (ways[w] != "baseline" && (fixed == "" || regret[ways[w]] < regret[fixed])) fixed = ways[w]
-    printf "where the second best takes over 10%% longer (%d cases): the simulator's choice loses %.1f%% on average, the best fixed\n",
-      contested, 100 * regret[""] / contested
-    printf "schedule (%s) %.1f%%\n", fixed, 100 * regret[fixed] / contested
-  }
-}
-
-function print_share(what, paper, formula, c, way, guess,    x) {
-  x = guess == "" ? "" : predicted[c, guess] / predicted[c, "baseline"]
-  printf "%-46s %12s %8.3f %9.3f %9s %6s\n", what, paper, formula, ratio(c, way), x == "" ? "-" : sprintf("%.3f", x),
-    x == "" ? "-" : sprintf("%+.0f%%", 100 * (x / ratio(c, way) - 1))
+  print_crossovers()
+  print ""
+  print_regret(0.1, "where the second best takes over 10% longer")
+  print_regret(0, "everywhere")
 }

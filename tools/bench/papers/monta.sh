@@ -1,29 +1,38 @@
 #!/usr/bin/env bash
-# MoNTA's dispatch and combine under tensor parallelism, on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh):
-# the baseline, O1 (drop, all-to-all, all-gather), O2 and O3 (in chunks), by volume. Prints, for each t, part and volume,
-# medians over the rounds of each schedule's time over the baseline's of the same round, the formula's value for O1, the
-# baseline's share of the wire's rate, and the simulator's prediction from a profile of the same testbed.
+# MoNTA's dispatch and combine under tensor parallelism: the baseline, O1 (drop, all-to-all, all-gather), O2 and O3 (in
+# chunks), by volume, on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh) at several ratios of the rates
+# between nodes and inside them, and on nodes that share a link, and memory inside (two_nodes.sh). Prints, for each links,
+# t, part and volume, medians over the rounds of each schedule's time over the baseline's of the same round, the formula's
+# values, the baseline's share of the wire's rate, and the simulator's prediction from a profile of the same testbed; then
+# the volumes from which O2 and O3 win, what a choice by the simulator loses, and the links' efficiency by volume (Fig. 13).
 #
-#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--inter 25mbit] [--intra 200mbit]
-#                               [--bytes 65536,524288,2097152,8388608] [--rounds 3] [--chunks 2,4,8]
-#                               [--profile-seconds 30] [--pictures FOLDER]
+#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit'] [--shared 200mbit]
+#                               [--bytes 65536,...,4194304] [--rounds 2] [--large 8388608,16777216] [--large-rounds 1]
+#                               [--shared-bytes 1048576,4194304] [--chunks 2,4,8] [--profile-seconds 20]
+#                               [--pictures FOLDER]
 #
-# --ranks: t, tensor-parallel ranks a node. --pictures: an SVG of each schedule at the last t and volume. Needs root,
-# iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_exchange).
+# --ranks: t, tensor-parallel ranks a node, ascending. --links: of a rank, between nodes and inside; --shared: of a node,
+# with --shared-bytes; none of either: ''. --large: volumes of the largest t only. --pictures: an SVG of each schedule at
+# the last links, t and volume. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# (build/release/bench/moe_exchange).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-nodes=2 ranks='2 4 8' inter=25mbit intra=200mbit bytes=65536,524288,2097152,8388608 rounds=3 chunks=2,4,8
-profile_seconds=30 pictures=
+nodes=2 ranks='2 4 8' links='25mbit:200mbit 20mbit:360mbit' shared=200mbit
+bytes=65536,131072,262144,524288,1048576,2097152,4194304 rounds=2 large=8388608,16777216 large_rounds=1
+shared_bytes=1048576,4194304 chunks=2,4,8 profile_seconds=20 pictures=
 while [ $# -gt 0 ]; do
   case $1 in
   --nodes) nodes=${2:?} ;;
   --ranks) ranks=${2:?} ;;
-  --inter) inter=${2:?} ;;
-  --intra) intra=${2:?} ;;
+  --links) links=$2 ;;
+  --shared) shared=$2 ;;
   --bytes) bytes=${2:?} ;;
   --rounds) rounds=${2:?} ;;
+  --large) large=$2 ;;
+  --large-rounds) large_rounds=${2:?} ;;
+  --shared-bytes) shared_bytes=${2:?} ;;
   --chunks) chunks=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
@@ -32,26 +41,37 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 need_bench moe_exchange
-bits() {  # bits a second of a rate such as 25mbit
-  case $1 in
-  *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
-  *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
-  *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
-  *) usage "a rate is '$1', expected such as 25mbit" ;;
-  esac
+
+# compete LINKS T BYTES ROUNDS TESTBED...: rows of moe_exchange after LINKS, with predictions.
+compete() {
+  "${@:5}" "$bench" --ranks "$2" --bytes "$3" --rounds "$4" --chunks "$chunks" --profile "$scratch/cluster.yaml" \
+    ${pictures:+--pictures "$pictures"} | sed "s/^/$1\t/" >>"$scratch/rows"
 }
-inter_bits=$(bits "$inter") intra_bits=$(bits "$intra")
+# profile_links LINKS T TESTBED...: the profile, and as rows the time of each size of the collectives that Fig. 13 shows.
+profile_links() {
+  profile_into "$scratch/cluster.yaml" "$profile_seconds" "${@:3}"
+  awk -v links="$1" -v t="$2" -f tools/bench/papers/monta_links.awk "$scratch/cluster.yaml" >>"$scratch/points"
+}
 
 machine
-echo "testbed:   $nodes nodes, a link a rank: $inter between nodes, $intra inside"
-echo "rounds:    $rounds"
-for t in $ranks; do
-  testbed=(tools/testbed/rank_nodes.sh --nodes "$nodes" --ranks "$t" --inter "$inter" --intra "$intra")
-  profile_into "$scratch/cluster-$t.yaml" "$profile_seconds" "${testbed[@]}"
-  "${testbed[@]}" "$bench" --ranks "$t" --bytes "$bytes" --rounds "$rounds" --chunks "$chunks" \
-    --profile "$scratch/cluster-$t.yaml" ${pictures:+--pictures "$pictures"} >>"$scratch/rows"
+echo "testbed:   $nodes nodes; a link a rank, between nodes and inside: ${links:-none}; a link a node: ${shared:-none}"
+echo "rounds:    $rounds; $large_rounds of $large bytes"
+for link in $links; do
+  for t in $ranks; do
+    testbed=(tools/testbed/rank_nodes.sh --nodes "$nodes" --ranks "$t" --inter "${link%:*}" --intra "${link#*:}")
+    profile_links "$link" "$t" "${testbed[@]}"
+    compete "$link" "$t" "$bytes" "$rounds" "${testbed[@]}"
+    [ -z "$large" ] || [ "$t" != "${ranks##* }" ] || compete "$link" "$t" "$large" "$large_rounds" "${testbed[@]}"
+  done
 done
-awk -f tools/bench/median.awk -f tools/bench/papers/monta.awk -v e="$nodes" -v inter="$inter_bits" -v intra="$intra_bits" \
-  "$scratch/rows"
-printf '\nround, part, t, bytes, schedule, seconds, predicted seconds\n'
+if [ -n "$shared" ]; then
+  for t in $ranks; do
+    testbed=(tools/testbed/two_nodes.sh --nodes "$nodes" --ranks "$t" --rate "$shared")
+    profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+    compete "$shared:memory" "$t" "$shared_bytes" "$rounds" "${testbed[@]}"
+  done
+fi
+awk -f tools/bench/median.awk -f tools/bench/papers/monta.awk -v e="$nodes" "$scratch/rows"
+awk -f tools/bench/papers/monta_efficiency.awk "$scratch/points"
+printf '\nlinks, round, part, t, bytes, schedule, seconds, predicted seconds\n'
 cat "$scratch/rows"

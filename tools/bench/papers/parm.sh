@@ -4,18 +4,20 @@
 # beside Table IV, what Algorithm 1 chooses from collectives that `hexad profile` measured, and the simulator's
 # predictions.
 #
-#   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds 2]
-#                              [--profile-seconds 40] [--pictures FOLDER]
+#   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
+#                              [--profile-seconds 60] [--pictures FOLDER]
 #
 # 2 nodes of 4 ranks. A layer: N_MP and N_ESP of 1, 2, 4 in turn; B L and H/N_ESP of Table III over 32, M/N_ESP over 8
 # (k f is drawn as k = 1 or 2: no padding is sent, so a capacity factor has no bytes); one expert for each EP rank; f32.
+# --rounds: 2, or 1 for more than 50 layers, since the table's means are over layers (36 take four minutes, 200 a quarter
+# of an hour).
 # --pictures: an SVG of each schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (77: skipped).
 # Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-count=36 seed=1 inter=50mbit intra=400mbit rounds=2 profile_seconds=40 pictures=
+count=36 seed=1 inter=50mbit intra=400mbit rounds= profile_seconds=60 pictures=
 while [ $# -gt 0 ]; do
   case $1 in
   --layers) count=${2:?} ;;
@@ -30,6 +32,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 need_bench moe_layer
+[ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 
 # The last pair is (4, 4), so that pictures show it.
 layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {

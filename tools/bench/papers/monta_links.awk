@@ -1,0 +1,11 @@
+# From a cluster file of `hexad profile`, a row for each size of the all-to-all between one rank a node and of the all-gather
+# inside a node of all its ranks (variables `links`, `t`): links, t, operation, bytes that a rank sends, seconds.
+
+/- operation:/ { operation = $3 }
+/^ *group:/ { group = $2 }
+/^ *ranks:/ { ranks = $2 }
+/^ *points:/ && (operation == "all_to_all" && group == "inter" || operation == "all_gather" && group == "intra" && ranks == t) {
+  gsub(/[^0-9.e+-]+/, " ")
+  n = split($0, p, " ")
+  for (i = 1; i < n; i += 2) printf "%s\t%d\t%s\t%d\t%s\n", links, t, operation, p[i], p[i + 1]
+}

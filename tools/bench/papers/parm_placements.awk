@@ -1,0 +1,45 @@
+# The table of tools/bench/papers/parm_placements.sh from its rows: case, node of each rank, then a row of moe_layer.
+
+BEGIN { FS = "\t" }
+
+{
+  number = $1; nodes = $2
+  sub(/^[^\t]*\t[^\t]*\t/, "")
+  $1 = number "|" nodes "|" $1
+  read_row()
+}
+
+# Of what a rank sends to the others of its group, the mean share that goes to other nodes. Groups: ranks that differ only
+# in r % size (in blocks of `size`), or every `stride`-th rank.
+function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
+  n = split(nodes, of, ",")
+  for (i = 0; i < n; i++) {
+    first = i - int(i / stride) % size * stride
+    for (j = 0; j < size; j++) {
+      if (first + j * stride == i) continue
+      all++
+      if (of[first + j * stride + 1] != of[i + 1]) out++
+    }
+  }
+  return all ? sprintf("%.0f%%", 100 * out / all) : "-"
+}
+
+END {
+  print "Leaves the node: share of what a rank sends. Speedups over the baseline, whole step; predicted by the simulator"
+  printf "%-4s %-16s %4s | %9s %7s %8s %7s | %10s | %5s %9s %6s | %5s %9s %6s\n", "case", "node of a rank", "N_MP", "ESP gath.",
+    "EP A2A", "EP&ESP", "MP gath", "baseline s", "S1", "predicted", "error", "S2", "predicted", "error"
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    split(c, part, "|")
+    etp = field(part[3], "etp"); ep = field(part[3], "ep"); tp = field(part[3], "tp")
+    printf "%-4s %-16s %4d | %9s %7s %8s %7s | %10.4f", part[1], part[2], tp, leaving(part[2], etp, 1), leaving(part[2], ep, etp),
+      leaving(part[2], ep * etp, 1), leaving(part[2], tp, 1), typical(c, "step", "baseline")
+    split("s1 s2", pair, " ")
+    for (s = 1; s <= 2; s++) {
+      x = speedup(c, "step", pair[s], "baseline"); y = foreseen_speedup(c, "step", pair[s], "baseline")
+      printf " | %5.2f %9.2f %6s", x, y, error_of(y, x)
+    }
+    print ""
+  }
+  print_errors()
+}
