@@ -32,14 +32,6 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 need_bench moe_exchange
-bits() {  # bits a second of a rate such as 25mbit
-  case $1 in
-  *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
-  *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
-  *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
-  *) usage "a rate is '$1', expected such as 25mbit" ;;
-  esac
-}
 inter_bits=$(bits "$inter") intra_bits=$(bits "$intra")
 
 machine
