@@ -73,8 +73,8 @@ bits() {
 
 # print_steps FILE: what train_schedules wrote, with a case in front.
 print_steps() {
-  printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, communication of a forward, all-to-alls,\n'
-  printf 'communication, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'
+  printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
+  printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'
   cat "$1"
 }
 

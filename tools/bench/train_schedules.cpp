@@ -15,9 +15,9 @@
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
 //   seconds of one layer's forward and backward, the same, and as the simulator had predicted them on the rates of
 //     --profile; - without one
-//   means over the ranks: seconds of one layer's forward in which any communication runs, or waits for its peers;
-//   seconds
-//     of all passes in which all-to-alls do, in which any communication does, and in which it does and nothing computes
+//   means over the ranks: seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its
+//     peers; seconds of all passes in which all-to-alls do, in which these or all-gathers do, and in which there is
+//     communication but no computation
 //   tokens a second
 //   peak bytes of activations, temporaries and communication, of the rank with most
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks: bytes sent, seconds in which there
@@ -32,7 +32,6 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 
@@ -49,6 +48,7 @@ namespace hexad::bench {
 namespace {
 
 using app::PassRecorder;
+using schedule::Kind;
 using tensor::Tensor;
 
 struct Options {
@@ -129,15 +129,15 @@ std::string shared_part(app::Recipe recipe) {
 
 /// What a step's passes took on this rank, in seconds.
 struct PassTimes {
-  double forward = 0, forward_communication = 0;  // means
-  double all = 0, all_to_all = 0, communication = 0, exposed = 0;
+  double forward = 0, forward_exchange = 0;  // means
+  double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
 };
 
 /// In which at least one task of such a kind runs.
-double seconds_of(const schedule::Timeline& t, const std::function<bool(schedule::Kind)>& wanted) {
+double seconds_of(const schedule::Timeline& t, const std::vector<Kind>& kinds) {
   std::vector<std::pair<double, double>> spans;
   for (const schedule::Timeline::Span& s : t.spans)
-    if (wanted(s.task.kind)) spans.emplace_back(s.begin, s.end);
+    if (std::find(kinds.begin(), kinds.end(), s.task.kind) != kinds.end()) spans.emplace_back(s.begin, s.end);
   std::sort(spans.begin(), spans.end());
   double seconds = 0, until = 0;
   for (const auto& [begin, end] : spans) {
@@ -152,20 +152,20 @@ PassTimes times_of(const std::vector<PassRecorder::Pass>& passes) {
   double forwards = 0;
   for (const PassRecorder::Pass& pass : passes) {
     const schedule::Timeline t = schedule::measured(pass.graph, pass.times);
-    const double communication = seconds_of(t, schedule::is_communication);
-    sum.all += t.total(), sum.exposed += t.exposed(), sum.communication += communication;
-    sum.all_to_all += seconds_of(t, [](schedule::Kind kind) { return kind == schedule::Kind::all_to_all; });
+    const double exchange = seconds_of(t, {Kind::all_to_all, Kind::all_gather});
+    sum.all += t.total(), sum.exposed += t.exposed(), sum.exchange += exchange;
+    sum.all_to_all += seconds_of(t, {Kind::all_to_all});
     if (!pass.name.ends_with(" forward")) continue;
-    ++forwards, sum.forward += t.total(), sum.forward_communication += communication;
+    ++forwards, sum.forward += t.total(), sum.forward_exchange += exchange;
   }
-  if (forwards > 0) sum.forward /= forwards, sum.forward_communication /= forwards;
+  if (forwards > 0) sum.forward /= forwards, sum.forward_exchange /= forwards;
   return sum;
 }
 
 /// Of one step, over all ranks as the head of this file says.
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
-  double forward_communication = 0, all_to_all = 0, communication = 0, exposed = 0;
+  double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
   int64_t tokens = 0;
   std::array<comm::TrafficStats, comm::traffic_class_count> traffic{};
 };
@@ -236,7 +236,7 @@ class Contestant {
     const device::MemoryStats memory = context.allocator()->stats();
     const int64_t held =
         memory.used_in(Category::parameter) + memory.used_in(Category::gradient) + memory.used_in(Category::optimizer);
-    std::vector<double> means{times.forward_communication, times.all_to_all, times.communication, times.exposed};
+    std::vector<double> means{times.forward_exchange, times.all_to_all, times.exchange, times.exposed};
     for (int c = 0; c < comm::traffic_class_count; ++c) {
       const comm::TrafficStats t = world.take(static_cast<comm::TrafficClass>(c));
       means.insert(means.end(), {static_cast<double>(t.bytes), t.seconds, t.exposed_seconds});
@@ -248,7 +248,7 @@ class Contestant {
     for (double& mean : means) mean /= world.size();
 
     Measurement m{.step = most[0], .passes = most[1], .forward = most[2], .layer = most[3], .peak_bytes = most[4]};
-    m.forward_communication = means[0], m.all_to_all = means[1], m.communication = means[2], m.exposed = means[3];
+    m.forward_exchange = means[0], m.all_to_all = means[1], m.exchange = means[2], m.exposed = means[3];
     m.tokens = tokens;
     for (size_t c = 0; c < m.traffic.size(); ++c)
       m.traffic[c] = {std::llround(means[3 * c + 4]), means[3 * c + 5], means[3 * c + 6]};
@@ -288,8 +288,8 @@ class Bench {
   static void print(int round, const Contestant& c, const Measurement& m) {
     fmt::print("{}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.1f}\t{:.0f}", round,
                c.name(), m.step, m.passes, m.forward, m.layer,
-               c.predicted() ? fmt::format("{:.6f}", *c.predicted()) : "-", m.forward_communication, m.all_to_all,
-               m.communication, m.exposed, static_cast<double>(m.tokens) / m.step, m.peak_bytes);
+               c.predicted() ? fmt::format("{:.6f}", *c.predicted()) : "-", m.forward_exchange, m.all_to_all,
+               m.exchange, m.exposed, static_cast<double>(m.tokens) / m.step, m.peak_bytes);
     for (const comm::TrafficStats& t : m.traffic)
       fmt::print("\t{}\t{:.6f}\t{:.6f}", t.bytes, t.seconds, t.exposed_seconds);
     fmt::print("\n");

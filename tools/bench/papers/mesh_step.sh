@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Whole training steps of recipes/papers/mesh-step.yaml on 2 x 4 emulated ranks with a link each
-# (tools/testbed/rank_nodes.sh), with traffic of expert, data and pipeline parallelism in flight: pp 2, ep 2, dp 4 (experts
-# on two pairs of each stage) and pp 2, ep 4. Every schedule, MPMoE's S4 among them, runs on links of --rate, and again on
-# links that cost nothing: what a step is longer on the slow ones is its exposed communication (aimed at: at most 8% where
-# communication and computation are alike).
+# Whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks with a link each (tools/testbed/rank_nodes.sh),
+# with traffic of expert, data and pipeline parallelism in flight: pp 2, dp 4, ep 2 (each expert on two ranks of its stage)
+# or, with --experts 4, ep 4. Every schedule, MPMoE's S4 among them, runs on links of --rate, and again on links that cost
+# nothing: what a step is longer on the slow ones is its exposed communication (aimed at: at most 8% where communication
+# and computation are alike).
 #
-#   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 3] [--experts '2 4']
+#   tools/bench/papers/mesh_step.sh [--rate 200mbit] [--rounds 2] [--experts 2]
 #
 # --rate: of every rank's link, inside its node, too. Needs root, iproute2 and openmpi-bin (77: skipped). Environment:
 # HEXAD, BENCH (build/release/bench/train_schedules).
@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=100mbit rounds=3 experts='2 4' free=40gbit
+rate=200mbit rounds=2 experts=2 free=40gbit
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
@@ -29,11 +29,13 @@ rate_bits=$(bits "$rate")
 machine
 echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $rate, and $free in place of links that cost nothing"
 echo "rounds:    $rounds"
-args=(--schedule plain --schedule n2:cut=tokens,parts=2 --schedule s4:restore=s4)
-for n in 2 4; do args+=(--schedule "s4n$n:cut=tokens,parts=$n,restore=s4"); done
+args=(--schedule plain)
+for n in 2 4; do
+  args+=(--schedule "n$n:cut=tokens,parts=$n" --schedule "s4n$n:cut=tokens,parts=$n,restore=s4")
+done
 for ep in $experts; do
   for links in "$rate" $free; do
-    tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" recipes/papers/mesh-step.yaml \
+    tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" recipes/steps/mesh.yaml \
       parallel.ep="$ep" "${args[@]}" --rounds "$rounds" | sed "s/^/ep$ep,$links\t/" >>"$scratch/rows"
   done
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# MoNTA's whole steps: recipes/papers/monta-step.yaml, the 2x70B model scaled, on emulated nodes with a link a rank
+# MoNTA's whole steps: recipes/steps/monta.yaml, the 2x70B model scaled, on emulated nodes with a link a rank
 # (tools/testbed/rank_nodes.sh), 2 nodes of 4 tensor-parallel ranks (paper: 8), experts across the nodes. Prints the MoE
 # forward and the step under the baseline, O1 to O3 and what MoNTA chooses of them (Figs. 16 and 17), the share of
 # all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
@@ -40,7 +40,7 @@ for n in 2 4; do
     --schedule "o3x$n:duplicates=drop,overlap=a2a_allgather_copy,parts=$n")
 done
 args+=(--schedule monta:duplicates=drop,overlap=auto,parts=auto)
-"${testbed[@]}" "$bench" recipes/papers/monta-step.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
+"${testbed[@]}" "$bench" recipes/steps/monta.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
   --profile "$scratch/cluster.yaml" | sed 's/^/2x70B\t/' >"$scratch/rows"
 echo
 awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/monta_step.awk -v inter="$inter_bits" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Parm's Table V: whole steps of MoE versions of BERT-Base and GPT-2, scaled (recipes/papers/parm-{bert-base,gpt2}.yaml say
+# Parm's Table V: whole steps of MoE versions of BERT-Base and GPT-2, scaled (recipes/steps/parm-{bert-base,gpt2}.yaml say
 # how), with N_MP = N_ESP = 4 and two experts on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh), under
 # the DeepSpeed-MoE schedule, S1, S2, and the faster one of these as predicted from a profile of the same testbed.
 #
@@ -33,7 +33,7 @@ products=(1x256x256)
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 for model in $models; do
-  "${testbed[@]}" "$bench" "recipes/papers/parm-$model.yaml" --rounds "$rounds" --profile "$scratch/cluster.yaml" \
+  "${testbed[@]}" "$bench" "recipes/steps/parm-$model.yaml" --rounds "$rounds" --profile "$scratch/cluster.yaml" \
     --schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,spread=direct \
     --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,parts=2 |
     sed "s/^/$model\t/" >>"$scratch/rows"

@@ -3,7 +3,7 @@
 
 BEGIN {
   FS = "\t"
-  names = "step passes forward layer predicted forward_comm a2a comm exposed tokens peak"
+  names = "step passes forward layer predicted forward_exchange a2a exchange exposed tokens peak"
   class_count = split("control tp ep pp cp dp", classes, " ")
   for (i = 1; i <= class_count; i++) names = names " " classes[i] "_bytes " classes[i] "_seconds " classes[i] "_waited"
   name_count = split(names, fields, " ")

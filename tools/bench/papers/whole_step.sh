@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whole training steps of recipes/papers/whole-step.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and one
+# Whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and one
 # core (tools/testbed/two_nodes.sh), at several rates between the nodes: the systems of docs/schedules.md, each as a set
 # of choices of one program, against `auto`, which chooses among its own before the rounds. Prints seconds, the shares of
 # all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed.
@@ -48,7 +48,7 @@ products=(2x256x768)
 for rate in $rates; do
   testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate "$rate")
   profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-  "${testbed[@]}" "$bench" recipes/papers/whole-step.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
+  "${testbed[@]}" "$bench" recipes/steps/whole.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
     --profile "$scratch/cluster.yaml" | sed "s/^/$rate\t/" >>"$scratch/rows"
 done
 echo
