@@ -61,6 +61,23 @@ print_rows() {
   cat "$1"
 }
 
+# bits RATE: bits a second of a rate such as 25mbit.
+bits() {
+  case $1 in
+  *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
+  *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
+  *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
+  *) usage "a rate is '$1', expected such as 25mbit" ;;
+  esac
+}
+
+# print_steps FILE: what train_schedules wrote, with a case in front.
+print_steps() {
+  printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
+  printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'
+  cat "$1"
+}
+
 products=()
 
 # Removed at the end; a script that traps EXIT itself has to do the same.

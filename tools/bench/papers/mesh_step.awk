@@ -1,0 +1,30 @@
+# The table of tools/bench/papers/mesh_step.sh from the rows of train_schedules; a case is a layout on the slow links, or on
+# free ones. Variables: rate, free (names of the links), bits (a second, of a slow one).
+
+{ read_step() }
+
+function bytes(c, s,    i, sum) {
+  for (i = 1; i <= class_count; i++) sum += typical(c, s, classes[i] "_bytes")
+  return sum
+}
+
+END {
+  printf "%-5s %-8s %8s %8s %8s %9s | %7s %7s %7s %8s | %8s %8s %8s\n", "", "schedule", "step s", "free s", "exposed",
+    "comm:comp", "ep MB", "pp MB", "dp MB", "peak MB", "ep waits", "pp waits", "dp waits"
+  for (i = 1; i <= case_count; i++) {
+    split(cases[i], name, ",")
+    if (name[2] != rate) continue
+    c = cases[i]; f = name[1] "," free
+    for (w = 1; w <= schedule_count; w++) {
+      s = schedules[w]
+      step = typical(c, s, "step"); alone = typical(f, s, "step")
+      printf "%-5s %-8s %8.3f %8.3f %8s %9s | %7.2f %7.2f %7.2f %8.2f | %8.3f %8.3f %8.3f\n", name[1], s, step, alone,
+        percent(1 - alone / step), sprintf("%.2f", 8 * bytes(c, s) / bits / alone), typical(c, s, "ep_bytes") / 1e6,
+        typical(c, s, "pp_bytes") / 1e6, typical(c, s, "dp_bytes") / 1e6, typical(c, s, "peak") / 1e6,
+        typical(c, s, "ep_waited"), typical(c, s, "pp_waited"), typical(c, s, "dp_waited")
+    }
+  }
+  print "free s: the step on links that cost nothing; exposed: the part of a step that it is longer on slow ones; comm:comp: what a"
+  print "rank's bytes take on its link alone, over the step on free links; waits: seconds in which a thread of a rank waits for"
+  print "such traffic or for the rank that has to send it, mean over the ranks"
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks with a link each (tools/testbed/rank_nodes.sh),
+# with traffic of expert, data and pipeline parallelism in flight: pp 2, dp 4, ep 2 (each expert on two ranks of its stage)
+# or, with --experts 4, ep 4. Every schedule, MPMoE's S4 among them, runs on links of --rate, and again on links that cost
+# nothing: what a step is longer on the slow ones is its exposed communication (aimed at: at most 8% where communication
+# and computation are alike).
+#
+#   tools/bench/papers/mesh_step.sh [--rate 200mbit] [--rounds 2] [--experts 2]
+#
+# --rate: of every rank's link, inside its node, too. Needs root, iproute2 and openmpi-bin (77: skipped). Environment:
+# HEXAD, BENCH (build/release/bench/train_schedules).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+rate=200mbit rounds=2 experts=2 free=40gbit
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rate) rate=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --experts) experts=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need_bench train_schedules
+rate_bits=$(bits "$rate")
+
+machine
+echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $rate, and $free in place of links that cost nothing"
+echo "rounds:    $rounds"
+args=(--schedule plain)
+for n in 2 4; do
+  args+=(--schedule "n$n:cut=tokens,parts=$n" --schedule "s4n$n:cut=tokens,parts=$n,restore=s4")
+done
+for ep in $experts; do
+  for links in "$rate" $free; do
+    tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" recipes/steps/mesh.yaml \
+      parallel.ep="$ep" "${args[@]}" --rounds "$rounds" | sed "s/^/ep$ep,$links\t/" >>"$scratch/rows"
+  done
+done
+echo
+awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/mesh_step.awk -v rate="$rate" \
+  -v free="$free" -v bits="$rate_bits" "$scratch/rows"
+print_steps "$scratch/rows"

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# MoNTA's whole steps: recipes/steps/monta.yaml, the 2x70B model scaled, on emulated nodes with a link a rank
+# (tools/testbed/rank_nodes.sh), 2 nodes of 4 tensor-parallel ranks (paper: 8), experts across the nodes. Prints the MoE
+# forward and the step under the baseline, O1 to O3 and what MoNTA chooses of them (Figs. 16 and 17), the share of
+# all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
+#
+#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6] [--profile-seconds 15]
+#
+# --inter, --intra: a rank's rate between nodes and inside; 1:8 as in the paper, so fast that the baseline's all-to-alls
+# are about the paper's share of a step. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# (build/release/bench/train_schedules).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+inter=200mbit intra=1600mbit rounds=3 trials=6 profile_seconds=15
+while [ $# -gt 0 ]; do
+  case $1 in
+  --inter) inter=${2:?} ;;
+  --intra) intra=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --trials) trials=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need_bench train_schedules
+inter_bits=$(bits "$inter")
+
+machine
+echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $inter between nodes, $intra inside"
+echo "rounds:    $rounds; trials of what is open: $trials"
+products=(1x512x448)
+testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
+profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+args=(--schedule baseline:duplicates=replicated --schedule o1:duplicates=drop)
+for n in 2 4; do
+  args+=(--schedule "o2x$n:duplicates=drop,overlap=a2a_allgather,parts=$n"
+    --schedule "o3x$n:duplicates=drop,overlap=a2a_allgather_copy,parts=$n")
+done
+args+=(--schedule monta:duplicates=drop,overlap=auto,parts=auto)
+"${testbed[@]}" "$bench" recipes/steps/monta.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
+  --profile "$scratch/cluster.yaml" | sed 's/^/2x70B\t/' >"$scratch/rows"
+echo
+awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/monta_step.awk -v inter="$inter_bits" \
+  "$scratch/rows"
+print_steps "$scratch/rows"

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Parm's Table V: whole steps of MoE versions of BERT-Base and GPT-2, scaled (recipes/steps/parm-{bert-base,gpt2}.yaml say
+# how), with N_MP = N_ESP = 4 and two experts on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh), under
+# the DeepSpeed-MoE schedule, S1, S2, and the faster one of these as predicted from a profile of the same testbed.
+#
+#   tools/bench/papers/parm_step.sh [--inter 50mbit] [--intra 400mbit] [--rounds 3] [--models 'bert-base gpt2']
+#                                   [--profile-seconds 15]
+#
+# 2 nodes of 4 ranks. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# (build/release/bench/train_schedules).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+inter=50mbit intra=400mbit rounds=3 models='bert-base gpt2' profile_seconds=15
+while [ $# -gt 0 ]; do
+  case $1 in
+  --inter) inter=${2:?} ;;
+  --intra) intra=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --models) models=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need_bench train_schedules
+
+machine
+echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $inter between nodes, $intra inside"
+echo "rounds:    $rounds"
+products=(1x256x256)
+testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
+profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+for model in $models; do
+  "${testbed[@]}" "$bench" "recipes/steps/parm-$model.yaml" --rounds "$rounds" --profile "$scratch/cluster.yaml" \
+    --schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,spread=direct \
+    --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,parts=2 |
+    sed "s/^/$model\t/" >>"$scratch/rows"
+done
+echo
+awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/parm_step.awk "$scratch/rows"
+print_steps "$scratch/rows"

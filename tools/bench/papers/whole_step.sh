@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and one
+# core (tools/testbed/two_nodes.sh), at several rates between the nodes: the systems of docs/schedules.md, each as a set
+# of choices of one program, against `auto`, which chooses among its own before the rounds. Prints seconds, the shares of
+# all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed.
+#
+#   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 6]
+#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 15]
+#
+# --trials: steps in which what is open is tried. --systems: of those below; fastmoe, the first, and auto have to be among
+# them. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+declare -A choices=(
+  [fastmoe]= [deepspeed]=duplicates=baseline [monta-base]=duplicates=replicated [ted]=duplicates=drop
+  [monta-o2]=duplicates=drop,overlap=a2a_allgather,parts=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,parts=2
+  [parm-s1]=spread=direct [parm-s2]=duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,parts=2
+  [tutel-2]=cut=tokens,parts=2,order=returns_last [tutel-4]=cut=tokens,parts=4,order=returns_last
+  [pipemoe]=cut=tokens,parts=auto [fastermoe]=cut=nodes,parts=2,order=returns_last
+  [eps]=cut=experts,parts=2,rows=token [auto]=duplicates=auto,overlap=auto,cut=auto,parts=auto
+)
+rates='100mbit 200mbit 500mbit' rounds=2 trials=6 profile_seconds=15
+systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe fastermoe eps auto'
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rates) rates=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --trials) trials=${2:?} ;;
+  --systems) systems=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need_bench train_schedules
+args=()
+for system in $systems; do
+  [ -n "${choices[$system]+known}" ] || usage "no system '$system'; there are: ${!choices[*]}"
+  args+=(--schedule "$system${choices[$system]:+:${choices[$system]}}")
+done
+
+machine
+echo "testbed:   2 nodes of 4 ranks and one core"
+echo "rounds:    $rounds; trials of what is open: $trials"
+products=(2x256x768)
+for rate in $rates; do
+  testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate "$rate")
+  profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+  "${testbed[@]}" "$bench" recipes/steps/whole.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
+    --profile "$scratch/cluster.yaml" | sed "s/^/$rate\t/" >>"$scratch/rows"
+done
+echo
+awk -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk "$scratch/rows"
+print_steps "$scratch/rows"

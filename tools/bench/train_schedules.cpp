@@ -1,0 +1,328 @@
+// Whole training steps of a recipe under several schedules of its MoE layers in turn, on the ranks it is started on:
+// the tables of tools/bench/papers/{whole_step,monta_step,parm_step}.sh.
+//
+//   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:cut=tokens,parts=4
+//
+// --schedule: a name and keys of schedule.moe, or of the whole recipe where they have a dot. In every round each
+// schedule trains one step, after one of each that does not count. What a schedule leaves open (auto) is chosen as
+// `hexad train` chooses it: predicted, then tried in --trials steps before the rounds. Schedules that need the same
+// lanes, order and layout train the same weights; no schedule changes what is computed.
+//
+// One line a step, fields separated by tabs:
+//   round, schedule
+//   seconds of the step, of the slowest rank
+//   seconds of all passes through the experts, of the rank with most
+//   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
+//   seconds of one layer's forward and backward, the same, and as the simulator had predicted them on the rates of
+//     --profile; - without one
+//   means over the ranks: seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its
+//     peers; seconds of all passes in which all-to-alls do, in which these or all-gathers do, and in which there is
+//     communication but no computation
+//   tokens a second
+//   peak bytes of activations, temporaries and communication, of the rank with most
+//   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks: bytes sent, seconds in which there
+//   is
+//     any under way, seconds in which a thread is blocked waiting for it, be it one that has nothing else to do
+// and before them, for each schedule that leaves something open, "chosen", schedule, what was chosen.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "framework/data/training_data.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "optim/lr_schedule.h"
+#include "parallel/comm/world.h"
+#include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/recipe.h"
+#include "tools/hexad/schedule_choice.h"
+#include "tools/hexad/train_step.h"
+
+namespace hexad::bench {
+namespace {
+
+using app::PassRecorder;
+using schedule::Kind;
+using tensor::Tensor;
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides, schedules;
+  int rounds = 3, trials = 8;
+  std::string profile;
+};
+
+struct NamedSchedule {
+  std::string name;
+  std::vector<std::string> overrides;
+
+  explicit NamedSchedule(std::string_view text) : name(text.substr(0, text.find(':'))) {
+    for (size_t at = name.size(); at < text.size();) {
+      const size_t end = std::min(text.find(',', at + 1), text.size());
+      const std::string_view setting = text.substr(at + 1, end - at - 1);
+      const bool whole = setting.substr(0, setting.find('=')).find('.') != std::string_view::npos;
+      overrides.push_back(base::cat(whole ? "" : "schedule.moe.", setting));
+      at = end;
+    }
+  }
+};
+
+app::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
+  std::vector<std::string> overrides = o.overrides;
+  // Half of the run's steps are trials, at most.
+  for (const std::string& fixed : {base::cat("train.steps=", std::max(1, 2 * o.trials)),
+                                   std::string("schedule.moe.trial_share=0.5"), std::string("train.threads=1")})
+    overrides.push_back(fixed);
+  overrides.insert(overrides.end(), schedule.overrides.begin(), schedule.overrides.end());
+  if (!o.profile.empty()) overrides.push_back("schedule.profile=" + o.profile);
+  return app::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// A model in training, shared by the schedules that can be set in it.
+class Training {
+ public:
+  Training(app::Recipe recipe, const comm::ProcessGroup& world)
+      : recipe_(std::move(recipe)),
+        instance_(recipe_, layers::Registry(), world),
+        data_(data::open_training_data(
+            recipe_.data,
+            {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed})),
+        optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer),
+        step_(recipe_, instance_, optimizer_) {}
+
+  app::ModelInstance& instance() { return instance_; }
+
+  /// Returns the number of its tokens.
+  int64_t step() {
+    const int64_t first_sequence = steps_ * recipe_.batch.global;
+    ++steps_;
+    const app::StepResult result = step_.run(*data_.train, first_sequence, steps_, steps_,
+                                             optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
+    base::require(!result.skipped, "[train_schedules] step ", steps_, ": the loss is ", result.loss);
+    return result.tokens;
+  }
+
+ private:
+  const app::Recipe recipe_;
+  app::ModelInstance instance_;
+  const data::TrainingData data_;
+  optim::Optimizer optimizer_;
+  app::TrainStep step_;
+  int64_t steps_ = 0;
+};
+
+/// What the schedules of one Training have in common.
+std::string shared_part(app::Recipe recipe) {
+  recipe.schedule.worker_lanes = recipe.schedule.lanes_run_by_themselves();
+  recipe.schedule.moe = {.order = recipe.schedule.moe.order};
+  recipe.distributed.priority = {};
+  return config::write(recipe);
+}
+
+/// What a step's passes took on this rank, in seconds.
+struct PassTimes {
+  double forward = 0, forward_exchange = 0;  // means
+  double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
+};
+
+/// In which at least one task of such a kind runs.
+double seconds_of(const schedule::Timeline& t, const std::vector<Kind>& kinds) {
+  std::vector<std::pair<double, double>> spans;
+  for (const schedule::Timeline::Span& s : t.spans)
+    if (std::find(kinds.begin(), kinds.end(), s.task.kind) != kinds.end()) spans.emplace_back(s.begin, s.end);
+  std::sort(spans.begin(), spans.end());
+  double seconds = 0, until = 0;
+  for (const auto& [begin, end] : spans) {
+    seconds += std::max(0.0, end - std::max(begin, until));
+    until = std::max(until, end);
+  }
+  return seconds;
+}
+
+PassTimes times_of(const std::vector<PassRecorder::Pass>& passes) {
+  PassTimes sum;
+  double forwards = 0;
+  for (const PassRecorder::Pass& pass : passes) {
+    const schedule::Timeline t = schedule::measured(pass.graph, pass.times);
+    const double exchange = seconds_of(t, {Kind::all_to_all, Kind::all_gather});
+    sum.all += t.total(), sum.exposed += t.exposed(), sum.exchange += exchange;
+    sum.all_to_all += seconds_of(t, {Kind::all_to_all});
+    if (!pass.name.ends_with(" forward")) continue;
+    ++forwards, sum.forward += t.total(), sum.forward_exchange += exchange;
+  }
+  if (forwards > 0) sum.forward /= forwards, sum.forward_exchange /= forwards;
+  return sum;
+}
+
+/// Of one step, over all ranks as the head of this file says.
+struct Measurement {
+  double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
+  double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
+  int64_t tokens = 0;
+  std::array<comm::TrafficStats, comm::traffic_class_count> traffic{};
+};
+
+std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& world,
+                                device::DeviceContext& context) {
+  const Tensor all =
+      Tensor::from<double>(mine, {static_cast<int64_t>(mine.size())}, context, device::Category::communication);
+  world.all_reduce(all, op, context.compute()).wait();
+  return all.to_vector<double>();
+}
+
+/// One of the schedules.
+class Contestant {
+ public:
+  /// Collective, as are all members but the accessors.
+  Contestant(std::string name, app::Recipe recipe, Training& training, comm::World& world)
+      : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
+
+  const std::string& name() const { return name_; }
+  /// Nothing without a profile.
+  std::optional<double> predicted() const { return predicted_; }
+
+  /// Predicts, chooses what is open, and warms up.
+  void prepare() {
+    const app::Predictor predictor(recipe_, instance().mesh);
+    step();  // packs weights and finds memory
+    if (recipe_.schedule.moe.open()) {
+      app::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
+      while (!choice.made()) {
+        choice.begin_trial();
+        const PassRecorder recorder(instance().model);
+        training_.step();
+        choice.end_trial(recorder.passes());
+      }
+      schedule_ = choice.current().schedule;
+      predicted_ = choice.current().predicted;
+      if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, app::ScheduleChoice::to_string(choice.current()));
+    } else {
+      predicted_ = app::predicted_schedules(recipe_, instance(), predictor, world_.group()).front().predicted;
+    }
+    if (recipe_.schedule.profile.empty()) predicted_.reset();
+  }
+
+  Measurement step() {
+    app::set_schedule(instance(), schedule_);
+    world_.prioritize(app::priorities_of(recipe_.distributed));
+    device::DeviceContext& context = instance().context;
+    const comm::ProcessGroup& world = world_.group();
+    context.allocator()->reset_peaks();
+    const PassRecorder recorder(instance().model);
+    world.barrier(context.compute()).wait();
+    for (int c = 0; c < comm::traffic_class_count; ++c) world.take(static_cast<comm::TrafficClass>(c));
+    const double begin = now();
+    const int64_t tokens = training_.step();
+    const double seconds = now() - begin;
+    return over_ranks(recorder.passes(), seconds, tokens);
+  }
+
+ private:
+  app::ModelInstance& instance() { return training_.instance(); }
+
+  Measurement over_ranks(const std::vector<PassRecorder::Pass>& passes, double seconds, int64_t tokens) {
+    using device::Category;
+    const comm::ProcessGroup& world = world_.group();
+    device::DeviceContext& context = instance().context;
+    const PassTimes times = times_of(passes);
+    const device::MemoryStats memory = context.allocator()->stats();
+    const int64_t held =
+        memory.used_in(Category::parameter) + memory.used_in(Category::gradient) + memory.used_in(Category::optimizer);
+    std::vector<double> means{times.forward_exchange, times.all_to_all, times.exchange, times.exposed};
+    for (int c = 0; c < comm::traffic_class_count; ++c) {
+      const comm::TrafficStats t = world.take(static_cast<comm::TrafficClass>(c));
+      means.insert(means.end(), {static_cast<double>(t.bytes), t.seconds, t.exposed_seconds});
+    }
+    const std::vector<double> most = all_reduced({seconds, times.all, times.forward, app::measured_seconds(passes),
+                                                  static_cast<double>(memory.peak_total - held)},
+                                                 comm::Reduce::max, world, context);
+    means = all_reduced(means, comm::Reduce::sum, world, context);
+    for (double& mean : means) mean /= world.size();
+
+    Measurement m{.step = most[0], .passes = most[1], .forward = most[2], .layer = most[3], .peak_bytes = most[4]};
+    m.forward_exchange = means[0], m.all_to_all = means[1], m.exchange = means[2], m.exposed = means[3];
+    m.tokens = tokens;
+    for (size_t c = 0; c < m.traffic.size(); ++c)
+      m.traffic[c] = {std::llround(means[3 * c + 4]), means[3 * c + 5], means[3 * c + 6]};
+    return m;
+  }
+
+  const std::string name_;
+  const app::Recipe recipe_;
+  Training& training_;
+  comm::World& world_;
+  moe::MoeSchedule schedule_ = recipe_.schedule.moe.settled();
+  std::optional<double> predicted_;
+};
+
+class Bench {
+ public:
+  Bench(const Options& o, comm::World& world) : options_(o), world_(world) {
+    for (const std::string& text : o.schedules) {
+      const NamedSchedule schedule(text);
+      app::Recipe recipe = recipe_of(o, schedule, world.size());
+      auto& training = trainings_[shared_part(recipe)];
+      if (!training) training = std::make_unique<Training>(recipe, world.group());
+      contestants_.emplace_back(schedule.name, std::move(recipe), *training, world);
+    }
+  }
+
+  void run() {
+    for (Contestant& c : contestants_) c.prepare();
+    for (int round = 1; round <= options_.rounds; ++round)
+      for (Contestant& c : contestants_) {
+        const Measurement m = c.step();
+        if (world_.rank() == 0) print(round, c, m);
+      }
+  }
+
+ private:
+  static void print(int round, const Contestant& c, const Measurement& m) {
+    fmt::print("{}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.6f}\t{:.1f}\t{:.0f}", round,
+               c.name(), m.step, m.passes, m.forward, m.layer,
+               c.predicted() ? fmt::format("{:.6f}", *c.predicted()) : "-", m.forward_exchange, m.all_to_all,
+               m.exchange, m.exposed, static_cast<double>(m.tokens) / m.step, m.peak_bytes);
+    for (const comm::TrafficStats& t : m.traffic)
+      fmt::print("\t{}\t{:.6f}\t{:.6f}", t.bytes, t.seconds, t.exposed_seconds);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+
+  const Options& options_;
+  comm::World& world_;
+  std::map<std::string, std::unique_ptr<Training>> trainings_;
+  std::deque<Contestant> contestants_;
+};
+
+int run(int argc, char** argv) {
+  Options o;
+  CLI::App app("Times training steps by schedule");
+  app.add_option("recipe", o.recipe, "YAML recipe")->required();
+  app.add_option("overrides", o.overrides, "key.path=value, applied to the recipe");
+  app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")
+      ->required()
+      ->expected(1)
+      ->take_all();
+  app.add_option("--rounds", o.rounds, "steps of each schedule that count")->check(CLI::PositiveNumber);
+  app.add_option("--trials", o.trials, "steps in which what is auto is chosen; 0: the prediction decides");
+  app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
+  CLI11_PARSE(app, argc, argv);
+  kernels::cpu::set_thread_count(1);
+  return comm::with_world([&](comm::World& world) {
+    Bench(o, world).run();
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace hexad::bench
+
+int main(int argc, char** argv) { return hexad::bench::run(argc, argv); }
