@@ -6,10 +6,10 @@ BEGIN { FS = "\t" }
 
 function row(text, c, s, c0, s0, paper) {
   if (!((c, "forward", s, 1) in seconds)) return
-  printf "%-52s %10.0f %8.1f%% %18s\n", text, field(c, "B") / typical(c, "forward", s),
+  printf "%-66s %10.0f %8.1f%% %18s\n", text, field(c, "B") / typical(c, "forward", s),
     100 * (typical(c, "forward", s) / typical(c0, "forward", s0) - 1), paper
 }
-function head(what) { printf "\n%-52s %10s %9s %18s\n", what, "tokens/s", "time", "paper" }
+function head(what) { printf "\n%-66s %10s %9s %18s\n", what, "tokens/s", "time", "paper" }
 
 END {
   for (i = 1; i <= layer_count; i++) {
