@@ -7,6 +7,7 @@
 #include <set>
 
 #include "framework/base/error.h"
+#include "parallel/comm/node_groups.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -38,6 +39,31 @@ TEST(Meshes, AreThoseThatTheLayoutAccepts) {
         {.pp = m[Axis::pp], .cp = m[Axis::cp], .tp = m[Axis::tp], .ep = m[Axis::ep], .etp = m[Axis::etp]}, 8);
     for (Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp})
       EXPECT_EQ(layout.size(axis), m[axis]);
+  }
+}
+
+// On the nodes that threads play, every group that rows are sent in is even, and two steps are tried where there are
+// two.
+TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
+  const auto option =
+      std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
+  ASSERT_NE(option, options().end());
+  for (int world : {1, 2, 4, 6, 8}) {
+    const std::vector<int> nodes = nodes_of_threads(world);
+    int tried = 0;
+    for (const MeshSizes& m : meshes_of(world)) {
+      const mesh::Layout layout(
+          {.pp = m[Axis::pp], .cp = m[Axis::cp], .tp = m[Axis::tp], .ep = m[Axis::ep], .etp = m[Axis::etp]}, world);
+      tried += option->matters(m) ? 1 : 0;
+      for (int rank = 0; rank < world; ++rank)
+        for (const auto& group : {layout.members(Axis::ep, rank), layout.expert_sharers(rank)}) {
+          std::vector<int> of_group;
+          for (int r : group) of_group.push_back(nodes[static_cast<size_t>(r)]);
+          EXPECT_GT(comm::NodeGrid(of_group).places(), 0);
+          EXPECT_TRUE(!option->matters(m) || comm::NodeGrid(of_group).two_levels());
+        }
+    }
+    EXPECT_EQ(tried > 0, world == 4 || world == 8) << world;
   }
 }
 
