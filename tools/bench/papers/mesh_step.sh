@@ -5,7 +5,7 @@
 # nothing: what a step is longer on the slow ones is its exposed communication (aimed at: at most 8% where communication
 # and computation are alike).
 #
-#   tools/bench/papers/mesh_step.sh [--rate 200mbit] [--rounds 2] [--experts 2]
+#   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2]
 #
 # --rate: of every rank's link, inside its node, too. Needs root, iproute2 and openmpi-bin (77: skipped). Environment:
 # HEXAD, BENCH (build/release/bench/train_schedules).
@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=200mbit rounds=2 experts=2 free=40gbit
+rate=100mbit rounds=2 experts=2 free=40gbit
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;

@@ -1,21 +1,16 @@
-# The tables of tools/bench/papers/whole_step.sh from the rows of train_schedules; a case is a rate.
+# The tables of tools/bench/papers/whole_step.sh from the rows of train_schedules; a case is a rate, or "free": links that
+# cost nothing, where the first schedule runs alone.
 
 { read_step() }
-
-# Seconds in which anything is under way, class by class, over those in which nobody waits for it; of a schedule whose only
-# thread waits.
-function balance(c, s,    i, under_way, waited) {
-  for (i = 1; i <= class_count; i++) {
-    under_way += typical(c, s, classes[i] "_seconds")
-    waited += typical(c, s, classes[i] "_waited")
-  }
-  return under_way / (typical(c, s, "step") - waited)
-}
 
 END {
   for (i = 1; i <= case_count; i++) {
     c = cases[i]
-    printf "%s between the nodes; communication : computation = %.2f : 1 under %s\n", c, balance(c, schedules[1]), schedules[1]
+    if (c == "free") continue
+    first = schedules[1]
+    free = typical("free", first, "step"); step = typical(c, first, "step")
+    printf "%s between the nodes; on links that cost nothing a step of %s takes %.3f s: %s is exposed communication\n", c, first, free,
+      percent(1 - free / step)
     printf "%-12s %8s %9s %9s %8s %6s %6s %8s | %7s %7s | %8s %6s %8s %6s\n", "schedule", "step s", "auto x", "tokens/s", "passes s",
       "a2a", "exp.", "peak MB", "ep MB", "tp MB", "layer p.", "error", "step p.", "error"
     best = ""
@@ -39,6 +34,7 @@ END {
   printf "\n%-12s %-14s %10s %10s %14s\n", "rate", "fastest fixed", "step s", "auto s", "auto/fastest"
   for (i = 1; i <= case_count; i++) {
     c = cases[i]
+    if (c == "free") continue
     printf "%-12s %-14s %10.3f %10.3f %14.2f\n", c, fixed[c], typical(c, fixed[c], "step"), typical(c, "auto", "step"),
       speedup(c, fixed[c], "auto", "step")
   }

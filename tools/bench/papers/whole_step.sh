@@ -2,9 +2,10 @@
 # Whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and one
 # core (tools/testbed/two_nodes.sh), at several rates between the nodes: the systems of docs/schedules.md, each as a set
 # of choices of one program, against `auto`, which chooses among its own before the rounds. Prints seconds, the shares of
-# all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed.
+# all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed; and, from steps on
+# links that cost nothing, what communication is of the first system's step.
 #
-#   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 6]
+#   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 15]
 #
 # --trials: steps in which what is open is tried. --systems: of those below; fastmoe, the first, and auto have to be among
@@ -21,7 +22,7 @@ declare -A choices=(
   [pipemoe]=cut=tokens,parts=auto [fastermoe]=cut=nodes,parts=2,order=returns_last
   [eps]=cut=experts,parts=2,rows=token [auto]=duplicates=auto,overlap=auto,cut=auto,parts=auto
 )
-rates='100mbit 200mbit 500mbit' rounds=2 trials=6 profile_seconds=15
+rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=15 free=40gbit
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe fastermoe eps auto'
 while [ $# -gt 0 ]; do
   case $1 in
@@ -45,6 +46,8 @@ machine
 echo "testbed:   2 nodes of 4 ranks and one core"
 echo "rounds:    $rounds; trials of what is open: $trials"
 products=(2x256x768)
+tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate $free "$bench" recipes/steps/whole.yaml --rounds "$rounds" "${args[@]:0:2}" |
+  sed 's/^/free\t/' >"$scratch/rows"
 for rate in $rates; do
   testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate "$rate")
   profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
