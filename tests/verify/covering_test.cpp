@@ -122,9 +122,10 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsBesideTheMeshes) {
-  // Of the 46 meshes 10 have stages: they alone can show the 64 pairs of pipeline and moe, and many others.
-  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 58u);
-  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 20u);
+  // Of the 46 meshes 10 have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6 whose
+  // ep group has two levels alone can show the 16 of all_to_all and moe.
+  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 58u + 10u);
+  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 20u + 4u);
 }
 
 TEST(Covering, IsAFunctionOfTheSeed) {
@@ -176,12 +177,27 @@ TEST(Variants, ListsMayLeaveOutWhatFollows) {
 
 TEST(Variants, AreRecipeOverrides) {
   EXPECT_EQ(parse_layouts("tp=2,ep=4,etp=1,sp=true", 8)[0].overrides(),
-            (std::vector<std::string>{
-                "parallel.pp=1", "parallel.cp=1", "parallel.tp=2", "parallel.ep=4", "parallel.etp=1",
-                "parallel.sp=true", "parallel.zero=0", "schedule.pipeline.kind=gpipe", "schedule.pipeline.overlap=none", "parallel.cp_kind=ring",
-                "parallel.cp_expansion=auto", "schedule.moe.duplicates=pause_before_gate", "schedule.moe.spread=auto",
-                "schedule.moe.rows=slot", "schedule.moe.products=grouped", "schedule.moe.dense_rows=auto",
-                "recompute=none", "offload.optimizer=none", "schedule.worker_lanes=false"}));
+            (std::vector<std::string>{"parallel.pp=1",
+                                      "parallel.cp=1",
+                                      "parallel.tp=2",
+                                      "parallel.ep=4",
+                                      "parallel.etp=1",
+                                      "parallel.sp=true",
+                                      "parallel.zero=0",
+                                      "schedule.pipeline.kind=gpipe",
+                                      "schedule.pipeline.overlap=none",
+                                      "parallel.cp_kind=ring",
+                                      "parallel.cp_expansion=auto",
+                                      "schedule.moe.duplicates=pause_before_gate",
+                                      "schedule.moe.spread=auto",
+                                      "schedule.moe.all_to_all=direct",
+                                      "schedule.moe.rows=slot",
+                                      "schedule.moe.products=grouped",
+                                      "schedule.moe.dense_rows=auto",
+                                      "schedule.moe.shared=after",
+                                      "recompute=none",
+                                      "offload.optimizer=none",
+                                      "schedule.worker_lanes=false"}));
   const auto cut = parse_layouts("ep=2,moe=tokens", 2)[0].overrides();
   EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.cut=tokens"), cut.end());
 }
@@ -197,7 +213,8 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
   EXPECT_EQ(message("pp=2,pipelin=1f1b"),
             "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
-            "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, spread, rows, products, moe, "
+            "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, spread, all_to_all, "
+            "rows, products, shared, moe, "
             "recompute, "
             "bucket_bytes, offload, worker_lanes, start");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
