@@ -197,7 +197,7 @@ class Contestant {
       app::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
       while (!choice.made()) {
         choice.begin_trial();
-        const PassRecorder recorder(instance().model);
+        const PassRecorder recorder(instance());
         training_.step();
         choice.end_trial(recorder.passes());
       }
@@ -211,12 +211,12 @@ class Contestant {
   }
 
   Measurement step() {
-    app::set_schedule(instance(), schedule_);
-    world_.prioritize(app::priorities_of(recipe_.distributed));
+    instance().reschedule(schedule_);
+    app::order_traffic(world_, recipe_.distributed);
     device::DeviceContext& context = instance().context;
     const comm::ProcessGroup& world = world_.group();
     context.allocator()->reset_peaks();
-    const PassRecorder recorder(instance().model);
+    const PassRecorder recorder(instance());
     world.barrier(context.compute()).wait();
     for (int c = 0; c < comm::traffic_class_count; ++c) world.take(static_cast<comm::TrafficClass>(c));
     const double begin = now();
