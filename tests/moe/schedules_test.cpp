@@ -217,6 +217,8 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
   EXPECT_TRUE(call.groups(0).dense);
   EXPECT_FALSE(call.groups(1).dense);
   EXPECT_EQ(call.groups(1).offsets.back(), 2);
+}
+
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
   expect_bitwise(a.y, b.y);
   expect_bitwise(a.dx, b.dx);
