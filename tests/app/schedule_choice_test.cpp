@@ -396,26 +396,42 @@ std::string log_of(const Scratch& folder) {
   return text.str();
 }
 
+ExitCode train_14_steps(const Scratch& folder) {
+  const comm::World world;
+  const Overrides keys{"run.dir=" + folder.path(), "train.steps=14", "checkpoint.every=2", "checkpoint.keep=0",
+                       "train.precision=f32"};
+  return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world).run();
+}
+
+void copy_checkpoint(const std::string& name, const Scratch& from, const Scratch& to) {
+  std::filesystem::create_directories(to / "checkpoints");
+  std::filesystem::copy(from / ("checkpoints/" + name), to / ("checkpoints/" + name),
+                        std::filesystem::copy_options::recursive);
+}
+
 TEST(Trainer, ResumedAfterItsChoiceGivesTheSameBits) {
   const Scratch whole, resumed;
-  const auto train = [&](const Scratch& folder) {
-    const comm::World world;
-    const Overrides keys{"run.dir=" + folder.path(), "train.steps=14", "checkpoint.every=10", "train.precision=f32"};
-    return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world).run();
-  };
   const auto shard = [](const Scratch& folder) {
     std::ostringstream bytes;
     bytes << std::ifstream(folder / "checkpoints/step-00000014/shard-00000-of-00001.safetensors").rdbuf();
     return bytes.str();
   };
-  ASSERT_EQ(train(whole), ExitCode::done);
-  std::filesystem::create_directories(resumed / "checkpoints");
-  std::filesystem::copy(whole / "checkpoints/step-00000010", resumed / "checkpoints/step-00000010",
-                        std::filesystem::copy_options::recursive);
-  ASSERT_EQ(train(resumed), ExitCode::done);
+  ASSERT_EQ(train_14_steps(whole), ExitCode::done);
+  copy_checkpoint("step-00000010", whole, resumed);
+  ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
   EXPECT_NE(log_of(resumed).find("schedule.moe: as before, "), std::string::npos) << log_of(resumed);
   ASSERT_GT(shard(whole).size(), 1000u);
   EXPECT_TRUE(shard(whole) == shard(resumed));
+}
+
+TEST(Trainer, ResumedBeforeItsChoiceGoesOnWithItsTrials) {
+  const Scratch whole, resumed;
+  ASSERT_EQ(train_14_steps(whole), ExitCode::done);
+  copy_checkpoint("step-00000004", whole, resumed);  // 3 of 7 trials
+  ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: goes on to choose, with at most 4 more steps"), std::string::npos)
+      << log_of(resumed);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
 }
 
 TEST(Trainer, KeepsItsChoiceAfterAResume) {

@@ -99,7 +99,8 @@ TEST(ScheduleTrace, APredictedRowShowsOneTaskAtATime) {
 }
 
 TEST(ScheduleTrace, APredictionKnowsWhatOtherRanksCompute) {
-  const ScheduleTrace trace = trace_of_two(traced_recipe({"model.moe.routing=zipf", "model.moe.zipf_exponent=4"}));
+  const ScheduleTrace trace =
+      trace_of_two(traced_recipe({"model.moe.routing=zipf", "model.moe.zipf_exponent=20", "model.moe.top_k=1"}));
   std::map<int, double> begin, computed, returned;  // of the first pass, in microseconds
   for (const auto& e : trace.events) {
     if (!e.lane.ends_with(" (predicted)") || std::get<std::string>(e.args.at("pass")) != "layers.0.moe forward")

@@ -144,7 +144,7 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
 TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
   using namespace plan;
   int of_o3 = 0, of_o2 = 0;
-  for (const double gather : {0.5, 2.0})
+  for (const double gather : {0.5, 4.0})
     for (const double copies : {0.5, 2.0, 1000.0}) {
       const double wire = 1e6;
       Rates rates = machine(instant);

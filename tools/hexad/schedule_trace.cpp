@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -158,14 +159,19 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Pass>& pass
   const auto rank = static_cast<size_t>(world.rank());
   const auto most =
       static_cast<size_t>(world.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
-  std::vector<Timeline> out;
-  for (size_t p = 0; p < most; ++p) {  // a stage of fewer layers takes part without tasks
-    const schedule::TaskGraph none, &mine = p < passes.size() ? passes[p].graph : none;
+  // By name: two micro-batches in flight together may end their passes in another order on each rank.
+  std::vector<size_t> order(passes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return passes[a].name < passes[b].name; });
+  std::vector<Timeline> out(passes.size());
+  for (size_t k = 0; k < most; ++k) {  // a stage of fewer layers takes part without tasks
+    const bool own = k < passes.size();
+    const schedule::TaskGraph none, &mine = own ? passes[order[k]].graph : none;
     const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
     graphs[rank] = &mine;  // whose tasks have names
-    if (p < passes.size()) out.push_back(simulate(graphs, predictor.rates, predictor.groups, predictor.drive)[rank]);
+    if (own) out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, predictor.drive)[rank];
   }
   return out;
 }

@@ -68,8 +68,8 @@ struct ScheduleTrace {
   static std::string line(const Kind& kind);
 };
 
-/// Collective; rank 0 receives the trace. Each pass is predicted with those of all ranks: the k-th of a rank meets the
-/// k-th of others in its groups. Clocks of one node agree; those of other nodes are set by barriers, as
+/// Collective; rank 0 receives the trace. Each pass is predicted with those of all ranks: the k-th of a name meets the
+/// k-th of that name on others in its groups. Clocks of one node agree; those of other nodes are set by barriers, as
 /// exactly as ranks leave a barrier together.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
                                           const comm::ProcessGroup& world, Device device);
