@@ -106,7 +106,8 @@ TEST(MpiOverlap, TheVocabularysLossIsThatOfOneRank) {
 }  // namespace hexad::tests
 
 int main(int argc, char** argv) {
-  hexad::comm::World world({.round_bytes = 32 << 10, .jitter = {.seed = 7, .max_delay = std::chrono::milliseconds(2)}});
+  hexad::comm::World world(
+      {.limits = {.round_bytes = 32 << 10}, .jitter = {.seed = 7, .max_delay = std::chrono::milliseconds(2)}});
   hexad::tests::world = &world;
   if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
   testing::InitGoogleTest(&argc, argv);
