@@ -1,6 +1,6 @@
 # Every library comes from the distribution; nothing is downloaded. tools/install-dependencies.sh installs them all.
 find_package(Threads REQUIRED)
-find_package(Boost 1.74 REQUIRED COMPONENTS context)
+find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS context)
 find_package(yaml-cpp 0.7 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -68,11 +68,13 @@ class Runner {
     if (const auto parcel = made(schedule_.stages, pp_.rank(), action)) give(*parcel, out);
   }
 
-  // The forward's result may leave at its end; the backward's comes after it in the peer's list, whoever ends first.
+  // The backward begins, as in DualPipe: then a forward's rows go to the experts beside the backward's experts and
+  // their weight gradients, which is the longest computation between two hand-overs. The forward's result may leave at
+  // its end; the backward's comes after it in the peer's list, whoever ends first.
   void act_in_turns(const Action& forward, const Action& backward) {
     Tensor x = input(forward), dy = input(backward), dx;
-    turns_->run([&] { hand_on(forward, compute(forward, std::exchange(x, {}))); },
-                [&] { dx = compute(backward, std::exchange(dy, {})); });
+    turns_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
+                [&] { hand_on(forward, compute(forward, std::exchange(x, {}))); });
     hand_on(backward, dx);
   }
 

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 
+#include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/training/training.h"
 #include "tools/hexad/schedule_trace.h"
@@ -28,15 +30,20 @@ Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
 }
 
 // On rank 0, from all ranks.
-Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}) {
+Trajectory run_under(const Case& c, const std::vector<std::string>& more = {},
+                     const comm::ThreadOptions& options = {}) {
   const Recipe recipe = recipe_for(c, more);
   const FixedSource source = documents_of(recipe);
   Trajectory result;
-  on_ranks(c.ranks, [&](const comm::ProcessGroup& world) {
-    TrainingRun run(recipe, world);
-    Trajectory t = trajectory(run, source, 3);
-    if (world.rank() == 0) result = std::move(t);
-  });
+  comm::with_ranks(
+      c.ranks,
+      [&](const comm::ProcessGroup& world) {
+        kernels::cpu::set_thread_count(1);
+        TrainingRun run(recipe, world);
+        Trajectory t = trajectory(run, source, 3);
+        if (world.rank() == 0) result = std::move(t);
+      },
+      options);
   return result;
 }
 
@@ -44,6 +51,15 @@ class MicroBatchesInTurns : public testing::TestWithParam<Case> {};
 
 TEST_P(MicroBatchesInTurns, HaveTheBitsOfOneAfterTheOther) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
+}
+
+// What has arrived decides nothing: groups of threads compare the operations that ranks call.
+TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
+  const Trajectory expected = run_under(GetParam(), {in_turns});
+  for (const uint64_t seed : {1, 2})
+    expect_bitwise(expected, run_under(GetParam(), {in_turns},
+                                       {.jitter = {.seed = seed, .max_delay = std::chrono::microseconds(300)},
+                                        .watchdog_seconds = 30}));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -240,7 +240,7 @@ TEST(RunnerOfOneRank, DoesThePartsOfAPairInTurns) {
     schedule::Turns turns;
     Noting work(lab.context, turns);
     run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 3), pp, work, lab.context, &turns);
-    EXPECT_EQ(work.log, "F0( )F0 F1( B0( )F1 )B0 F2( B1( )F2 )B1 B2( )B2 ");
+    EXPECT_EQ(work.log, "F0( )F0 B0( F1( )B0 )F1 B1( F2( )B1 )F2 B2( )B2 ");
   });
 }
 
@@ -250,7 +250,7 @@ TEST(RunnerErrors, AFailureOfOneOfAPairEndsBoth) {
     schedule::Turns turns;
     Noting work(lab.context, turns, 1);
     EXPECT_THROW(run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 4), pp, work, lab.context, &turns), Error);
-    EXPECT_EQ(work.log, "F0( )F0 F1( B0( )F1 )B0 F2( B1( )F2 ") << "nothing after the failure";
+    EXPECT_EQ(work.log, "F0( )F0 B0( F1( )B0 )F1 B1( F2( ") << "nothing after the failure";
   });
 }
 
