@@ -111,8 +111,10 @@ TEST(ScheduleTrace, APredictionKnowsWhatOtherRanksCompute) {
       returned[e.rank] = e.start_us + e.duration_us - begin[e.rank];
   }
   ASSERT_EQ(returned.size(), 2u);
-  ASSERT_GT(std::abs(computed[0] - computed[1]), 1) << "one rank has most of the rows";
-  EXPECT_NEAR(returned[0], returned[1], 0.01) << "the last results come when the slower rank has computed them";
+  const double difference = std::abs(computed[0] - computed[1]);
+  ASSERT_GT(difference, 10) << "one rank has most of the rows";
+  EXPECT_NEAR(returned[0], returned[1], difference / 5)
+      << "the last results come when the slower rank has computed them";
 }
 
 TEST(ScheduleTrace, SumsThePassesOfEachKind) {

@@ -53,7 +53,8 @@ Passes simulated(const Words& overrides, const Rates& rates) {
       if (world.rank() != 0) continue;
       std::vector<const schedule::TaskGraph*> graphs{&collector.graphs[p]};
       for (size_t r = 1; r < all.size(); ++r) graphs.push_back(&all[r]);
-      (p == 0 ? passes.forward : passes.backward) = simulate(graphs, rates, rank_groups(lab.mesh.layout(), lab.mesh.world().node_of_rank()))[0];
+      (p == 0 ? passes.forward : passes.backward) =
+          simulate(graphs, rates, rank_groups(lab.mesh.layout(), lab.mesh.world().node_of_rank()))[0];
     }
   });
   return passes;
