@@ -1,6 +1,8 @@
 // Results are the same bits whatever the number of threads, and whichever other rows share the call.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "framework/kernels/cpu/parallel.h"
 #include "tests/kernels/cases.h"
 
@@ -24,6 +26,18 @@ TEST(Threads, DoNotChangeOneBit) {
         EXPECT_EQ(bitwise_difference(one, many), "") << threads << " threads";
       }
     }
+  set_thread_count(before);
+}
+
+// A rank with lanes has several threads: only one of them may use its cores.
+TEST(Threads, ThatWereToldNothingComputeAlone) {
+  using namespace kernels::cpu;
+  const int before = thread_count();
+  set_thread_count(3);
+  int elsewhere = 0;
+  std::thread([&] { elsewhere = thread_count(); }).join();
+  EXPECT_EQ(elsewhere, 1);
+  EXPECT_EQ(thread_count(), 3);
   set_thread_count(before);
 }
 

@@ -5,9 +5,9 @@
 
 namespace hexad::kernels::cpu {
 
-/// How many threads a kernel called from this thread may use (OMP_NUM_THREADS); 1 when built without OpenMP.
+/// How many threads a kernel called from this thread may use: 1 until it is told otherwise.
 int thread_count();
-/// Changes that for kernels called from this thread; nothing when built without OpenMP.
+/// Changes that for kernels called from this thread, and for no other; nothing when built without OpenMP.
 void set_thread_count(int threads);
 
 namespace detail {

@@ -6,8 +6,16 @@
 
 namespace hexad::kernels::cpu {
 
-int thread_count() { return omp_get_max_threads(); }
-void set_thread_count(int threads) { omp_set_num_threads(threads); }
+namespace {
+
+// Not OpenMP's own number, which is all cores on threads that never heard of another: those of lanes, of which a rank
+// has several.
+thread_local int threads_of_kernels = 1;
+
+}  // namespace
+
+int thread_count() { return threads_of_kernels; }
+void set_thread_count(int threads) { threads_of_kernels = threads; }
 
 void detail::parallel_for(int64_t count, int64_t grain, void (*call)(const void*, int64_t, int64_t), const void* body) {
   if (count <= 0) return;
