@@ -13,12 +13,15 @@ std::string_view name_of(Lane lane) {
 DeviceContext::DeviceContext(const Options& options)
     : allocator_(std::make_shared<CachingAllocator>(options.memory_limit, options.poison)),
       offload_folder_(options.offload_folder) {
-  for (int i = 0; i < lane_count; ++i) {
-    const Lane lane = static_cast<Lane>(i);
-    if (options.worker_lanes && lane != Lane::compute)
-      lanes_[static_cast<size_t>(i)] = make_worker_stream(base::cat("lane-", name_of(lane)));
-    else
-      lanes_[static_cast<size_t>(i)] = std::make_unique<InlineStream>();
+  for (auto& lane : lanes_) lane = std::make_unique<InlineStream>();
+  run_lanes_by_themselves(options.worker_lanes);
+}
+
+void DeviceContext::run_lanes_by_themselves(bool wanted) {
+  if (wanted == lanes_run_by_themselves()) return;
+  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) {
+    auto& stream = lanes_[static_cast<size_t>(lane)];
+    stream = wanted ? make_worker_stream(base::cat("lane-", name_of(lane))) : std::make_unique<InlineStream>();
   }
 }
 

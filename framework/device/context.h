@@ -22,7 +22,7 @@ class DeviceContext {
   struct Options {
     int64_t memory_limit = 0;   // bytes; 0: none
     bool poison = false;        // fill new blocks with NaN
-    bool worker_lanes = false;  // lanes other than compute get a thread each
+    bool worker_lanes = false;  // see run_lanes_by_themselves
     std::string offload_folder = "/tmp";
   };
   DeviceContext() : DeviceContext(Options{}) {}
@@ -37,6 +37,10 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
+  /// Whether lanes other than compute have a thread each.
+  bool lanes_run_by_themselves() const { return !lanes_.front()->runs_at_once(); }
+  /// Changes that, while nothing is on its way in these lanes.
+  void run_lanes_by_themselves(bool wanted);
 
  private:
   std::shared_ptr<Allocator> allocator_, offload_;

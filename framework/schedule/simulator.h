@@ -11,12 +11,17 @@
 
 namespace hexad::schedule {
 
-/// Who drives the lanes (DeviceContext::Options::worker_lanes).
+/// Who drives the lanes.
 enum class Drive : uint8_t {
   threads,  // each lane runs for itself
   caller,  // one thread issues the tasks in order: it waits for what a task comes after and does computation and copies
            // itself, so that only communication runs beside them
 };
+
+/// As the lanes of `context` run now.
+inline Drive drive_of(const device::DeviceContext& context) {
+  return context.lanes_run_by_themselves() ? Drive::threads : Drive::caller;
+}
 
 /// One rank, all others alike. Every lane runs its tasks in insertion order, one at a time, each as soon as what it
 /// comes after is done. A task has Rates::seconds of work, done at the speed Rates::alpha gives beside the lanes that

@@ -118,6 +118,8 @@ struct MoeSchedule {
   bool overlaps() const { return is_cut() || overlap != Overlap::sequential; }
   /// Whether the copy lane has work.
   bool copies() const { return restore != Restore::keep; }
+  /// Whether lanes have something to do while another one is busy.
+  bool uses_lanes() const { return overlaps() || copies() || shared == SharedExperts::beside; }
   /// Whether tokens are routed where they are held, before the tensor-parallel ranks divide them.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// Whether the products of experts with rows [offsets[e], offsets[e + 1]) are computed one by one: by_load when those

@@ -52,9 +52,6 @@ struct MoeScheduleConfig {
     return !duplicates || !overlap || !cut || !rows || !restore || (!parts && settled().overlaps()) ||
            (!order && settled().is_cut());
   }
-  /// Whether a schedule that is, or may be, chosen has anything in flight beside anything else.
-  bool overlaps() const { return open() || settled().overlaps() || shared == SharedExperts::beside; }
-  bool copies() const { return !restore || settled().copies(); }
 
   template <class V>
   void fields(V& v) {

@@ -125,7 +125,7 @@ class Contestant final : public schedule::GraphRunner {
         passes_(options.forward ? 1 : 2),
         recipe_(recipe),
         mesh_(mesh),
-        context_({.worker_lanes = recipe.schedule.lanes_run_by_themselves()}),
+        context_({.worker_lanes = recipe.schedule.moe.settled().uses_lanes()}),
         parameters_(context_) {
     const layers::Registry registry;
     const layers::Builder builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
@@ -182,7 +182,7 @@ class Contestant final : public schedule::GraphRunner {
       for (size_t r = 0; r < all.size(); ++r)
         graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &graphs_[pass] : &all[r]);
       auto timelines = simulate(graphs, predictor->rates,
-                                app::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()), predictor->drive);
+                                app::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()), schedule::drive_of(context_));
       predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
       for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
       foreseen_[pass] = std::move(timelines[static_cast<size_t>(mesh_.world().rank())]);

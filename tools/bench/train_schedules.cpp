@@ -121,7 +121,6 @@ class Training {
 
 /// What the schedules of one Training have in common.
 std::string shared_part(app::Recipe recipe) {
-  recipe.schedule.worker_lanes = recipe.schedule.lanes_run_by_themselves();
   recipe.schedule.moe = {.order = recipe.schedule.moe.order};
   recipe.distributed.priority = {};
   return config::write(recipe);

@@ -36,8 +36,9 @@ const moe::TripOrder& order_of(const moe::MoeSchedule& s, const Registry& regist
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world)
     : registry(known),
+      schedule_config(recipe.schedule),
       context({.memory_limit = recipe.memory.limit_bytes,
-               .worker_lanes = recipe.schedule.lanes_run_by_themselves(),
+               .worker_lanes = schedule_config.lanes_run_by_themselves(schedule_config.moe.settled()),
                .offload_folder = recipe.offload.folder}),
       mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),
@@ -64,8 +65,9 @@ bool PassesInTurns::run(const std::string&, const schedule::TaskGraph& graph, de
   return true;
 }
 
-void ModelInstance::reschedule(const moe::MoeSchedule& schedule) {
-  for (const auto& place : model.moe_layers()) place.layer->reschedule(schedule, order_of(schedule, registry));
+void ModelInstance::reschedule(const moe::MoeSchedule& s) {
+  context.run_lanes_by_themselves(schedule_config.lanes_run_by_themselves(s));
+  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, order_of(s, registry));
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,

@@ -34,6 +34,7 @@ struct ModelInstance {
   void reschedule(const moe::MoeSchedule& schedule);
 
   const Registry registry;
+  const ScheduleConfig schedule_config;
   device::DeviceContext context;
   mesh::Mesh mesh;
   ParameterSet parameters;

@@ -117,7 +117,7 @@ struct ScheduleConfig {
   int64_t trace = 0;
   std::string profile;
 
-  bool lanes_run_by_themselves() const { return worker_lanes.value_or(moe.overlaps() || moe.copies()); }
+  bool lanes_run_by_themselves(const moe::MoeSchedule& s) const { return worker_lanes.value_or(s.uses_lanes()); }
 
   template <class V>
   void fields(V& v) {
@@ -130,9 +130,8 @@ struct ScheduleConfig {
     v("profile", profile,
       "cluster file of `hexad profile` that predictions are made from; empty: a plain machine is assumed");
     v("worker_lanes", worker_lanes,
-      "lanes for communication and copies get a thread each, else all work is inline; auto: when the MoE layers "
-      "overlap "
-      "something",
+      "lanes for communication and copies get a thread each, else all work is inline; auto: under schedules that "
+      "overlap something",
       config::automatic);
   }
 };

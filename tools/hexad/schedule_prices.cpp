@@ -38,7 +38,7 @@ double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Pr
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
-    const auto timelines = simulate(graphs, predictor.rates, predictor.groups, predictor.drive);
+    const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
   // Ranks must agree, also where their groups, and so their rates, differ.

@@ -171,7 +171,8 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Pass>& pass
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
     graphs[rank] = &mine;  // whose tasks have names
-    if (own) out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, predictor.drive)[rank];
+    if (own)
+      out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(device.context()))[rank];
   }
   return out;
 }
@@ -267,9 +268,7 @@ bool PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph
 }
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
-    : rates(schedule::Rates::defaults()),
-      drive(recipe.schedule.lanes_run_by_themselves() ? schedule::Drive::threads : schedule::Drive::caller),
-      groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())) {
+    : rates(schedule::Rates::defaults()), groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())) {
   if (recipe.schedule.profile.empty()) return;
   const auto plain = rates.other_links;
   rates =

@@ -39,7 +39,6 @@ class PassRecorder final : public schedule::GraphRunner {
 /// How a pass is predicted.
 struct Predictor {
   schedule::Rates rates;
-  schedule::Drive drive;
   schedule::RankGroups groups;
 
   /// From the cluster file schedule.profile, or of a plain machine without one; of one, too, for links that the file
