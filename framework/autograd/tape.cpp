@@ -73,6 +73,10 @@ void Backward::defer(std::string_view name, std::function<void()> work) {
 }
 
 void Backward::replay_from(size_t first) {
+  if (first < replay_.next_)
+    for (int32_t input : inputs_)
+      require(input < replay_.tape_.nodes_[first].first_output,
+              "[tape] an op replays what was recorded before it, of which its own input is a result");
   while (replay_.next_ > first) replay_.step();
 }
 

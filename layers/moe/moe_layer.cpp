@@ -22,14 +22,24 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
-// Of the groups of an all-to-all, one that is not spread over its nodes evenly. All ranks come to the same.
-void check_nodes(const mesh::Mesh& mesh, bool direct) {
+// All ranks come to the same: it is asked of every group.
+void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
+  if (s.all_to_all == ep::AllToAll::direct) return;
+  const bool direct = s.spread_used() == ep::Spread::direct;
   const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
+  std::optional<bool> two_levels;
   for (int rank = 0; rank < mesh.layout().world(); ++rank) {
     const std::vector<int> ranks = direct ? mesh.layout().expert_sharers(rank) : mesh.layout().members(Axis::ep, rank);
     std::vector<int> nodes;
     for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
     const comm::NodeGrid grid(nodes);
+    // Ranks issue alike many tasks, in whatever groups they are.
+    if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
+      base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
+                 direct ? "experts" : "ep", " ranks on nodes alike, but the one of rank ", rank,
+                 grid.two_levels() ? " has two levels and others" : " has one level and others", " have not; legal ",
+                 "here: direct");
+    two_levels = grid.two_levels();
     if (grid.places() > 0) continue;
     std::string counts;
     for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
@@ -37,14 +47,6 @@ void check_nodes(const mesh::Mesh& mesh, bool direct) {
                "all-to-all on each of its nodes, but the one of rank ", rank, ", of ", ranks.size(), " ranks, has ",
                counts, " on its ", grid.nodes(), " nodes; legal here: direct");
   }
-}
-
-// A spread that is not given may be chosen later.
-void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
-  if (s.all_to_all == ep::AllToAll::direct) return;
-  const bool direct = s.spread_used() == ep::Spread::direct;
-  check_nodes(mesh, direct);
-  if (!s.spread) check_nodes(mesh, !direct);
 }
 
 ExpertRoute expert_route(int64_t experts, const Builder& b) {

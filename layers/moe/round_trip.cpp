@@ -237,20 +237,19 @@ class GraphOfTrip {
                       [&group = ranks_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
                         return ep::send_to_experts(at, rows, group, s);
                       });
-    add_step(Lane::intra, "N", inside_node(chunk, chunk.steps->inside, format),
+    add_step(Lane::intra, "N", exchange(*nodes_->inside, "_inside", chunk.steps->inside, format),
              [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
                return ep::send_inside_node(at, rows, *nodes, s);
              });
-    add_step(Lane::inter, "S", exchange(*nodes_->across, "_across", chunk.steps->across, format),
-             [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
-               return ep::send_between_nodes(at, rows, *nodes, s);
-             });
+    // Rows that pass this rank are sorted by node before they leave it.
+    Cost across = exchange(*nodes_->across, "_across", chunk.steps->across, format);
+    across.copy_bytes = passing_bytes(chunk, format);
+    add_step(Lane::inter, "S", std::move(across), [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
+      return ep::send_between_nodes(at, rows, *nodes, s);
+    });
   }
-  // Between the steps a rank sorts the rows that pass it.
-  Cost inside_node(const ep::Chunk& chunk, const comm::Splits& splits, const RowFormat& format) const {
-    Cost cost = exchange(*nodes_->inside, "_inside", splits, format);
-    cost.copy_bytes = ep::sum_of(chunk.steps->inside.receive) * format.row_bytes();
-    return cost;
+  static int64_t passing_bytes(const ep::Chunk& chunk, const RowFormat& format) {
+    return ep::sum_of(chunk.steps->inside.receive) * format.row_bytes();
   }
 
   void unpack_rows(size_t c, const std::string& mark, const std::shared_ptr<Tensor>& box, const RowFormat& format,
@@ -377,14 +376,16 @@ class GraphOfTrip {
             here.returning = data;
           return arrived;
         });
-    if (nodes_)
-      add(c, Lane::intra, Kind::all_to_all, cat("K", c), inside_node(chunk, back(chunk.steps->inside), format),
-          [t, c, nodes = nodes_](Stream& s) {
-            Tensor& rows = t->chunks[c].returning;
-            auto [data, arrived] = ep::return_inside_node(t->plan.chunks[c], std::exchange(rows, {}), *nodes, s);
-            rows = data;
-            return arrived;
-          });
+    if (nodes_) {
+      Cost inside = exchange(*nodes_->inside, "_inside", back(chunk.steps->inside), format);
+      inside.copy_bytes = passing_bytes(chunk, format);
+      add(c, Lane::intra, Kind::all_to_all, cat("K", c), std::move(inside), [t, c, nodes = nodes_](Stream& s) {
+        Tensor& rows = t->chunks[c].returning;
+        auto [data, arrived] = ep::return_inside_node(t->plan.chunks[c], std::exchange(rows, {}), *nodes, s);
+        rows = data;
+        return arrived;
+      });
+    }
     if (!at_once && !in_place)
       add(c, Lane::copy, Kind::copy, cat("L", c), copied(chunk.rows_to_send() * format.row_bytes()),
           on_lane([t, c, format](Stream& s) { unpack(*t, c, format, s); }));

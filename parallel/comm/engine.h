@@ -49,7 +49,7 @@ class CommEngine {
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// For operations posted from now on; all ranks change at the same place of their programs.
   void set_guards(const Guards& guards);
-  /// For operations posted from now on; all ranks change at the same place of their programs.
+  /// Rounds of operations posted from now on, windows at once; all ranks change at the same place of their programs.
   void limit(const Limits& limits);
   /// All ranks alike, while nothing but control traffic is in flight.
   void prioritize(const Priorities& priorities);

@@ -7,12 +7,13 @@
 namespace hexad::comm {
 namespace {
 
-std::vector<int> peers_of(const Plan& plan) {
-  std::set<int> peers;
-  for (const Round& round : plan.rounds)
-    for (const auto* list : {&round.sends, &round.receives})
-      for (const Transfer& t : *list) peers.insert(t.peer);
-  return {peers.begin(), peers.end()};
+// Also those that an all-to-all has no rows for: others of its ranks may have to wait for them.
+std::vector<int> others_of(const Request& r) {
+  if (r.operation.is_point_to_point()) return {r.operation.peer};
+  std::vector<int> others;
+  for (int rank = 0; rank < static_cast<int>(r.members->size()); ++rank)
+    if (rank != r.rank) others.push_back(rank);
+  return others;
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
       r.plan = make_plan(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
-      r.unheard = peers_of(r.plan);
+      r.unheard = others_of(r);
       r.planned = true;
     }
     const bool allowed = r.plan.rounds[r.started].after < static_cast<int>(r.finished_prefix);
@@ -84,17 +85,27 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
 const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& sorted) const {
   for (const Candidate& c : sorted)
     if (c.line->rounds_in_flight == 0) return &c;
-  for (bool low_ones : {false, true}) {
-    const auto first = std::find_if(sorted.begin(), sorted.end(), [&](const auto& c) { return c.low == low_ones; });
-    if (first == sorted.end()) continue;
-    int64_t in_flight = 0;
-    for (const auto& [channel, line] : lines_)
-      if (low(line) == low_ones) in_flight += line.bytes_in_flight;
-    // Only the first of them: a smaller round of a lower class must not keep the window full for ever.
-    const int64_t bytes = first->start.request->plan.rounds[first->start.round].bytes();
-    if (in_flight + bytes <= (low_ones ? limits_.low_window_bytes : limits_.window_bytes)) return &*first;
-  }
+  for (const bool low_ones : {false, true})
+    for (const Link link : {Link::network, Link::node}) {
+      // Only the first of them: a smaller round of a lower class must not keep the window full for ever.
+      const auto first = std::find_if(sorted.begin(), sorted.end(), [&](const Candidate& c) {
+        return c.low == low_ones && c.start.request->link == link;
+      });
+      if (first != sorted.end() && fits(*first)) return &*first;
+    }
   return nullptr;
+}
+
+bool IssueQueue::fits(const Candidate& c) const {
+  const Request& r = *c.start.request;
+  int64_t bytes = r.plan.rounds[c.start.round].bytes();
+  for (const auto& [channel, line] : lines_) {
+    const Request& first = *line.requests.front();
+    // What nobody has answered yet takes room from itself alone.
+    const bool counts = &line == c.line || (first.link == r.link && first.ended > 0 && low(line) == c.low);
+    if (counts) bytes += line.bytes_in_flight;
+  }
+  return bytes <= (c.low ? limits_.low_window_bytes : limits_.window_bytes);
 }
 
 IssueQueue::Start IssueQueue::next() {
@@ -125,6 +136,7 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives)
     std::erase(r.unheard, t.peer);
   r.finished[round] = true;
+  ++r.ended;
   while (r.finished_prefix < r.finished.size() && r.finished[r.finished_prefix]) ++r.finished_prefix;
   const auto line = lines_.find(r.channel);
   --line->second.rounds_in_flight;

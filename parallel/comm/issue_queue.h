@@ -19,8 +19,8 @@ namespace hexad::comm {
 struct Limits {
   /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities. The same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Bytes in flight, both directions, of what gives way to nothing; only the first round of a communicator may exceed
-  /// it. Enough for the link to stay busy between two looks of the engine at it.
+  /// Bytes in flight on a link, both directions, of what gives way to nothing; the first round of each communicator
+  /// may exceed it. Enough for the link to stay busy between two looks of the engine at it.
   int64_t window_bytes = 4 << 20;
   /// The same of classes below another one that this rank uses on the link: what a higher class finds before itself in
   /// the buffers of sockets and switches when it comes.
@@ -64,10 +64,12 @@ struct Request {
   size_t started = 0;          // rounds
   size_t finished_prefix = 0;  // rounds finished without a gap
   std::vector<bool> finished;
-  std::vector<int> unheard;  // peers of the plan that have not shown yet that they take part
+  size_t ended = 0;          // rounds
+  std::vector<int> unheard;  // other ranks that have not shown yet that they take part
   int64_t sent_bytes = 0;
 
-  /// All ranks it needs are at it: from here on it moves without the work of any of them.
+  /// All its ranks are at it: from here on it moves without the work of any of them. Never, where some of them send
+  /// each other nothing.
   bool met() const { return planned && unheard.empty(); }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
   std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // for messages
@@ -83,7 +85,10 @@ class IssueQueue {
   explicit IssueQueue(const Limits& limits) : limits_(limits) {}
 
   void limit(const Limits& limits) { limits_ = limits; }
-  void prioritize(const Priorities& priorities) { priorities_ = priorities; }
+  void prioritize(const Priorities& priorities) {
+    priorities_ = priorities;
+    used_.clear();
+  }
 
   void post(RequestPtr request);
   /// The work before `request` on its stream is done.
@@ -134,6 +139,8 @@ class IssueQueue {
   // The next round of a line, if its order allows one to start.
   Start startable(Line& line) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
+  // Whether it has room in the window of its place on its link.
+  bool fits(const Candidate& c) const;
 
   Limits limits_;
   Priorities priorities_;

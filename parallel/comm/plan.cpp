@@ -33,7 +33,7 @@ class Planner {
         rank_(rank),
         size_(size),
         // A multiple of 64 bytes, so that pieces keep the alignment of what they are cut from.
-        piece_(std::max(least_piece, round_bytes / std::max(1, size - 1)) / 64 * 64) {}
+        piece_(std::max(least_piece, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) / 64 * 64) {}
 
   Plan make() {
     switch (op_.kind) {

@@ -44,11 +44,12 @@ InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::Proc
 }
 
 InFlight send_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
-  return reordered(exchange(rows, chunk.steps->inside, *nodes.inside, stream, {}), chunk.steps->between, stream);
+  return exchange(rows, chunk.steps->inside, *nodes.inside, stream, {});
 }
 
 InFlight send_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
-  return reordered(exchange(rows, chunk.steps->across, *nodes.across, stream, {}), chunk.steps->arrival, stream);
+  const Tensor leaving = chunk.steps->between.apply(rows, stream);
+  return reordered(exchange(leaving, chunk.steps->across, *nodes.across, stream, {}), chunk.steps->arrival, stream);
 }
 
 InFlight return_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {

@@ -20,7 +20,7 @@ InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::Proc
                         const Tensor& out = {});
 
 /// The same in two steps, for chunks with NodeSteps: rows [rows_to_send(), D] to the ranks of their node at the place
-/// of their experts' ranks, as rows [X, D] by node, and from there to these.
+/// of their experts' ranks, where they are [X, D] by source, and from there, sorted by node, to these.
 InFlight send_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 InFlight send_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 /// And back: between the nodes first.

@@ -189,6 +189,30 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
   with_engines(ranks, body, options);
 }
 
+// Ranks 0 and 2 exchange nothing in the all-to-all, of which rank 2 is called only when its gradients are summed: rank
+// 0, which has heard from rank 1, must not keep those back for it.
+TEST(CommEngine, AnExchangeWithoutRowsForARankKeepsNothingBackThatItWaitsFor) {
+  CommEngine::Options options = small_rounds;
+  options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
+  options.guards.watchdog_seconds = 20;
+  const auto body = [](const ProcessGroup& world) {
+    DeviceContext context;
+    const int r = world.rank();
+    const auto ep = world.split(0, r, TrafficClass::ep, "ep"), dp = world.split(r == 1, r, TrafficClass::dp, "dp");
+    constexpr int64_t n = 1 << 18;
+    const std::vector<int64_t> rows = r == 1 ? std::vector{n, int64_t{0}, n} : std::vector{int64_t{0}, n, int64_t{0}};
+    const Tensor in = Tensor::zeros({r == 1 ? 2 * n : n}, Dtype::f32, context), out = Tensor::like(in),
+                 gradients = Tensor::zeros({n}, Dtype::f32, context);
+    InlineStream stream;
+    Event summed;
+    if (r != 1) summed = dp->all_reduce(gradients, Reduce::sum, stream);
+    if (r == 2) summed.wait();
+    ep->all_to_all(out, in, {rows, rows}, stream).wait();
+    summed.wait();
+  };
+  with_engines(3, body, options);
+}
+
 TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
   with_engines(4, [](const ProcessGroup& world) {
     EXPECT_EQ(world.node_of_rank(), (std::vector{0, 0, 1, 1}));

@@ -12,8 +12,9 @@ constexpr int64_t piece = 16384;  // the least that is cut
 // Queues messages, which have as many rounds as pieces, and reads back what starts.
 class Queue : public testing::Test {
  protected:
-  RequestPtr post(TrafficClass traffic, int communicator, int pieces, bool ready = true) {
+  RequestPtr post(TrafficClass traffic, int communicator, int pieces, bool ready = true, Link link = Link::network) {
     auto r = std::make_shared<Request>();
+    r->link = link;
     r->channel = {.communicator = communicator};
     r->traffic = traffic;
     r->group = cat(name_of(traffic), communicator);
@@ -95,17 +96,39 @@ TEST_F(Queue, WhatAPeerIsMissingFromHoldsNobodyUp) {
   EXPECT_EQ(starts(), "ep1.1 dp2.2 dp2.3");
 }
 
+// Ranks that send each other nothing: rank 1 may have to wait for rank 2, of which nothing will be heard here.
+TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsNobodyUp) {
+  const RequestPtr r = post(TrafficClass::ep, 1, 0);
+  r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
+  const int64_t rows = 3 * piece;
+  r->operation = {.kind = Operation::Kind::all_to_all,
+                  .out = Tensor::zeros({rows}, Dtype::u8, context),
+                  .in = Tensor::zeros({rows}, Dtype::u8, context),
+                  .splits = {{0, rows, 0}, {0, rows, 0}}};
+  post(TrafficClass::dp, 2, 9);
+  EXPECT_EQ(starts(), "ep1.0 dp2.0 dp2.1");
+  for (int i = 0; i < 3; ++i) finish_oldest();
+  EXPECT_EQ(starts(), "ep1.1 dp2.2 dp2.3");
+}
+
+// A message that its peer has not begun does not take the room of others.
+TEST_F(Queue, WhatNobodyAnswersFillsNoWindow) {
+  post(TrafficClass::ep, 1, 1);
+  EXPECT_EQ(starts(), "ep1.0");
+  finish_oldest();  // the class is in use
+  post(TrafficClass::pp, 2, 9);
+  EXPECT_EQ(starts(), "pp2.0 pp2.1");
+  post(TrafficClass::dp, 3, 9);
+  EXPECT_EQ(starts(), "dp3.0 dp3.1");
+}
+
 TEST_F(Queue, LinksDoNotWaitForEachOther) {
-  const auto post_inside = [&] {
-    auto r = post(TrafficClass::dp, 2, 1, false);
-    r->link = Link::node;
-    r->ready = true;
-  };
+  const auto post_inside = [&] { post(TrafficClass::dp, 2, 1, true, Link::node); };
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
   for (int i = 0; i < 3; ++i) finish_oldest();
   post_inside();
-  EXPECT_EQ(starts(), "ep1.3 dp2.0 ep1.4");  // the window is that of both
+  EXPECT_EQ(starts(), "ep1.3 dp2.0 ep1.4 ep1.5");
 }
 
 TEST_F(Queue, WhatIsWaitedForDoesNotWaitForAHigherClass) {

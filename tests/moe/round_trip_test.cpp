@@ -255,8 +255,8 @@ TEST(RoundTrip, InTwoStepsKnowsTheBytesOfBoth) {
         };
         std::map<std::string, schedule::TaskSpec> tasks;
         for (const schedule::Task& task : graph.tasks()) tasks[task.spec.name] = task.spec;
-        EXPECT_EQ(tasks.at("N0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, inside[r].copied));
-        EXPECT_EQ(tasks.at("S0").cost, cost("ep_across", true, across[r].sent, across[r].received, 0));
+        EXPECT_EQ(tasks.at("N0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, 0));
+        EXPECT_EQ(tasks.at("S0").cost, cost("ep_across", true, across[r].sent, across[r].received, inside[r].copied));
         EXPECT_EQ(tasks.at("R0").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
         EXPECT_EQ(tasks.at("K0").cost, cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
         for (const char* name : {"N0", "S0", "R0", "K0"})

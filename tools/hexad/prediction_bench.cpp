@@ -61,6 +61,10 @@ void bench_predictions(const Recipe& recipe, const layers::Registry& registry, c
                        const PredictionBench& bench) {
   if (recipe.model.moe.experts == 0)
     fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
+  if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
+    fail(ExitCode::usage,
+         "bench predict: under schedule.pipeline.overlap a pass takes also what the other micro-batch computes "
+         "meanwhile, which predictions do not know; set it to none");
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const data::TrainingData data = data::open_training_data(
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed});

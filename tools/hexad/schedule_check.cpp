@@ -171,7 +171,9 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
   std::vector<Cut> cuts = choices(config.cut);
   if (r.parallel.ep == 1 && !config.cut) std::erase(cuts, Cut::nodes);
   all.vary(&MoeSchedule::cut, to_all(cuts));
-  all.vary(&MoeSchedule::restore, to_all(choices(config.restore)));
+  // A recomputed block keeps, whatever is chosen.
+  const bool keeps = !config.restore && r.recompute == layers::Recompute::block;
+  all.vary(&MoeSchedule::restore, to_all(keeps ? std::vector{moe::Restore::keep} : choices(config.restore)));
   all.vary(&MoeSchedule::parts, [&](const MoeSchedule& s) {
     if (config.parts || !s.overlaps()) return std::vector{config.parts.value_or(1)};
     return std::vector(std::begin(parts_tried), std::end(parts_tried));
@@ -180,7 +182,9 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
            to_all(r.parallel.ep * etp == 1 && !config.rows ? std::vector{ep::RowOf::slot} : choices(config.rows)));
   all.vary(&MoeSchedule::spread, [&](const MoeSchedule& s) {
     std::vector<std::optional<ep::Spread>> spreads{config.spread};
-    if (!config.spread && etp > 1 && s.divides()) spreads.emplace_back(ep::Spread::direct);
+    // Whether there are two levels is a matter of the groups that a spread sends in: the layer checks those of one.
+    const bool one_level = config.all_to_all == ep::AllToAll::direct;
+    if (!config.spread && etp > 1 && s.divides() && one_level) spreads.emplace_back(ep::Spread::direct);
     return spreads;
   });
   all.vary(&MoeSchedule::order, [&](const MoeSchedule& s) {
@@ -233,6 +237,20 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
   for (const Contradiction& c : contradictions(r, r.schedule.moe.settled())) problems.add(c.path, c.what);
 }
 
+namespace {
+
+std::vector<std::string_view> open_keys(const moe::MoeScheduleConfig& c) {
+  std::vector<std::string_view> keys;
+  const auto add = [&](bool open, std::string_view key) {
+    if (open) keys.push_back(key);
+  };
+  add(!c.duplicates, "duplicates"), add(!c.overlap, "overlap"), add(!c.cut, "cut"), add(!c.parts, "parts");
+  add(!c.rows, "rows"), add(!c.order, "order"), add(!c.restore, "restore");
+  return keys;
+}
+
+}  // namespace
+
 void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problems) {
   if (r.schedule.pipeline.overlap == pp::Overlap::none) return;
   if (!problems.good({"schedule", "model.moe.experts", "parallel", "batch"})) return;
@@ -245,14 +263,15 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         cat("pairs a forward with a backward, which schedule.pipeline.kind: ", name_of(r.schedule.pipeline.kind),
             " would make other stages wait for; legal kinds with stages: 1f1b, dualpipe_v"));
-  if (r.schedule.moe.restore != moe::Restore::keep)
+  if (r.schedule.moe.restore && *r.schedule.moe.restore != moe::Restore::keep)
     return refuse(
         "needs schedule.moe.restore: keep: restored chunks are sent when their lanes come to it, so that ranks might "
         "send those of two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
-        "needs schedule.moe.duplicates, overlap, cut and parts to be given: auto compares how long passes take, which "
-        "includes what the other micro-batch computes meanwhile");
+        "needs all of schedule.moe to be given: auto compares how long passes take, which includes what the other "
+        "micro-batch computes meanwhile; auto here: " +
+        config::join(open_keys(r.schedule.moe)));
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp == 0) return;
   const int64_t micro_batches = r.batch.global / r.batch.micro / dp;

@@ -93,8 +93,8 @@ std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) cons
   for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.registry, world_.size())) {
     if (moe::to_string(s) == text) return s;
     if (!parts_open(recipe_, s)) continue;
-    const int64_t most = most_parts(recipe_, instance_.registry, s);
-    for (int64_t n = 2; n <= most; ++n)
+    const PartsRange range = parts_range(recipe_, instance_.registry, world_.size(), s);
+    for (int64_t n = range.fewest; n <= range.most; ++n)
       if (const MoeSchedule other = with_parts(s, n); moe::to_string(other) == text) return other;
   }
   return {};
@@ -114,7 +114,8 @@ std::string ScheduleChoice::state() const {
     if (!c.measured.empty()) measured[moe::to_string(c.schedule)] = c.measured;
   if (search_)
     json["search"] = {{"start", moe::to_string(search_->start)},
-                      {"most", search_->most},
+                      {"fewest", search_->range.fewest},
+                      {"most", search_->range.most},
                       {"repeats", search_->repeats},
                       {"known", json_of(search_->parts.state())}};
   return json.dump();
@@ -123,17 +124,18 @@ std::string ScheduleChoice::state() const {
 bool ScheduleChoice::resume(const std::string& chosen, const std::string& state) {
   const Json before = state.empty() ? Json::object() : Json::parse(state);
   const bool same_tokens = before.value("tokens", rows_of_layer(recipe_)) == rows_of_layer(recipe_);
+  const bool same_times = same_tokens && before.value("ranks", world_.size()) == world_.size();
   const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
   std::optional<Search> search = search_in(before);
   if (chosen.empty()) {
-    const bool goes_on = !made_ && same_tokens && before.value("finalists", Json()) == Json(finalist_names()) &&
+    const bool goes_on = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
                          search.has_value() == before.contains("search") && (search || !finalists_.empty());
     if (!goes_on) return false;
   } else if (!schedule) {
     return false;
   }
   turn_ = before.value("trials", int64_t{0});
-  if (same_tokens && before.contains("measured"))
+  if (same_times && before.contains("measured"))
     for (const auto& [text, seconds] : before.at("measured").items())
       if (const auto s = allowed(text)) candidates_[index_of(*s)].measured = seconds.get<std::vector<double>>();
   search_ = std::move(search);
@@ -152,20 +154,25 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
   const auto start = allowed(search.at("start").get<std::string>());
-  const auto most = search.at("most").get<int64_t>();
-  if (!start || !parts_open(recipe_, *start) || most_parts(recipe_, instance_.registry, *start) != most) return {};
-  return Search{*start, most, search.at("repeats").get<int64_t>(),
-                GranularitySearch(2, most, search_state_of(search.at("known")))};
+  const PartsRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
+  if (!start || !parts_open(recipe_, *start) ||
+      parts_range(recipe_, instance_.registry, world_.size(), *start) != range)
+    return {};
+  return Search{*start, range, search.at("repeats").get<int64_t>(),
+                GranularitySearch(range.fewest, range.most, search_state_of(search.at("known")))};
 }
 
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
-  const int64_t trials = turns_ - turn_, most = most_parts(recipe_, instance_.registry, start);
-  if (most == 2 || trials < 2) {
+  const int64_t trials = turns_ - turn_;
+  const PartsRange range = parts_range(recipe_, instance_.registry, world_.size(), start);
+  // An order may be legal for more parts, but not for all on the way there.
+  const bool inside = range.fewest <= start.parts && start.parts <= range.most;
+  if (!inside || range.fewest == range.most || trials < 2) {
     made_ = true;
     return;
   }
   const int64_t repeats = std::clamp<int64_t>(trials / most_asked, 1, most_repeats);
-  search_.emplace(Search{start, most, repeats, GranularitySearch(2, most, std::move(known))});
+  search_.emplace(Search{start, range, repeats, GranularitySearch(range.fewest, range.most, std::move(known))});
   go_on_searching();
 }
 

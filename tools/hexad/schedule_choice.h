@@ -49,7 +49,7 @@ class ScheduleChoice {
   /// MPMoE's Algorithm 1 over the parts of schedules that are alike otherwise.
   struct Search {
     moe::MoeSchedule start;
-    int64_t most;     // parts
+    PartsRange range;
     int64_t repeats;  // trials of each number of parts
     plan::GranularitySearch parts;
   };

@@ -8,6 +8,15 @@
 
 namespace hexad::app {
 
+/// Numbers of parts that a schedule may have.
+struct PartsRange {
+  int64_t fewest, most;
+  bool operator==(const PartsRange&) const = default;
+};
+/// Of `s`, whose number of parts is open, with what it needs of memory where that decides (restore: auto).
+PartsRange parts_range(const Recipe& recipe, const layers::Registry& registry, int64_t world,
+                       const moe::MoeSchedule& s);
+
 struct ScheduleCandidate {
   moe::MoeSchedule schedule;
   /// Seconds of one MoE layer's forward and backward on the slowest rank.

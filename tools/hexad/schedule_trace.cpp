@@ -29,9 +29,10 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
 }
 
 // Of all groups that an MoE layer's tasks name.
-std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh) {
+std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
                                        shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
+  if (all_to_all == ep::AllToAll::direct) return shapes;
   const auto add_levels = [&](const std::string& name, const comm::NodeGroups* nodes) {
     if (!nodes) return;
     shapes.push_back(shape_of(name + "_inside", *nodes->inside));
@@ -273,7 +274,7 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
   const auto plain = rates.other_links;
   rates =
       plan::rates_of(plan::load_cluster(recipe.schedule.profile),
-                     {.groups = shapes_of(mesh),
+                     {.groups = shapes_of(mesh, recipe.schedule.moe.all_to_all),
                       .element = recipe.train.precision == Precision::bf16 ? plan::Element::bf16 : plan::Element::f32,
                       .inputs = recipe.model.hidden,
                       .outputs = recipe.model.moe.expert_hidden / mesh[Axis::etp].size()});
