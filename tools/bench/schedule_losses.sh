@@ -5,7 +5,8 @@
 #
 #   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #
-# Needs data/quickstart (tools/quickstart.sh prepares it). Batches are of eight sequences of 64 tokens, whatever the recipe's. Environment: HEXAD (program; build/release/bin/hexad).
+# Needs data/quickstart (tools/quickstart.sh prepares it), of which only what is trained on is read. Batches are of eight
+# sequences of 64 tokens, whatever the recipe's. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -54,7 +55,7 @@ schedules=(
   'auto-all moe.duplicates=auto moe.overlap=auto moe.cut=auto moe.parts=auto moe.rows=auto moe.order=auto moe.restore=auto'
 )
 common=(train.steps="$steps" train.precision=f64 train.threads=1 train.eval_every=0 checkpoint.every=0
-  train.eval_sequences=8 train.peak_flops=1e9 checkpoint.at_end=false run.prompts=[] model.context=64 batch.global=8 parallel.cp=1)
+  train.peak_flops=1e9 checkpoint.at_end=false run.prompts=[] model.context=64 batch.global=8 parallel.cp=1)
 mpi=(mpirun -np 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl_vader_single_copy_mechanism none)
 if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
 # shellcheck disable=SC2016  # each rank expands it
@@ -68,12 +69,15 @@ difference() {  # difference FOLDER FOLDER: the largest over all steps, over the
     END { if (rows == n) printf "%.2g\n", m; else print "missing" }'
 }
 
+mkdir "$scratch/data"
+cp data/quickstart/{train.hxd,tokenizer.json} "$scratch/data"
+
 machine
 echo "steps:     $steps, f64; relative difference of the losses from those of one rank"
 failed=0
 for recipe in $recipes; do
   of_recipe=("${common[@]}")
-  if [ "$recipe" = demo ]; then of_recipe+=(data.dataset=data/quickstart); fi
+  grep -q 'synthetic: true' "recipes/$recipe.yaml" || of_recipe+=(data.dataset="$scratch/data")
   one=$output/$recipe-one
   "$hexad" train "recipes/$recipe.yaml" "${of_recipe[@]}" batch.micro=2 parallel.tp=1 parallel.ep=1 parallel.etp=1 run.dir="$one" \
     >"$one.log" 2>&1 || { tail -n 3 "$one.log" && exit 1; }
