@@ -86,13 +86,14 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
   for (const Candidate& c : sorted)
     if (c.line->rounds_in_flight == 0) return &c;
   for (const bool low_ones : {false, true})
-    for (const Link link : {Link::network, Link::node}) {
-      // Only the first of them: a smaller round of a lower class must not keep the window full for ever.
-      const auto first = std::find_if(sorted.begin(), sorted.end(), [&](const Candidate& c) {
-        return c.low == low_ones && c.start.request->link == link;
-      });
-      if (first != sorted.end() && fits(*first)) return &*first;
-    }
+    for (const Link link : {Link::network, Link::node})
+      for (const Candidate& c : sorted) {
+        if (c.low != low_ones || c.start.request->link != link) continue;
+        if (fits(c)) return &c;
+        // What comes behind it must wait, or smaller rounds of a lower class would keep the window full for ever; but
+        // not for an operation that nobody has answered.
+        if (answered(*c.line)) break;
+      }
   return nullptr;
 }
 
@@ -101,8 +102,9 @@ bool IssueQueue::fits(const Candidate& c) const {
   int64_t bytes = r.plan.rounds[c.start.round].bytes();
   for (const auto& [channel, line] : lines_) {
     const Request& first = *line.requests.front();
-    // What nobody has answered yet takes room from itself alone.
-    const bool counts = &line == c.line || (first.link == r.link && first.ended > 0 && low(line) == c.low);
+    // Of what gives way, only first rounds are in flight before anybody answers, which take no room from others.
+    const bool takes_room = first.link == r.link && low(line) == c.low && (!c.low || answered(line));
+    const bool counts = &line == c.line || takes_room;
     if (counts) bytes += line.bytes_in_flight;
   }
   return bytes <= (c.low ? limits_.low_window_bytes : limits_.window_bytes);
@@ -112,12 +114,14 @@ IssueQueue::Start IssueQueue::next() {
   constexpr Place before_all{-1, Urgency::urgent};
   std::vector<Candidate> candidates;
   for (auto& [channel, line] : lines_) {
-    if (withheld(line)) continue;
+    const bool gives_way = low(line);
+    // One round tells whether anybody answers; more would only fill what a higher class needs.
+    if (withheld(line) || (gives_way && line.rounds_in_flight > 0 && !answered(line))) continue;
     Start start = startable(line);
     if (!start.request) continue;
     const Request& first = *line.requests.front();
     candidates.push_back(
-        {{lifted(line) ? before_all : place_of(first), first.arrival}, low(line), &line, std::move(start)});
+        {{lifted(line) ? before_all : place_of(first), first.arrival}, gives_way, &line, std::move(start)});
   }
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.priority < b.priority; });
   const Candidate* chosen = choose(candidates);

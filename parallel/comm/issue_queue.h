@@ -132,6 +132,8 @@ class IssueQueue {
   Place place_of(TrafficClass traffic, Urgency urgency) const;
   Place place_of(const Request& r) const { return place_of(r.traffic, r.channel.urgency); }
   bool lifted(const Line& line) const { return line.requests.front()->lifted && priorities_.by_need; }
+  // Whether other ranks have begun its first operation, too.
+  static bool answered(const Line& line) { return line.requests.front()->ended > 0; }
   // Whether this rank uses a higher place on the line's link.
   bool low(const Line& line) const;
   // Whether a higher place moves there just now.
