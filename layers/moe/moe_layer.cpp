@@ -36,9 +36,9 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
     // Ranks issue alike many tasks, in whatever groups they are.
     if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
       base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "experts" : "ep", " ranks on nodes alike, but the one of rank ", rank,
-                 grid.two_levels() ? " has two levels and others" : " has one level and others", " have not; legal ",
-                 "here: direct");
+                 direct ? "ep x etp" : "ep", " ranks on nodes alike, but the one of rank ", rank, " has ",
+                 grid.two_levels() ? "two levels and others have not" : "one level and others have two",
+                 "; legal here: direct");
     two_levels = grid.two_levels();
     if (grid.places() > 0) continue;
     std::string counts;

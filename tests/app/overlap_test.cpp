@@ -16,10 +16,13 @@ struct Case {
   std::string name;
   int ranks;
   std::vector<std::string> overrides;
+  std::vector<int> node_of_rank{};
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-constexpr const char* in_turns = "schedule.pipeline.overlap=micro_batches";
+constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
+                     *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
+                     *beside = "schedule.moe.shared=beside";
 
 // Four micro-batches a step for each of two ranks of dp.
 Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
@@ -30,8 +33,8 @@ Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
 }
 
 // On rank 0, from all ranks.
-Trajectory run_under(const Case& c, const std::vector<std::string>& more = {},
-                     const comm::ThreadOptions& options = {}) {
+Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}, comm::ThreadOptions options = {}) {
+  options.node_of_rank = c.node_of_rank;
   const Recipe recipe = recipe_for(c, more);
   const FixedSource source = documents_of(recipe);
   Trajectory result;
@@ -64,30 +67,36 @@ TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
 
 INSTANTIATE_TEST_SUITE_P(
     , MicroBatchesInTurns,
-    testing::Values(Case{"Alone", 1, {}}, Case{"Experts", 2, {"parallel.ep=2"}},
-                    Case{"Lanes", 2, {"parallel.ep=2", "schedule.worker_lanes=true"}},
-                    Case{"Bf16", 2, {"parallel.ep=2", "train.precision=bf16"}},
-                    Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=3"}},
-                    Case{"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
-                    Case{"Blocks", 2, {"parallel.ep=2", "recompute=block"}},
-                    Case{"Offloaded", 2, {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"}},
-                    Case{"Capacity", 2, {"parallel.ep=2", "model.moe.capacity_factor=1"}},
-                    Case{"Gradients", 4, {"parallel.ep=2", "parallel.zero=2"}},
-                    Case{"Weights", 4, {"parallel.ep=2", "parallel.zero=3"}},
-                    Case{"Tensors", 4, {"parallel.tp=2", "parallel.ep=2", "batch.global=8"}},
-                    Case{
-                        "WholeTensors",
-                        4,
-                        {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "schedule.moe.duplicates=pause_after_gate",
-                         "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"}},
-                    Case{"Contexts", 4, {"parallel.cp=2", "parallel.ep=4", "batch.global=8"}},
-                    Case{"OneForwardOneBackward", 2, {"parallel.pp=2", "model.layers=4"}},
-                    Case{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}},
-                    Case{"DualPipe", 2, {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v"}},
-                    Case{"DualPipeOfExperts",
-                         4,
-                         {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v", "parallel.ep=2",
-                          "batch.global=24", "schedule.worker_lanes=true"}}),
+    testing::Values(
+        Case{"Alone", 1, {}}, Case{"Experts", 2, {"parallel.ep=2"}},
+        Case{"Lanes", 2, {"parallel.ep=2", "schedule.worker_lanes=true"}},
+        Case{"Bf16", 2, {"parallel.ep=2", "train.precision=bf16"}},
+        Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=3"}},
+        Case{"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
+        Case{"Blocks", 2, {"parallel.ep=2", "recompute=block"}},
+        Case{"Offloaded", 2, {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"}},
+        Case{"Capacity", 2, {"parallel.ep=2", "model.moe.capacity_factor=1"}},
+        Case{"TwoLevels", 4, {"parallel.ep=4", "batch.global=32", two_levels}, {0, 0, 1, 1}},
+        Case{
+            "TwoLevelsOfWeights", 4, {"parallel.ep=4", "batch.global=32", "parallel.zero=3", two_levels}, {0, 0, 1, 1}},
+        Case{"SharedExperts", 2, {"parallel.ep=2", shared, beside}},
+        Case{"SharedExpertsOfTensors", 4, {"parallel.tp=2", "parallel.ep=2", "batch.global=8", shared, beside}},
+        Case{"SharedExpertsOfWeights", 4, {"parallel.ep=2", "parallel.zero=3", shared, beside}},
+        Case{"Gradients", 4, {"parallel.ep=2", "parallel.zero=2"}},
+        Case{"Weights", 4, {"parallel.ep=2", "parallel.zero=3"}},
+        Case{"Tensors", 4, {"parallel.tp=2", "parallel.ep=2", "batch.global=8"}},
+        Case{"WholeTensors",
+             4,
+             {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "schedule.moe.duplicates=pause_after_gate",
+              "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"}},
+        Case{"Contexts", 4, {"parallel.cp=2", "parallel.ep=4", "batch.global=8"}},
+        Case{"OneForwardOneBackward", 2, {"parallel.pp=2", "model.layers=4"}},
+        Case{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}},
+        Case{"DualPipe", 2, {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v"}},
+        Case{"DualPipeOfExperts",
+             4,
+             {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v", "parallel.ep=2",
+              "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
 // Passes that begin while another is on its way, in a step of one rank of two.

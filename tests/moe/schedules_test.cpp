@@ -289,6 +289,21 @@ TEST(Schedules, InTwoStepsAreRefusedWhereNodesHaveDifferentNumbersOfRanks) {
   }
 }
 
+// Ranks would issue different numbers of tasks.
+TEST(Schedules, InTwoStepsAreRefusedWhereOnlySomeGroupsHaveTwoLevels) {
+  const Words two{"parallel.ep=4", "schedule.moe.all_to_all=hierarchical"};
+  try {
+    comm::with_ranks(8, [&](const comm::ProcessGroup& world) { ScheduledLayer(world, two).run(); },
+                     {.node_of_rank = {0, 0, 0, 0, 0, 0, 1, 1}});
+    FAIL() << "not refused";
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    EXPECT_STREQ(e.what(),
+                 "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks on nodes alike, but the "
+                 "one of rank 4 has two levels and others have not; legal here: direct");
+  }
+}
+
 // Gradients of weights, too, are the same bits: they are added up by chunk in every order.
 TEST(Schedules, OfEveryOrderGiveTheSameBits) {
   const Words chunks{"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.parts=4"};
