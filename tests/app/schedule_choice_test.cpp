@@ -130,23 +130,26 @@ TEST(LegalSchedules, VaryTheSpreadOnlyWithOtherChoices) {
 
 TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.order=auto"}));
-  for (const MoeSchedule& s : all)
+  for (const MoeSchedule& s : all) {
     if (!s.is_cut()) EXPECT_EQ(s.order, "alternating");
+  }
   EXPECT_EQ(all.size(), 1u + 3 * (4 + 1 + 1));
   EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
   // Restored parts share two buffers, so that no third may be on its way.
   const Recipe restored =
       small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.restore=s4", "schedule.moe.order=auto"});
-  for (const MoeSchedule& s : legal(restored))
+  for (const MoeSchedule& s : legal(restored)) {
     if (s.order == "returns_last") EXPECT_EQ(s.parts, 2);
+  }
 }
 
 TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
   const auto of = [](const MoeSchedule& s) { return s.restore; };
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.restore=auto"}));
   EXPECT_EQ(distinct(all, of).size(), 5u);
-  for (const MoeSchedule& s : all)
+  for (const MoeSchedule& s : all) {
     if (s.cut == Cut::nodes) EXPECT_EQ(s.restore, moe::Restore::keep);
+  }
 }
 
 TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
@@ -321,7 +324,9 @@ TEST(ScheduleChoice, OfAnotherMicroBatchSearchesBetweenWhatIsKnown) {
     const auto chosen = [&](const Recipe& recipe, const std::string& text, const std::string& state, size_t& trials) {
       TrainingRun run(recipe, world);
       ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
-      if (!text.empty()) EXPECT_TRUE(choice.resume(text, state));
+      if (!text.empty()) {
+        EXPECT_TRUE(choice.resume(text, state));
+      }
       trials = try_all(choice, best_at_five).size();
       return std::pair{to_string(choice.current().schedule), choice.state()};
     };

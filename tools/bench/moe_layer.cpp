@@ -181,8 +181,9 @@ class Contestant final : public schedule::GraphRunner {
       std::vector<const schedule::TaskGraph*> graphs;
       for (size_t r = 0; r < all.size(); ++r)
         graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &graphs_[pass] : &all[r]);
-      auto timelines = simulate(graphs, predictor->rates,
-                                app::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()), schedule::drive_of(context_));
+      auto timelines =
+          simulate(graphs, predictor->rates, app::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()),
+                   schedule::drive_of(context_));
       predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
       for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
       foreseen_[pass] = std::move(timelines[static_cast<size_t>(mesh_.world().rank())]);

@@ -27,7 +27,7 @@ MemoryEstimate estimate_memory(const Recipe& recipe, int64_t world);
 /// without a limit all that keep. Where any that keeps is within the limit those that restore are left out, as
 /// restoring takes time; where nothing is, those that need the least remain.
 struct WithinMemory {
-  std::vector<moe::MoeSchedule> schedules;
+  std::vector<moe::MoeSchedule> schedules{};
   double kept = 0, least = 0;  // bytes: where all is kept, and the least of all
 };
 WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vector<moe::MoeSchedule>& schedules);

@@ -104,7 +104,7 @@ RestoreCost restore_cost(const Layer& layer, Restore restore);
 struct Machine {
   config::Curve W_comm, W_comp, W_mem;
   double bytes_per_element = 2;
-  Slowdowns alpha;
+  Slowdowns alpha{};
 };
 
 /// Operations of one of n micro-batches. Backward computes twice what forward does, and what is recomputed; a T_DI that

@@ -34,9 +34,9 @@ struct BaselineCosts {
   AlphaBeta AG_ESP, AR_ESP, A2A_EP;
 };
 struct Costs {
-  AlphaBeta AG_MP;                   // MP-AllGather
-  AlphaBeta A2A;                     // EP&ESP-AlltoAll
-  std::optional<AlphaBeta> overlap;  // alpha_o, beta_o: EP&ESP-AlltoAll and MP-AllGather at once, over y/N_MP
+  AlphaBeta AG_MP;                     // MP-AllGather
+  AlphaBeta A2A;                       // EP&ESP-AlltoAll
+  std::optional<AlphaBeta> overlap{};  // alpha_o, beta_o: EP&ESP-AlltoAll and MP-AllGather at once, over y/N_MP
 };
 
 /// Equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll; ESP-Split sends nothing in forward.
