@@ -131,7 +131,9 @@ TEST(LegalSchedules, VaryTheSpreadOnlyWithOtherChoices) {
 TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.order=auto"}));
   for (const MoeSchedule& s : all) {
-    if (!s.is_cut()) EXPECT_EQ(s.order, "alternating");
+    if (!s.is_cut()) {
+      EXPECT_EQ(s.order, "alternating");
+    }
   }
   EXPECT_EQ(all.size(), 1u + 3 * (4 + 1 + 1));
   EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
@@ -139,7 +141,9 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   const Recipe restored =
       small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.restore=s4", "schedule.moe.order=auto"});
   for (const MoeSchedule& s : legal(restored)) {
-    if (s.order == "returns_last") EXPECT_EQ(s.parts, 2);
+    if (s.order == "returns_last") {
+      EXPECT_EQ(s.parts, 2);
+    }
   }
 }
 
@@ -148,7 +152,9 @@ TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.restore=auto"}));
   EXPECT_EQ(distinct(all, of).size(), 5u);
   for (const MoeSchedule& s : all) {
-    if (s.cut == Cut::nodes) EXPECT_EQ(s.restore, moe::Restore::keep);
+    if (s.cut == Cut::nodes) {
+      EXPECT_EQ(s.restore, moe::Restore::keep);
+    }
   }
 }
 
