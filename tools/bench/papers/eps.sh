@@ -85,7 +85,11 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
   esac
   printf 'E: 40\nk: 6\nD: 2\nm: %s\nP: %s\npipeline: {T_comm: %s, T_comp: %s, E: 20, R: {measured: %s}}\n' \
     "$m" $((m * 2 * 512 * 4)) "$comm" "$comp" "$points" >"$scratch/eps.yaml"
-  "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json"
+  if ! "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json" 2>"$scratch/eps.error"; then
+    # Usually because more groups cost less than few.
+    echo "m = $m: no PN by the formula: $(sed 's/^[^(]*measured/R measured/' "$scratch/eps.error")"
+    continue
+  fi
   printf 'm = %5d: sqrt(C/k) = %.1f, best PN by the formula %d, found %d\n' "$m" \
     "$(number N_unrestricted "$scratch/eps.json")" "$(number N "$scratch/eps.json" | tail -n 1)" "$found"
 done
