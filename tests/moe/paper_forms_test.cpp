@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/schedule/graph_collector.h"
 #include "framework/schedule/simulator.h"
 #include "tests/moe/scheduled_layer.h"
 #include "tools/hexad/rank_graphs.h"
@@ -26,15 +27,6 @@ constexpr double slot_bytes = tokens * top_k * hidden * element;        // of a 
 constexpr double product_flops = tokens * top_k * 2 * hidden * hidden;  // of one product of them
 constexpr double instant = 1e18;
 
-class GraphCollector final : public schedule::GraphRunner {
- public:
-  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
-    graphs.push_back(schedule::without_work(graph));
-    return false;
-  }
-  std::vector<schedule::TaskGraph> graphs;
-};
-
 struct Passes {
   Timeline forward, backward;
 };
@@ -45,7 +37,7 @@ Passes simulated(const Words& overrides, const Rates& rates) {
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     ScheduledLayer lab(world,
                        joined({"model.hidden=64", "model.moe.expert_hidden=64", "model.moe.expert=gelu"}, overrides));
-    GraphCollector collector;
+    schedule::GraphCollector collector;
     lab.layer.show_passes(static_cast<int64_t>(tokens), Dtype::f64, lab.context, collector);
     ASSERT_EQ(collector.graphs.size(), 2u);
     for (size_t p = 0; p < 2; ++p) {

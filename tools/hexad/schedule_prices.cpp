@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/schedule/graph_collector.h"
 #include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/schedule_check.h"
@@ -14,19 +15,9 @@ using moe::MoeSchedule;
 // More schedules than `most_priced` take seconds to predict; then so many get other rows, spreads and orders.
 constexpr size_t most_priced = 200, most_varied = 8;
 
-// Keeps the graphs that it is shown.
-class GraphCollector final : public schedule::GraphRunner {
- public:
-  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
-    graphs.push_back(schedule::without_work(graph));
-    return false;
-  }
-  std::vector<schedule::TaskGraph> graphs;
-};
-
 double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
                          const comm::ProcessGroup& world) {
-  GraphCollector collector;
+  schedule::GraphCollector collector;
   if (const auto layers = instance.model.moe_layers(); !layers.empty())
     layers.front().layer->show_passes(rows_of_layer(recipe), dtype_of(recipe.train.precision), instance.device(),
                                       collector);

@@ -1,0 +1,21 @@
+// Looks at the graphs of passes without running them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/schedule/runner.h"
+
+namespace hexad::schedule {
+
+/// Keeps the graphs that it is shown, in their order.
+class GraphCollector final : public GraphRunner {
+ public:
+  bool run(const std::string&, const TaskGraph& graph, device::DeviceContext&) override {
+    graphs.push_back(without_work(graph));
+    return false;
+  }
+  std::vector<TaskGraph> graphs;
+};
+
+}  // namespace hexad::schedule
