@@ -86,28 +86,38 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
   for (const Candidate& c : sorted)
     if (c.line->rounds_in_flight == 0) return &c;
   for (const bool low_ones : {false, true})
-    for (const Link link : {Link::network, Link::node})
+    for (const Link link : {Link::network, Link::node}) {
+      bool sends_wait = false, receives_wait = false;
       for (const Candidate& c : sorted) {
         if (c.low != low_ones || c.start.request->link != link) continue;
-        if (fits(c)) return &c;
+        const Volume wanted = c.start.request->plan.rounds[c.start.round].volume(), over = excess(c);
+        const bool sends = wanted.sent > 0 && (sends_wait || over.sent > 0);
+        const bool receives = wanted.received > 0 && (receives_wait || over.received > 0);
+        if (!sends && !receives) return &c;
         // What comes behind it must wait, or smaller rounds of a lower class would keep the window full for ever; but
         // not for an operation that nobody has answered.
-        if (answered(*c.line)) break;
+        if (!answered(*c.line)) continue;
+        sends_wait |= wanted.sent > 0;
+        receives_wait |= wanted.received > 0;
       }
+    }
   return nullptr;
 }
 
-bool IssueQueue::fits(const Candidate& c) const {
+Volume IssueQueue::excess(const Candidate& c) const {
   const Request& r = *c.start.request;
-  int64_t bytes = r.plan.rounds[c.start.round].bytes();
+  Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, line] : lines_) {
     const Request& first = *line.requests.front();
-    // Of what gives way, only first rounds are in flight before anybody answers, which take no room from others.
-    const bool takes_room = first.link == r.link && low(line) == c.low && (!c.low || answered(line));
+    // Of what gives way, only first rounds are in flight before anybody answers, which take no room from others; and
+    // what is held back may wait for rounds that its peers hold back: they would keep room until the higher one ends.
+    const bool takes_room =
+        first.link == r.link && low(line) == c.low && (!c.low || (answered(line) && !withheld(line)));
     const bool counts = &line == c.line || takes_room;
-    if (counts) bytes += line.bytes_in_flight;
+    if (counts) volume += line.in_flight;
   }
-  return bytes <= (c.low ? limits_.low_window_bytes : limits_.window_bytes);
+  const int64_t window = c.low ? limits_.low_window_bytes : limits_.window_bytes;
+  return volume -= {window, window};
 }
 
 IssueQueue::Start IssueQueue::next() {
@@ -127,7 +137,7 @@ IssueQueue::Start IssueQueue::next() {
   const Candidate* chosen = choose(candidates);
   if (!chosen) return {};
   Request& r = *chosen->start.request;
-  chosen->line->bytes_in_flight += r.plan.rounds[r.started++].bytes();
+  chosen->line->in_flight += r.plan.rounds[r.started++].volume();
   ++chosen->line->rounds_in_flight;
   return chosen->start;
 }
@@ -144,7 +154,7 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   while (r.finished_prefix < r.finished.size() && r.finished[r.finished_prefix]) ++r.finished_prefix;
   const auto line = lines_.find(r.channel);
   --line->second.rounds_in_flight;
-  line->second.bytes_in_flight -= finished.bytes();
+  line->second.in_flight -= finished.volume();
   line->second.quiet = 0;
   if (!r.done()) return;
   std::erase(line->second.requests, request);

@@ -19,12 +19,12 @@ namespace hexad::comm {
 struct Limits {
   /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities. The same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Bytes in flight on a link, both directions, of what gives way to nothing; the first round of each communicator
+  /// Bytes in flight on a link in each direction of what gives way to nothing; the first round of each communicator
   /// may exceed it. Enough for the link to stay busy between two looks of the engine at it.
-  int64_t window_bytes = 4 << 20;
+  int64_t window_bytes = 2 << 20;
   /// The same of classes below another one that this rank uses on the link: what a higher class finds before itself in
   /// the buffers of sockets and switches when it comes.
-  int64_t low_window_bytes = 512 << 10;
+  int64_t low_window_bytes = 256 << 10;
 };
 
 /// What an operation passes.
@@ -85,10 +85,7 @@ class IssueQueue {
   explicit IssueQueue(const Limits& limits) : limits_(limits) {}
 
   void limit(const Limits& limits) { limits_ = limits; }
-  void prioritize(const Priorities& priorities) {
-    priorities_ = priorities;
-    used_.clear();
-  }
+  void prioritize(const Priorities& priorities) { priorities_ = priorities; }
 
   void post(RequestPtr request);
   /// The work before `request` on its stream is done.
@@ -118,7 +115,7 @@ class IssueQueue {
   struct Line {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
-    int64_t bytes_in_flight = 0;
+    Volume in_flight;
     int quiet = 0;  // calls of overdue() since something was finished here
   };
   // Smaller goes first: the class, then the urgency.
@@ -141,8 +138,8 @@ class IssueQueue {
   // The next round of a line, if its order allows one to start.
   Start startable(Line& line) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
-  // Whether it has room in the window of its place on its link.
-  bool fits(const Candidate& c) const;
+  // By how much the window of its place on its link is exceeded if it starts: at most 0 where it has room.
+  Volume excess(const Candidate& c) const;
 
   Limits limits_;
   Priorities priorities_;

@@ -282,10 +282,10 @@ class Planner {
 
 }  // namespace
 
-int64_t Round::bytes() const {
-  int64_t total = 0;
-  for (const auto* list : {&sends, &receives})
-    for (const Transfer& t : *list) total += t.bytes;
+Volume Round::volume() const {
+  Volume total;
+  for (const Transfer& t : sends) total.sent += t.bytes;
+  for (const Transfer& t : receives) total.received += t.bytes;
   return total;
 }
 

@@ -16,13 +16,20 @@ struct Transfer {
   int64_t bytes;
 };
 
+/// Bytes by direction.
+struct Volume {
+  int64_t sent = 0, received = 0;
+  Volume& operator+=(const Volume& other) { return sent += other.sent, received += other.received, *this; }
+  Volume& operator-=(const Volume& other) { return sent -= other.sent, received -= other.received, *this; }
+};
+
 /// Messages that start together. `finish` (may be null) runs once they are all done.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
   int after = -1;  // rounds up to this one are finished before this one starts
   std::function<void()> finish{};
 
-  int64_t bytes() const;  // sent and received
+  Volume volume() const;
 };
 
 /// Rounds start in order, so the messages between two ranks do too and need no further names. Their number and sizes

@@ -151,8 +151,8 @@ struct DistributedConfig {
   int64_t replica_check_every = 0;
   std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
   int64_t piece_bytes = 128 << 10;
-  int64_t window_bytes = 4 << 20;
-  int64_t low_window_bytes = 512 << 10;
+  int64_t window_bytes = 2 << 20;
+  int64_t low_window_bytes = 256 << 10;
 
   template <class V>
   void fields(V& v) {
@@ -175,7 +175,7 @@ struct DistributedConfig {
       "peer); only between pieces can another class go first",
       at_least(1));
     v("window_bytes", window_bytes,
-      "bytes in flight on a rank's link, sent and received, of traffic that gives way to no other: enough to keep the "
+      "bytes in flight on a rank's link, in each direction, of traffic that gives way to no other: enough to keep the "
       "link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,

@@ -5,16 +5,16 @@
 # they come; and until all are done. Then training steps with distributed.priority and without, in turn.
 #
 #   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
-#                                  [--low-window '524288'] [--runs 3] [--steps 8] [--train-rate 200mbit]
+#                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
 #
 # --bytes: what a rank sends of the operation; --others: of each of the others; --low-window: bytes in flight of lower
-# classes, a table for each. --runs: of training, with and without; 0: none. Needs root, iproute2 and openmpi-bin (77:
+# classes in each direction, a table for each. --runs: of training, with and without; 0: none. Needs root, iproute2 and openmpi-bin (77:
 # skipped). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-rate=200mbit rounds=5 bytes=4194304 others=16777216 low_window=524288 runs=3 steps=8 train_rate=200mbit
+rate=200mbit rounds=5 bytes=4194304 others=16777216 low_window='131072 262144' runs=3 steps=8 train_rate=200mbit
 while [ $# -gt 0 ]; do
   case $1 in
   --rate) rate=${2:?} ;;
