@@ -169,6 +169,17 @@ TEST(Rates, OfALinkDoNotFallForEverWhereItsLastPointWasSlow) {
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
 }
 
+TEST(Rates, OfAProductDoNotFallForEverWhereItsLastPointWasSlow) {
+  const auto seconds = [](double slow) {
+    Cluster cluster = load_text(text);
+    // Four experts of 100 x 50: a row of each is 10,000 FLOPs of one.
+    for (MeasuredProduct& p : cluster.products) p.points = {std::vector<Curve::Point>{{4, 4e-6}, {8, slow}}};
+    return rates_of(cluster, {.groups = {}}).compute.front().seconds(40000);
+  };
+  EXPECT_DOUBLE_EQ(seconds(6e-6), 2.5e-6) << "a quarter of 16 rows, along the last two";
+  EXPECT_DOUBLE_EQ(seconds(12e-6), 6e-6) << "not 7e-6";
+}
+
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
   // Without a size the largest shape: 4 rows of each of 4 experts of 100 x 50 are 40,000 FLOPs.

@@ -65,10 +65,9 @@ schedule::Curve curve_of(const Curve& points) {
   return curve;
 }
 
-// Where the last size took more a byte than the one before, beyond it the last two points would promise that it gets
-// worse and worse with size: a link keeps its rate.
-schedule::Curve link_curve(const Curve& points) {
-  schedule::Curve curve = curve_of(points);
+// Where the last size took more a byte, or a FLOP, than the one before, beyond it the last two points would promise
+// that it gets worse and worse with size: links and kernels keep their rate.
+schedule::Curve steady(schedule::Curve curve) {
   const schedule::Curve::Point last = curve.points.back();
   const auto rate = [](const schedule::Curve::Point& p) { return p.size / p.seconds; };
   if (curve.points.size() > 1 && rate(last) < rate(curve.points[curve.points.size() - 2]))
@@ -85,7 +84,7 @@ schedule::Curve curve_of(const MeasuredProduct& p, double wanted) {
   schedule::Curve curve;
   for (const auto& [rows, seconds] : p.points.points)
     curve.points.push_back({rows / experts * 2 * wanted, seconds / experts * wanted / area(p)});
-  return curve;
+  return steady(std::move(curve));
 }
 
 schedule::ByPass<schedule::Curve> compute_curves(const Cluster& cluster, const RatesQuery& query) {
@@ -217,8 +216,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
         base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
                    group.ranks, " ranks on ", group.nodes, group.nodes == 1 ? " node" : " nodes",
                    "; hexad profile measures it on such ranks");
-      rates.links.push_back(
-          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, link_curve(link->points)});
+      rates.links.push_back({kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1,
+                             steady(curve_of(link->points))});
     }
   }
   for (const MeasuredSlowdown& s : cluster.slowdowns) {

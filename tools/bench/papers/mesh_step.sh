@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks with a link each (tools/testbed/rank_nodes.sh),
 # with traffic of expert, data and pipeline parallelism in flight: pp 2, dp 4, ep 2 (each expert on two ranks of its stage)
-# or, with --experts 4, ep 4. Every schedule, MPMoE's S4 among them, runs on links of --rate, and again on links that cost
-# nothing: what a step is longer on the slow ones is its exposed communication (aimed at: at most 8% where communication
-# and computation are alike).
+# or, with --experts 4, ep 4. Every schedule, MPMoE's S4 in n parts (s4n) and pairs of micro-batches that take turns among
+# them, runs on links of --rate, and again on links that cost nothing: what a step is longer on the slow ones is its
+# exposed communication (aimed at: at most 8% where communication and computation are alike).
 #
 #   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2]
 #
@@ -29,10 +29,9 @@ rate_bits=$(bits "$rate")
 machine
 echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $rate, and $free in place of links that cost nothing"
 echo "rounds:    $rounds"
-args=(--schedule plain)
-for n in 2 4; do
-  args+=(--schedule "n$n:cut=tokens,parts=$n" --schedule "s4n$n:cut=tokens,parts=$n,restore=s4")
-done
+args=(--schedule plain --schedule n4:cut=tokens,parts=4)
+for n in 4 8; do args+=(--schedule "s4n$n:cut=tokens,parts=$n,restore=s4"); done
+args+=(--schedule pairs:schedule.pipeline.overlap=micro_batches,cut=tokens,parts=2)
 for ep in $experts; do
   for links in "$rate" $free; do
     tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" recipes/steps/mesh.yaml \

@@ -4,7 +4,7 @@
 # forward and the step under the baseline, O1 to O3 and what MoNTA chooses of them (Figs. 16 and 17), the share of
 # all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
 #
-#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6] [--profile-seconds 15]
+#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6] [--profile-seconds 30]
 #
 # --inter, --intra: a rank's rate between nodes and inside; 1:8 as in the paper, so fast that the baseline's all-to-alls
 # are about the paper's share of a step. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-inter=200mbit intra=1600mbit rounds=3 trials=6 profile_seconds=15
+inter=200mbit intra=1600mbit rounds=3 trials=6 profile_seconds=30
 while [ $# -gt 0 ]; do
   case $1 in
   --inter) inter=${2:?} ;;

@@ -4,7 +4,7 @@
 # the DeepSpeed-MoE schedule, S1, S2, and the faster one of these as predicted from a profile of the same testbed.
 #
 #   tools/bench/papers/parm_step.sh [--inter 50mbit] [--intra 400mbit] [--rounds 3] [--models 'bert-base gpt2']
-#                                   [--profile-seconds 15]
+#                                   [--profile-seconds 30]
 #
 # 2 nodes of 4 ranks. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
 # (build/release/bench/train_schedules).
@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-inter=50mbit intra=400mbit rounds=3 models='bert-base gpt2' profile_seconds=15
+inter=50mbit intra=400mbit rounds=3 models='bert-base gpt2' profile_seconds=30
 while [ $# -gt 0 ]; do
   case $1 in
   --inter) inter=${2:?} ;;

@@ -6,7 +6,7 @@
 # links that cost nothing, what communication is of the first system's step.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
-#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 15]
+#                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30]
 #
 # --trials: steps in which what is open is tried. --systems: of those below; fastmoe, the first, and auto have to be among
 # them. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
@@ -22,7 +22,7 @@ declare -A choices=(
   [pipemoe]=cut=tokens,parts=auto [fastermoe]=cut=nodes,parts=2,order=returns_last
   [eps]=cut=experts,parts=2,rows=token [auto]=duplicates=auto,overlap=auto,cut=auto,parts=auto
 )
-rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=15 free=40gbit
+rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe fastermoe eps auto'
 while [ $# -gt 0 ]; do
   case $1 in
