@@ -109,10 +109,11 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, line] : lines_) {
     const Request& first = *line.requests.front();
-    // Of what gives way, only first rounds are in flight before anybody answers, which take no room from others; and
-    // what is held back may wait for rounds that its peers hold back: they would keep room until the higher one ends.
+    // Of what gives way, a first round that nobody has answered takes no room from others, and a lower place none from
+    // a higher one: it may wait for rounds that its peers hold back until the higher one ends.
+    const bool moves = answered(line) || line.rounds_in_flight > 1;
     const bool takes_room =
-        first.link == r.link && low(line) == c.low && (!c.low || (answered(line) && !withheld(line)));
+        first.link == r.link && low(line) == c.low && (!c.low || (moves && place_of(first) <= place_of(r)));
     const bool counts = &line == c.line || takes_room;
     if (counts) volume += line.in_flight;
   }

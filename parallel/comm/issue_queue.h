@@ -22,8 +22,8 @@ struct Limits {
   /// Bytes in flight on a link in each direction of what gives way to nothing; the first round of each communicator
   /// may exceed it. Enough for the link to stay busy between two looks of the engine at it.
   int64_t window_bytes = 2 << 20;
-  /// The same of classes below another one that this rank uses on the link: what a higher class finds before itself in
-  /// the buffers of sockets and switches when it comes.
+  /// The same of each class below another one that this rank uses on the link: what a higher class finds before itself
+  /// in the buffers of sockets and switches when it comes.
   int64_t low_window_bytes = 256 << 10;
 };
 

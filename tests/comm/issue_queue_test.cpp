@@ -26,6 +26,10 @@ class Queue : public testing::Test {
     queue.post(r);
     return r;
   }
+  void post_receive(TrafficClass traffic, int communicator) {
+    const RequestPtr r = post(traffic, communicator, 0);
+    r->operation = {.kind = Operation::Kind::receive, .out = Tensor::zeros({9 * piece}, Dtype::u8, context), .peer = 1};
+  }
   // Names of what starts until nothing more may: "ep1.0 dp2.0".
   std::string starts() {
     std::string text;
@@ -141,18 +145,26 @@ TEST_F(Queue, WhatIsHeldBackFillsNoWindow) {
 }
 
 TEST_F(Queue, DirectionsHaveWindowsOfTheirOwn) {
-  const auto post_receive = [&](TrafficClass traffic, int communicator) {
-    const RequestPtr r = post(traffic, communicator, 0, false);
-    r->operation = {
-        .kind = Operation::Kind::receive, .out = Tensor::zeros({9 * piece}, Dtype::u8, context), .peer = 1};
-    queue.make_ready(r);
-  };
   post_receive(TrafficClass::pp, 1);
   EXPECT_EQ(starts(), "pp1.0 pp1.1 pp1.2");
   post(TrafficClass::pp, 2, 9);
   EXPECT_EQ(starts(), "pp2.0 pp2.1 pp2.2");
   post_receive(TrafficClass::dp, 3);
   EXPECT_EQ(starts(), "dp3.0");
+}
+
+// Or smaller rounds behind it would keep the window full for ever.
+TEST_F(Queue, WhatHasNoRoomKeepsItForItselfInItsDirection) {
+  queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
+  post(TrafficClass::ep, 1, 9);
+  EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
+  const RequestPtr small = post(TrafficClass::ep, 2, 0);
+  small->operation.in = Tensor::zeros({piece + piece / 4}, Dtype::u8, context);
+  EXPECT_EQ(starts(), "ep2.0");
+  finish_oldest();
+  EXPECT_EQ(starts(), "") << "ep2.1 is a quarter of a piece, for which there is room";
+  post_receive(TrafficClass::ep, 3);
+  EXPECT_EQ(starts(), "ep3.0 ep3.1 ep3.2");
 }
 
 TEST_F(Queue, LinksDoNotWaitForEachOther) {

@@ -163,8 +163,8 @@ int run(int argc, char** argv) {
   app.add_option("--head-start", o.head_start, "of the others, in seconds")->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_option("--round-bytes", o.limits.round_bytes, "pieces")->check(CLI::PositiveNumber);
-  app.add_option("--window-bytes", o.limits.window_bytes, "in flight")->check(CLI::PositiveNumber);
-  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "in flight of lower classes")
+  app.add_option("--window-bytes", o.limits.window_bytes, "in flight in each direction")->check(CLI::PositiveNumber);
+  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "in flight of lower classes in each direction")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return with_world([&](World& world) {

@@ -179,8 +179,8 @@ struct DistributedConfig {
       "link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "the same of traffic below another class in use: a higher class finds so much before itself when it comes; "
-      "faster networks need more",
+      "the same of each class of traffic below another one in use: a higher class finds so much before itself when it "
+      "comes; faster networks need more",
       at_least(1));
   }
 };
