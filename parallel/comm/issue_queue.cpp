@@ -91,9 +91,9 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
       for (const Candidate& c : sorted) {
         if (c.low != low_ones || c.start.request->link != link) continue;
         const Volume wanted = c.start.request->plan.rounds[c.start.round].volume(), over = excess(c);
-        const bool sends = wanted.sent > 0 && (sends_wait || over.sent > 0);
-        const bool receives = wanted.received > 0 && (receives_wait || over.received > 0);
-        if (!sends && !receives) return &c;
+        const bool waits = (wanted.sent > 0 && (sends_wait || over.sent > 0)) ||
+                           (wanted.received > 0 && (receives_wait || over.received > 0));
+        if (!waits) return &c;
         // What comes behind it must wait, or smaller rounds of a lower class would keep the window full for ever; but
         // not for an operation that nobody has answered.
         if (!answered(*c.line)) continue;

@@ -115,7 +115,7 @@ class Bench {
       if (world_.rank() == 0) fmt::print("{}\t{}\t{}\t{:.6f}\t{:.6f}\n", round, name, order, worst, last);
       std::fflush(stdout);
     };
-    measure("alone", Priorities::by_arrival(), {});
+    measure("alone", Priorities::by_arrival(), {});  // with the whole window, though higher classes are in use
     // In turn, so that neither order always comes first.
     for (bool priority : {round % 2 == 0, round % 2 != 0})
       measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);

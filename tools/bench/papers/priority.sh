@@ -8,8 +8,8 @@
 #                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
 #
 # --bytes: what a rank sends of the operation; --others: of each of the others; --low-window: bytes in flight of lower
-# classes in each direction, a table for each. --runs: of training, with and without; 0: none. Needs root, iproute2 and openmpi-bin (77:
-# skipped). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
+# classes in each direction, a table for each. --runs: of training, with and without; 0: none. Needs root, iproute2 and
+# openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
