@@ -10,17 +10,19 @@ if(HEXAD_CCACHE)
 endif()
 
 add_library(hexad_warnings INTERFACE)
-target_compile_options(hexad_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-                       $<$<BOOL:${HEXAD_WERROR}>:-Werror>)
+target_compile_options(hexad_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+                            $<$<BOOL:${HEXAD_WERROR}>:-Werror>>)
 
 # Debug keeps -O1: the tests are numerical, and at -O0 they would take hours.
 set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 # Contraction is left to the kernels that ask for it: results then do not depend on the instruction set chosen.
-add_compile_options(-ffp-contract=off)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(HEXAD_SANITIZE)
-  add_compile_options(-fsanitize=${HEXAD_SANITIZE} -fno-sanitize-recover=all)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HEXAD_SANITIZE}>
+                      $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>)
   add_link_options(-fsanitize=${HEXAD_SANITIZE})
 endif()
 
@@ -29,4 +31,4 @@ if(HEXAD_NATIVE)
 else()
   set(HEXAD_ARCH x86-64-v3)
 endif()
-add_compile_options(-march=${HEXAD_ARCH})
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-march=${HEXAD_ARCH}>)

@@ -4,24 +4,12 @@
 #include <vector>
 
 #include "framework/autograd/ops/ops.h"
+#include "layers/router_statistics.h"
 #include "parallel/cp/context_split.h"
 
 namespace hexad::layers {
 
 using namespace autograd;
-
-/// What one MoE layer observed over the micro-batches since reset(): this rank's share of it, which the ranks add up.
-struct RouterStatistics {
-  std::vector<int64_t> counts;  // tokens that chose each expert, before drops; padding excluded
-  int64_t assignments = 0, dropped = 0;
-  double aux_loss = 0, z_loss = 0;  // sums over micro-batches of the unweighted losses
-
-  void reset() {
-    counts.assign(counts.size(), 0);
-    assignments = dropped = 0;
-    aux_loss = z_loss = 0;
-  }
-};
 
 /// Keys and values of the tokens generated so far, one entry a layer; [context, G, C] each.
 struct KeyValueCache {
@@ -47,6 +35,8 @@ struct MicroBatch {
   std::vector<int64_t> valid_tokens{};
   /// Token of each row; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
+
+  int64_t predicted = 0;  // rows with a target
 
   /// Of all ranks that share it.
   int64_t tokens() const { return sequences * length; }

@@ -32,14 +32,17 @@ RotaryTable::RotaryTable(int64_t positions, int64_t head_size, double theta, con
   sine = tensor::Tensor::like(cosine, tensor::Category::parameter);
   const double magnitude = yarn.factor == 1 ? 1.0 : 0.1 * std::log(yarn.factor) + 1.0;
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
-    T *c = cosine.data<T>(), *s = sine.data<T>();
+    std::vector<T> c(static_cast<size_t>(positions * half)), s(c.size());
     for (int64_t i = 0; i < half; ++i) {
       const double f = frequency(i, head_size, theta, yarn);
       for (int64_t p = 0; p < positions; ++p) {
-        c[p * half + i] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));
-        s[p * half + i] = static_cast<T>(magnitude * std::sin(static_cast<double>(p) * f));
+        const auto at = static_cast<size_t>(p * half + i);
+        c[at] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));
+        s[at] = static_cast<T>(magnitude * std::sin(static_cast<double>(p) * f));
       }
     }
+    cosine.upload(c.data());
+    sine.upload(s.data());
   });
 }
 

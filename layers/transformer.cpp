@@ -101,7 +101,7 @@ Tensor Transformer::logits(Tape& t, const Pass& pass) const {
           "[transformer] logits of a part of the model");
   const Value x = blocks(t, pass, parts_[0], {}, Recompute::none).value;
   Tensor out = Tensor::empty({pass.batch.tokens(), config_.vocab}, accumulator_dtype(dtype_), x.device());
-  kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream));
+  kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
   return out;
 }
 

@@ -5,7 +5,7 @@
 namespace hexad::optim {
 namespace {
 
-// Elements that are in memory at a time, where states are offloaded or gradients have to be widened.
+// Elements that are in memory at a time, where states are offloaded.
 constexpr int64_t piece_elements = 1 << 20;
 
 // A state, or a part of it, in memory.
@@ -54,44 +54,46 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-void Optimizer::update(Stream& stream, const Slot& s, const Tensor& given, double lr, double gradient_scale,
-                       int64_t step) {
-  const auto& k = kernels::kernels(s.main.device()).optimizer;
-  Tensor gradient = given;
-  if (given.dtype() != s.main.dtype()) {
-    gradient = Tensor::empty(given.shape(), s.main.dtype(), given.device());
-    kernels::kernels(given.device()).pointwise.copy(stream, gradient, given);
-  }
-  const Resident main(stream, s.main), moment1(stream, s.moment1), moment2(stream, s.moment2);
-  if (config_.kind == OptimizerKind::sgd) {
-    k.sgd(stream, main.tensor(), s.weights, gradient, lr, gradient_scale);
-  } else {
-    k.adamw(stream, main.tensor(), moment1.tensor(), moment2.tensor(), s.weights, gradient,
-            {.lr = lr,
-             .beta1 = config_.beta1,
-             .beta2 = config_.beta2,
-             .eps = config_.eps,
-             .weight_decay = s.parameter->spec().decay ? config_.weight_decay : 0.0,
-             .step = step,
-             .gradient_scale = gradient_scale});
-  }
-  for (const Resident* r : {&main, &moment1, &moment2}) r->put_back(stream);
+void Optimizer::update(Stream& stream, std::span<const AdamwSlice> slices, double lr, const Tensor& factor,
+                       int64_t step) const {
+  if (slices.empty()) return;
+  const auto& k = kernels::kernels(slices.front().main.device()).optimizer;
+  if (config_.kind == OptimizerKind::adamw)
+    return k.adamw(stream, slices,
+                   {.lr = lr, .beta1 = config_.beta1, .beta2 = config_.beta2, .eps = config_.eps, .step = step},
+                   factor);
+  for (const AdamwSlice& s : slices) k.sgd(stream, s.main, s.weights, s.gradient, lr, factor);
 }
 
-void Optimizer::step(Stream& stream, double lr, double gradient_scale, int64_t step) {
-  for (const Slot& s : slots_) {
-    const Tensor gradient = s.parameter->owned_gradient(stream);
-    const bool in_pieces = offload_ == StateOffload::file || gradient.dtype() != s.main.dtype();
-    const int64_t n = s.weights.numel(), at_once = in_pieces ? piece_elements : n;
-    for (int64_t begin = 0; begin < n; begin += at_once) {
-      const auto part = [&](const Tensor& t) {
-        return t.defined() ? t.slice(0, begin, std::min(n, begin + at_once)) : Tensor{};
-      };
-      update(stream, {s.parameter, part(s.weights), part(s.main), part(s.moment1), part(s.moment2)}, part(gradient), lr,
-             gradient_scale, step);
-    }
-    s.parameter->changed();
+void Optimizer::update_in_pieces(Stream& stream, const AdamwSlice& whole, double lr, const Tensor& factor,
+                                 int64_t step) const {
+  const int64_t n = whole.weights.numel();
+  for (int64_t begin = 0; begin < n; begin += piece_elements) {
+    const auto part = [&](const Tensor& t) {
+      return t.defined() ? t.slice(0, begin, std::min(n, begin + piece_elements)) : Tensor{};
+    };
+    const Resident main(stream, part(whole.main)), m(stream, part(whole.m)), v(stream, part(whole.v));
+    const AdamwSlice here{main.tensor(),       m.tensor(),           v.tensor(),
+                          part(whole.weights), part(whole.gradient), whole.weight_decay};
+    update(stream, {&here, 1}, lr, factor, step);
+    for (const Resident* r : {&main, &m, &v}) r->put_back(stream);
   }
+}
+
+void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t step) {
+  std::vector<AdamwSlice> slices;
+  for (const Slot& s : slots_)
+    slices.push_back({.main = s.main,
+                      .m = s.moment1,
+                      .v = s.moment2,
+                      .weights = s.weights,
+                      .gradient = s.parameter->owned_gradient(stream),
+                      .weight_decay = s.parameter->spec().decay ? config_.weight_decay : 0.0});
+  if (offload_ == StateOffload::file)
+    for (const AdamwSlice& s : slices) update_in_pieces(stream, s, lr, factor, step);
+  else
+    update(stream, slices, lr, factor, step);
+  for (const Slot& s : slots_) s.parameter->changed();
 }
 
 std::vector<Optimizer::State> Optimizer::states() const {

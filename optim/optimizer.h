@@ -21,9 +21,10 @@ class Optimizer {
   /// updated, with the same bits.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none);
 
-  /// One update of all owned weights from their gradients times `gradient_scale` (the clipping factor). `step` counts
-  /// from 1. A parameter without a gradient is treated as having a zero one.
-  void step(Stream& stream, double lr, double gradient_scale, int64_t step);
+  /// One update of all owned weights from their gradients times `factor` [1] (f64, the clipping factor; undefined:
+  /// one), or none where that is negative. `step` counts from 1. A parameter without a gradient is treated as having a
+  /// zero one.
+  void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
   /// What a checkpoint must hold. Kinds: "main", "moment1", "moment2".
   struct State {
@@ -40,7 +41,8 @@ class Optimizer {
     Parameter* parameter;
     Tensor weights, main, moment1, moment2;
   };
-  void update(Stream& stream, const Slot& s, const Tensor& gradient, double lr, double gradient_scale, int64_t step);
+  void update(Stream& stream, std::span<const AdamwSlice> slices, double lr, const Tensor& factor, int64_t step) const;
+  void update_in_pieces(Stream& stream, const AdamwSlice& whole, double lr, const Tensor& factor, int64_t step) const;
 
   OptimConfig config_;
   StateOffload offload_;

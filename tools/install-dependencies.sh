@@ -5,6 +5,8 @@
 #   tools/install-dependencies.sh --dev        also what CI checks the sources with
 #   tools/install-dependencies.sh --bench      also the PyTorch that tools/bench compares with
 #   tools/install-dependencies.sh --golden     also the PyTorch that computes tests/golden
+#   tools/install-dependencies.sh --cuda       also the headers from PyPI that the preset cuda needs, into build/headers;
+#                                              NVIDIA's CUDA toolkit must be there
 set -euo pipefail
 
 packages=(
@@ -17,19 +19,53 @@ packages=(
   perl libreadline8               # tools/corpus.sh: unpacks an R data base, runs bible(1)
   libgtest-dev
 )
+cuda=no
 for option in "$@"; do
   case $option in
+  --cuda) cuda=yes ;;
   --dev) packages+=(git clang-format) ;;
   # With the reference BLAS, which python3-torch is content with, PyTorch is 50 times slower than with OpenBLAS,
   # whose OpenMP variant shares its threads with it.
   --bench) packages+=(python3-torch libopenblas0-openmp time) ;;
   --golden) packages+=(python3-torch) ;;
   *)
-    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
   esac
 done
+
+# header_package NAME VERSION TARGET FOLDER...: what is in folders of a wheel of PyPI to TARGET, unless that is there.
+header_package() {
+  local name=$1 version=$2 target=$3 scratch folder
+  [ ! -d "$target" ] || return 0
+  echo "install-dependencies: fetching $name $version"
+  scratch=$(mktemp -d)
+  if ! python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$name==$version"; then
+    rm -r "$scratch"
+    echo "install-dependencies: pip could not download $name==$version (Debian: python3-pip)" >&2
+    return 1
+  fi
+  python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"
+  mkdir -p "$target.part"
+  for folder in "${@:4}"; do
+    cp -r "$scratch/wheel/$folder/." "$target.part"
+  done
+  mv "$target.part" "$target"
+  rm -r "$scratch"
+}
+
+if [ $cuda = yes ]; then
+  headers=$(cd "$(dirname "$0")/.." && pwd)/build/headers
+  cutlass=cutlass_library/source
+  header_package nvidia-cutlass 4.2.0.0 "$headers/cutlass/include" $cutlass/include $cutlass/tools/util/include
+  header_package nvidia-cudnn-frontend 1.32.0 "$headers/cudnn-frontend/include" include
+  if ! command -v nvcc >/dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+    echo "install-dependencies: nvcc is missing: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put its folder bin" \
+      "on the PATH (this script does not)" >&2
+    exit 1
+  fi
+fi
 
 if ! command -v dpkg-query >/dev/null; then
   echo "install-dependencies: this is not a Debian system; install the equivalents of: ${packages[*]}" >&2

@@ -36,6 +36,9 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (b.output_gradient(o).defined() && results[o].wants_gradient())
         roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
+    // Gradients go on from what is there already, so that they get their addends, and are rounded, as on one tape.
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
     // Weight tasks are handed on node by node: where they are not delayed, they free what they hold as this goes.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)

@@ -58,10 +58,13 @@ Weight Parameter::use(Stream& stream) {
 void Parameter::initialize(uint64_t seed) {
   const Philox random(seed, Purpose::init, spec_.name);
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
-    T* out = local().data<T>();
     using A = accumulator_t<T>;
+    const bool on_host = device_.on_host();
+    std::vector<T> drawn(on_host ? 0 : static_cast<size_t>(shape_.numel()));  // uploaded where the host cannot write
+    T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
       std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
+      if (!on_host) local().upload(drawn.data());
       return;
     }
     // Drawn in float, so that an fp64 run starts from the very weights of an fp32 run.
@@ -79,6 +82,7 @@ void Parameter::initialize(uint64_t seed) {
       });
     };
     for_each_run(spec_.global_shape, region(), draw);
+    if (!on_host) local().upload(drawn.data());
   });
   changed();
 }

@@ -59,7 +59,7 @@ class OffloadPolicy final : public SavePolicy {
       account_as_activation(t);
       return std::make_shared<KeptTensor>(t);
     }
-    Known& known = known_[t.raw()];
+    Known& known = known_[t.device_raw()];
     if (auto saved = known.saved.lock(); saved && known.storage.lock() == t.storage() && known.shape == t.shape())
       return saved;
     auto saved = std::make_shared<OffloadedTensor>(t, stream);

@@ -31,7 +31,7 @@ std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Te
       node.saved.push_back(nullptr);
       continue;
     }
-    const auto it = recomputable_.find(t.raw());
+    const auto it = recomputable_.find(t.device_raw());
     if (it != recomputable_.end() && it->second.storage.lock() == t.storage() && it->second.shape == t.shape())
       node.saved.push_back(it->second.tensor.lock());
     else
@@ -51,12 +51,34 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
           node.name);
   node.recomputed = std::make_shared<RecomputedTensor>(
       [again = std::move(again), slots = node.saved](Stream& s) { return again(s, Saved(slots, s)); });
-  recomputable_[out.data.raw()] = {out.data.storage(), node.recomputed, out.shape()};
+  recomputable_[out.data.device_raw()] = {out.data.storage(), node.recomputed, out.shape()};
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {
   require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size());
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
+}
+
+void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
+                          const std::function<void(const Tensor& out, const Tensor& so_far)>& write) {
+  if (!wants(index)) return;
+  Tensor& sum = replay_.sum_of(inputs_[index]);
+  require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
+          sum.dtype(), " and ", shape, " ", dtype, " of one value");
+  // A tensor that somebody else still looks at (an op may pass dout on to two inputs) must not be changed.
+  const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
+  write(out, sum);
+  sum = out;
+}
+
+Tensor Backward::take_gradient(size_t index) {
+  return wants(index) ? std::exchange(replay_.sum_of(inputs_[index]), {}) : Tensor{};
+}
+
+Device Backward::output_device() const {
+  for (const Tensor& t : output_gradients_)
+    if (t.defined()) return t.device();
+  fail_invariant("[tape] backward of an op of whose outputs none has a gradient");
 }
 
 bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }

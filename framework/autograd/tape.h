@@ -35,6 +35,13 @@ class Backward {
 
   /// Adds `gradient` to that of the op's input `index`; dropped when the input wants none.
   void accumulate(size_t index, Tensor gradient);
+  /// The same of a gradient of `shape` and `dtype` that its kernel can add to what is there, for less than an addition
+  /// of its own costs: write(out, so_far) makes out = gradient + so_far, where so_far is undefined (nothing is there
+  /// yet), `out` itself, or another tensor. Not called when the input wants none.
+  void accumulate(size_t index, const Shape& shape, Dtype dtype,
+                  const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
+  /// What has been accumulated of input `index`, which starts anew; undefined: nothing.
+  Tensor take_gradient(size_t index);
   /// False when nobody needs the gradient of input `index`: the pullback may skip its computation.
   bool wants(size_t index) const;
   /// Gradient of output `index` of an op with several; undefined when nothing depended on it.
@@ -50,6 +57,7 @@ class Backward {
 
  private:
   friend class Replay;
+  Device output_device() const;
   Backward(Stream& s, Replay& replay, std::span<const int32_t> inputs, std::span<const Tensor> output_gradients)
       : stream(s), replay_(replay), inputs_(inputs), output_gradients_(output_gradients) {}
   Replay& replay_;
@@ -155,6 +163,10 @@ class Replay {
   size_t pending_weights() const { return weight_tasks_.size(); }
   /// Everything that is left.
   void run();
+  /// Before the first step: a leaf's gradient starts with `gradient` (undefined: with nothing).
+  void seed(const Value& leaf, Tensor gradient) {
+    if (gradient.defined()) accumulate(leaf.id, std::move(gradient));
+  }
   /// Gradient of a leaf; undefined when nothing depended on it. Taken out, so that the caller may own it alone.
   Tensor take_gradient(const Value& leaf) {
     require(leaf.wants_gradient(), "[tape] the gradient of a value that wants none");
@@ -169,6 +181,7 @@ class Replay {
     std::function<void()> work;
   };
   void accumulate(int32_t id, Tensor gradient);
+  Tensor& sum_of(int32_t id) { return gradients_[static_cast<size_t>(id)]; }
   void finish(std::span<Parameter* const> parameters);
   void run_node(size_t index);
 

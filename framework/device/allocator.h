@@ -22,6 +22,8 @@ class Allocator {
   /// there is no room.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
+  /// Whether the host may read and write the blocks at any time.
+  virtual bool on_host() const { return true; }
 
   /// Moves the account of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
@@ -53,7 +55,7 @@ class Allocator {
 
 /// Keeps freed blocks by size class (eighths of a power of two) and reuses them; cached blocks are given back to the
 /// system when a new one would exceed `limit`.
-class CachingAllocator : public Allocator {
+class CachingAllocator final : public Allocator {
  public:
   /// `limit` in bytes; 0 means none. `poison` fills new blocks with NaN bits, so that reading the uninitialised shows.
   explicit CachingAllocator(int64_t limit = 0, bool poison = false) : limit_(limit), poison_(poison) {}

@@ -1,35 +1,61 @@
 #include "framework/device/context.h"
 
 #include "framework/base/error.h"
-#include "framework/device/offload_arena.h"
 
 namespace hexad::device {
+namespace {
+
+std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
+  switch (options.kind) {
+    case DeviceKind::cpu:
+      return make_cpu_backend(options);
+    case DeviceKind::cuda:
+      return make_cuda_backend(options);
+  }
+  base::fail_invariant("[device] no such kind");
+}
+
+}  // namespace
 
 std::string_view name_of(Lane lane) {
   constexpr std::string_view names[] = {"inter", "intra", "copy", "compute"};
   return names[static_cast<size_t>(lane)];
 }
 
-DeviceContext::DeviceContext(const Options& options)
-    : allocator_(std::make_shared<CachingAllocator>(options.memory_limit, options.poison)),
-      offload_folder_(options.offload_folder) {
-  for (auto& lane : lanes_) lane = std::make_unique<InlineStream>();
-  run_lanes_by_themselves(options.worker_lanes);
-}
+std::string_view name_of(DeviceKind kind) { return enum_names(kind)[static_cast<size_t>(kind)].second; }
 
-void DeviceContext::run_lanes_by_themselves(bool wanted) {
-  if (wanted == lanes_run_by_themselves()) return;
-  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) {
-    auto& stream = lanes_[static_cast<size_t>(lane)];
-    stream = wanted ? make_worker_stream(base::cat("lane-", name_of(lane))) : std::make_unique<InlineStream>();
-  }
+DeviceContext::DeviceContext(const Options& options)
+    : backend_(make_backend(options)), kind_(options.kind), allocator_(backend_->make_allocator()) {
+  for (int l = 0; l < lane_count; ++l)
+    lanes_[static_cast<size_t>(l)] = backend_->make_lane(static_cast<Lane>(l), false);
+  run_lanes_by_themselves(options.worker_lanes);
 }
 
 DeviceContext::~DeviceContext() = default;
 
+void DeviceContext::run_lanes_by_themselves(bool wanted) {
+  if (wanted == by_themselves_) return;
+  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})
+    lanes_[static_cast<size_t>(lane)] = backend_->make_lane(lane, wanted);
+  by_themselves_ = wanted;
+}
+
 const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {
-  if (!offload_) offload_ = std::make_shared<OffloadArena>(offload_folder_);
+  if (!offload_) offload_ = backend_->make_offload_allocator();
   return offload_;
+}
+
+DeviceContext& DeviceContext::host() {
+  if (on_host()) return *this;
+  if (!host_) host_ = std::make_unique<DeviceContext>();
+  return *host_;
+}
+
+void DeviceContext::count_host_read(std::string_view name) {
+  if (const auto it = host_reads_.find(name); it != host_reads_.end())
+    ++it->second;
+  else
+    host_reads_.emplace(name, 1);
 }
 
 }  // namespace hexad::device

@@ -2,50 +2,58 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 
-#include "framework/device/allocator.h"
-#include "framework/device/stream.h"
+#include "framework/device/backend.h"
 
 namespace hexad::device {
 
-enum class DeviceKind : uint8_t { cpu, cuda };
-
-/// The in-order queues of the MoE schedules: traffic between nodes, inside a node, copies, and computation.
-enum class Lane : uint8_t { inter, intra, copy, compute };
-inline constexpr int lane_count = 4;
-std::string_view name_of(Lane lane);
-
 class DeviceContext {
  public:
-  struct Options {
-    int64_t memory_limit = 0;   // bytes; 0: none
-    bool poison = false;        // fill new blocks with NaN
-    bool worker_lanes = false;  // see run_lanes_by_themselves
-    std::string offload_folder = "/tmp";
-  };
+  using Options = ContextOptions;
   DeviceContext() : DeviceContext(Options{}) {}
   explicit DeviceContext(const Options& options);
   ~DeviceContext();
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
-  DeviceKind kind() const { return DeviceKind::cpu; }
+  DeviceKind kind() const { return kind_; }
+  /// Whether tensors' memory may be read and written by the host, and kernels have run when their launch returns.
+  bool on_host() const { return kind_ == DeviceKind::cpu; }
+  std::string description() const { return backend_->description(); }
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
   /// Created at first use: most runs offload nothing.
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
   /// Whether lanes other than compute have a thread each.
-  bool lanes_run_by_themselves() const { return !lanes_.front()->runs_at_once(); }
+  bool lanes_run_by_themselves() const { return by_themselves_; }
   /// Changes that, while nothing is on its way in these lanes.
   void run_lanes_by_themselves(bool wanted);
 
+  /// The only way across between host and device (see Backend).
+  void copy(Stream& stream, void* to, const void* from, int64_t bytes) { backend_->copy(stream, to, from, bytes); }
+  void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
+
+  std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
+
+  /// Where small things live that ranks tell each other: this context when it is on the host, else one of its own.
+  DeviceContext& host();
+
+  /// Reads of device memory that the host waited for, by name (read_to_host); none where memory is the host's.
+  const std::map<std::string, int64_t, std::less<>>& host_reads() const { return host_reads_; }
+  void count_host_read(std::string_view name);
+
  private:
+  std::unique_ptr<Backend> backend_;
+  DeviceKind kind_;
   std::shared_ptr<Allocator> allocator_, offload_;
-  std::string offload_folder_;
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
+  bool by_themselves_ = false;
+  std::unique_ptr<DeviceContext> host_;
+  std::map<std::string, int64_t, std::less<>> host_reads_;
 };
 
 /// Where a tensor lives: a handle to the rank's context. The context outlives every tensor made through it, except that
@@ -55,6 +63,9 @@ class Device {
   Device() = default;
   Device(DeviceContext& context) : context_(&context) {}  // implicit: a context is a device
   DeviceKind kind() const { return context_->kind(); }
+  bool on_host() const { return context_->on_host(); }
+  /// See DeviceContext::host.
+  Device host() const { return context_->host(); }
   DeviceContext& context() const { return *context_; }
   bool operator==(const Device&) const = default;
 

@@ -16,18 +16,29 @@ class Event::State {
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;
   std::vector<std::function<void()>> continuations;
+  std::shared_ptr<const DeviceMark> mark;  // set before the event is handed out; null: a host event
 };
 
 std::shared_ptr<Event::State> Event::make_state() { return std::make_shared<State>(); }
 
+Event Event::at(std::shared_ptr<const DeviceMark> mark) {
+  auto state = make_state();
+  state->mark = std::move(mark);
+  return Event(std::move(state));
+}
+
+std::shared_ptr<const DeviceMark> Event::mark() const { return state_ ? state_->mark : nullptr; }
+
 bool Event::done() const {
   if (!state_) return true;
+  if (state_->mark) return state_->mark->passed();
   std::lock_guard lock(state_->mutex);
   return state_->done;
 }
 
 void Event::wait() const {
   if (!state_) return;
+  if (state_->mark) return state_->mark->wait();
   expect();
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });
@@ -35,7 +46,7 @@ void Event::wait() const {
 }
 
 void Event::expect() const {
-  if (!state_) return;
+  if (!state_ || state_->mark) return;
   std::unique_lock lock(state_->mutex);
   if (state_->done) return;
   state_->expected = true;
@@ -51,7 +62,9 @@ void Event::keep(std::shared_ptr<const void> owner) const {
 }
 
 void Event::then(std::function<void()> f) const {
-  if (state_) {
+  if (state_ && state_->mark) {
+    state_->mark->wait();
+  } else if (state_) {
     std::lock_guard lock(state_->mutex);
     if (!state_->done) {
       state_->continuations.push_back(std::move(f));

@@ -7,8 +7,19 @@
 
 namespace hexad::device {
 
+/// A point in a device's own queue: passed when the device has come there, which no host thread tells anybody.
+class DeviceMark {
+ public:
+  virtual ~DeviceMark() = default;
+  virtual bool passed() const = 0;
+  virtual void wait() const = 0;  // blocks the host
+};
+
 /// Shared handle. A default-constructed event has already happened. It owns what is in flight (`keep`): nothing that an
 /// asynchronous operation reads or writes is freed before the operation is done.
+///
+/// A host event (a transfer, a meeting of threads, a file) is completed by a host thread; a device event is a mark in a
+/// device's queue, on which another queue of that device can wait without the host.
 class Event {
  public:
   /// The two sides of an event, for those who complete it (streams, the communication engine).
@@ -16,6 +27,7 @@ class Event {
 
   Event() = default;
   explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  static Event at(std::shared_ptr<const DeviceMark> mark);
   static std::shared_ptr<State> make_state();
 
   bool done() const;
@@ -23,10 +35,13 @@ class Event {
   void wait() const;
   /// As though a thread began to wait: calls the hook of on_wait().
   void expect() const;
-  /// Holds `owner` until the event is done.
+  /// Holds `owner` until the event is done (a device event: as long as somebody holds the event).
   void keep(std::shared_ptr<const void> owner) const;
-  /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it.
+  /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it. Nobody completes
+  /// a device event: the caller waits for it.
   void then(std::function<void()> f) const;
+  /// Of a device event; else null.
+  std::shared_ptr<const DeviceMark> mark() const;
 
  private:
   std::shared_ptr<State> state_;

@@ -10,20 +10,24 @@
 namespace hexad::device {
 
 /// Work of one stream runs in the order it was given. On the CPU a stream either runs its work at once on the calling
-/// thread (inline: the compute stream) or hands it to a thread of its own (the other lanes, on request).
+/// thread (inline: the compute stream) or hands it to a thread of its own (the other lanes, on request). The streams of
+/// other devices are queues of that device: kernels are launched into them, and the host runs ahead.
 class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Appends `work`. An exception it throws reaches the next wait for one of this stream's events, or is thrown at once
-  /// by an inline stream.
+  /// Appends host work. An exception it throws reaches the next wait for one of this stream's events, or is thrown at
+  /// once by an inline stream. A device's queue takes none: std::logic_error.
   virtual void run(std::function<void()> work) = 0;
-  /// Work appended after this call starts only once `event` is done.
+  /// Work appended after this call starts only once `event` is done. A device's queue waits for its device's events by
+  /// itself; for a host event the caller blocks.
   virtual void wait(const Event& event) = 0;
   /// Done when everything appended so far is.
   virtual Event record() = 0;
   /// Whether work has run when run() returns.
   virtual bool runs_at_once() const { return false; }
+  /// Whether this is a device's queue.
+  virtual bool on_device() const { return false; }
   /// Blocks the caller until the stream is empty.
   void synchronize() { record().wait(); }
 };

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "framework/io/region.h"
+#include "framework/kernels/kernel_table.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::io {
 
@@ -28,9 +30,20 @@ std::optional<Found> search(const Tensor& tensor) {
   return found;
 }
 
-std::optional<Found> search_any(const Tensor& tensor) {
+// A look from afar: whether the sum of squares, which the device takes, is finite. Then all elements are.
+bool clearly_finite(const Tensor& tensor) {
+  Stream& stream = tensor.device().context().compute();
+  const Tensor sum = Tensor::empty({1}, Dtype::f64, tensor.device());
+  kernels::kernels(tensor.device()).optimizer.squared_norm(stream, sum, tensor, kernels::Write::replace);
+  return std::isfinite(read_to_host("finite", sum, stream).scalar());
+}
+
+std::optional<Found> search_any(const Tensor& given) {
   std::optional<Found> found;
-  if (!is_floating(tensor.dtype())) return found;
+  if (!is_floating(given.dtype())) return found;
+  const bool here = given.device().on_host();
+  if (!here && clearly_finite(given)) return found;
+  const Tensor tensor = here ? given : copy_to_host("not finite", given, given.device().context().compute());
   with_dtype<float, bf16, double>("finite", tensor.dtype(), [&]<class T>() { found = search<T>(tensor); });
   return found;
 }

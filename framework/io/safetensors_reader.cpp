@@ -92,8 +92,7 @@ void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const 
   require(inside(region, t.shape), "[safetensors] ", to_string(region), " of ", t.shape);
   require(out.dtype() == t.dtype && out.shape() == region.size, "[safetensors] '", name, "' is ", t.dtype, " ",
           region.size, ", read into ", out.dtype(), " ", out.shape());
-  require(out.device().kind() == device::DeviceKind::cpu, "[safetensors] '", name,
-          "' can only be read into host memory");
+  require(out.device().on_host(), "[safetensors] '", name, "' can only be read into host memory");
   if (out.numel() == 0) return;
   const data::ReadFile file(path_);
   RunReader reader(file, t.end);

@@ -5,6 +5,7 @@
 #include "framework/io/output_file.h"
 #include "framework/io/safetensors.h"
 #include "framework/io/safetensors_header.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::io {
 
@@ -31,8 +32,8 @@ std::vector<TensorInfo> lay_out(std::span<const NamedTensor> tensors, std::span<
   return infos;
 }
 
-std::string append_tensor(OutputFile& file, const Tensor& tensor) {
-  require(tensor.device().kind() == device::DeviceKind::cpu, "[safetensors] only host memory can be written");
+std::string append_tensor(OutputFile& file, const Tensor& given) {
+  const Tensor tensor = copy_to_host("checkpoint", given, given.device().context().compute());
   data::StreamingDigest digest;
   const int64_t element = size_of(tensor.dtype());
   for_each_run(tensor.shape(), tensor.shape().row_major_strides(), tensor.strides(),

@@ -1,12 +1,17 @@
 #include "framework/kernels/kernel_table.h"
 
+#include <algorithm>
+
 namespace hexad::kernels {
 
+GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
+  GroupOffsets out{.groups = static_cast<int64_t>(offsets.size()) - 1, .max_rows = 0, .host = offsets, .device = {}};
+  for (size_t e = 0; e + 1 < offsets.size(); ++e) out.max_rows = std::max(out.max_rows, offsets[e + 1] - offsets[e]);
+  return out;
+}
+
 const KernelTable& kernels(const Device& device) {
-  if (device.kind() == device::DeviceKind::cpu) return cpu_table;
-  fail(
-      ExitCode::resource,
-      "[kernels] the tensor is on a CUDA device, but this program was built without the CUDA backend; use device: cpu");
+  return device.kind() == device::DeviceKind::cpu ? cpu_table : cuda_kernels();
 }
 
 }  // namespace hexad::kernels

@@ -3,7 +3,9 @@
 // Legend of shapes: T tokens (rows), D hidden, N output features, V vocabulary, E experts, K slots per token (top-k),
 // R = rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size.
 // Floating tensors are f32, bf16 or f64; "acc" means f32, or f64 when the operands are f64. Tensors are contiguous
-// unless "strided rows" is said: then only the last dimension is. Every kernel is ordered on `stream`.
+// unless "strided rows" is said: then only the last dimension is. Rows whose base and stride are multiples of 16 bytes
+// may take a wider path. Every kernel is ordered on `stream`. Operands overlap only where a contract says "may be":
+// then the two are the same tensor, never parts of each other.
 #pragma once
 
 #include <array>
@@ -40,25 +42,41 @@ struct Weight {
 /// Whether a result replaces or is added to what is there.
 enum class Write : uint8_t { replace, add };
 
-/// Products y = x w^T, in three entries so that schedules can part them.
+/// Which rows are whose: rows [o[e], o[e + 1]) of a tensor belong to group e, for offsets o of groups + 1 entries
+/// (int64). Rows outside [o[0], o[groups]) belong to nobody. Offsets are known to the host, to the device, or to both;
+/// a backend takes the side that it likes best and may read the device's side back where only that one is there.
+struct GroupOffsets {
+  int64_t groups = 0;
+  int64_t max_rows = 0;             // no group has more; what a launch is made for where the host does not know
+  std::span<const int64_t> host{};  // empty: unknown
+  Tensor device{};                  // [groups + 1] i64; undefined: not there
+
+  /// Known to the host, which keeps `offsets` until the work is done that they are given to.
+  static GroupOffsets on_host(std::span<const int64_t> offsets);
+};
+
+/// Products y = x w^T, in three entries so that schedules can part them. T may be zero: a weight gradient that replaces
+/// is then zero.
 struct MatmulKernels {
-  /// out[T, N] = x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are bf16.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w);
-  /// dx[T, D] = dy[T, N] w[N, D].
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w);
-  /// dw[N, D] (acc) = or += dy[T, N]^T x[T, D].
+  /// out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are bf16; w
+  /// may be acc, too (the router's), and out then is: the product is one of acc operands.
+  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w, Write write);
+  /// dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. Where w is acc beside bf16 dx, dy is acc.
+  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, Write write);
+  /// dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or of the dtype of x; dy may be
+  /// acc beside bf16 x.
   void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write);
 };
 
-/// The same for E experts at once: rows offsets[e] .. offsets[e + 1] belong to expert e (host array, E + 1 entries,
-/// int64). Rows outside [offsets[0], offsets[E]) are neither read nor written. An expert without rows gets a zero
-/// (replace) or untouched (add) weight gradient.
+/// The same for the weights [E, N, D] of E experts at once, each with its group of rows; all operands of one dtype but
+/// dw, which may be acc. Rows of nobody are neither read nor written. An expert without rows gets a zero (replace) or
+/// untouched (add) weight gradient.
 struct GroupedMatmulKernels {
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w, std::span<const int64_t> offsets);
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
-                         std::span<const int64_t> offsets);
-  void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
-                          std::span<const int64_t> offsets, Write write);
+  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets&, Write write);
+  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, const GroupOffsets&,
+                         Write write);
+  void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets&,
+                          Write write);
 };
 
 struct BiasKernels {
@@ -67,19 +85,23 @@ struct BiasKernels {
   /// dbias[N] (acc) += column sums of dy[T, N].
   void (*backward)(Stream&, const Tensor& dbias, const Tensor& dy);
   /// Row t of x[R, N] += bias[expert of t][N]; bias is [E, N].
-  void (*grouped_forward)(Stream&, const Tensor& x, const Tensor& bias, std::span<const int64_t> offsets);
-  void (*grouped_backward)(Stream&, const Tensor& dbias, const Tensor& dy, std::span<const int64_t> offsets);
+  void (*grouped_forward)(Stream&, const Tensor& x, const Tensor& bias, const GroupOffsets&);
+  void (*grouped_backward)(Stream&, const Tensor& dbias, const Tensor& dy, const GroupOffsets&);
 };
 
-/// y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019).
+/// y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), with the residual stream on
+/// both sides.
 struct RmsNormKernels {
-  /// inverse_rms[rows] (acc) is kept for backward.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& inverse_rms, const Tensor& x, const Tensor& gain,
-                  double eps);
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
-                         const Tensor& inverse_rms);
-  /// dgain[D] (acc) += .
-  void (*weight_gradient)(Stream&, const Tensor& dgain, const Tensor& dy, const Tensor& x, const Tensor& inverse_rms);
+  /// The norm of x + addend (rounded to their dtype), which is kept in `sum`; both undefined: of x. inverse_rms[rows]
+  /// (acc) is kept for backward. sum may be x or addend.
+  void (*forward)(Stream&, const Tensor& out, const Tensor& sum, const Tensor& inverse_rms, const Tensor& x,
+                  const Tensor& addend, const Tensor& gain, double eps);
+  /// dx = the gradient through the norm of x + dresidual (undefined: none; may be dx). dgain_partials[P, D] (acc):
+  /// addends of the gain's gradient, P = partials(rows); undefined: not wanted. dx undefined: not wanted.
+  void (*backward)(Stream&, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
+                   const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual);
+  /// How many addends this backend likes best; at least one. Their sum is taken by BiasKernels::backward.
+  int64_t (*partials)(int64_t rows);
 };
 
 /// y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
@@ -111,7 +133,8 @@ struct AttentionShape {
   int64_t sequences, queries, keys;  // B, positions of q and of k, v per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
-  int64_t query_offset = 0;  // keys before the first query: generation with a cache
+  int64_t query_offset = 0;    // keys before the first query: generation with a cache
+  bool deterministic = false;  // backward gives the same bits every time; some backends are faster otherwise
 };
 
 /// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is kept. q, out: [B S, H, C]; k, v: [B S, G, C],
@@ -125,11 +148,15 @@ struct AttentionKernels {
                    const Tensor& last, const AttentionShape& shape);
 };
 
-/// out = gate * sigmoid(gate) * up (Shazeer 2020). Strided rows allowed for gate, up and their gradients.
+/// out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight a row [R] (acc; undefined: one). Weighting
+/// here what a linear map follows saves keeping the map's results for the weights' gradients. Strided rows allowed for
+/// gate, up and their gradients.
 struct SwigluKernels {
-  void (*forward)(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up);
-  void (*backward)(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& dout, const Tensor& gate,
-                   const Tensor& up);
+  void (*forward)(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights);
+  /// Of the weighted product: dgate, dup, dweights[R] (acc; undefined: not wanted) and once more the product itself
+  /// (undefined: not wanted). dgate may be gate or dout, dup may be up, product may be dout where dgate is not.
+  void (*backward)(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
+                   const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights);
 };
 
 /// out = x/2 (1 + erf(x / sqrt 2)) or its tanh approximation (Hendrycks & Gimpel 2016).
@@ -139,6 +166,7 @@ constexpr auto enum_names(GeluKind) {
 }
 struct GeluKernels {
   void (*forward)(Stream&, const Tensor& out, const Tensor& x, GeluKind kind);
+  /// dx may be x or dout.
   void (*backward)(Stream&, const Tensor& dx, const Tensor& dout, const Tensor& x, GeluKind kind);
 };
 
@@ -171,14 +199,53 @@ struct RouterKernels {
                    const Tensor& ids, const RouterRule& rule);
 };
 
+/// Statistics of a router's choices and the losses taken from them. A scope is a set of tokens: segment[T] (i32) gives
+/// each token's, -1: in none (padding); undefined: all tokens are in scope 0.
+struct RouterLossKernels {
+  /// counts[S, E] (i64) = or += slots of ids [T, K] (i32, -1: none) by scope and expert.
+  void (*count)(Stream&, const Tensor& counts, const Tensor& ids, const Tensor& segment, Write write);
+  /// fractions[S, E] (acc) = counts[S, E] (i64 or acc) over their sum in the scope; 1/E where that is zero.
+  void (*fractions)(Stream&, const Tensor& fractions, const Tensor& counts);
+  /// loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s, with p_t = scores[t, :] over their sum (a row
+  /// whose sum is zero counts nothing), f_s = fractions[s, :] and c_s = coefficients[s] (f64) (Shazeer 2017; Fedus
+  /// 2021, eq. 4). Summed in double in an order that depends on the shape alone.
+  void (*balance)(Stream&, const Tensor& loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
+                  const Tensor& coefficients);
+  /// dscores[T, E] (acc) = dloss[1] times the gradient of `balance`; zero rows for tokens in no scope.
+  void (*balance_backward)(Stream&, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
+                           const Tensor& segment, const Tensor& fractions, const Tensor& coefficients);
+  /// loss[1] (acc) = scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al. 2022, eq. 5),
+  /// summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
+  void (*z)(Stream&, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
+            double scale);
+  /// dlogits[T, E] (acc) = dloss[1] times the gradient of `z`.
+  void (*z_backward)(Stream&, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
+                     const Tensor& log_sum_exp, const Tensor& segment, double scale);
+};
+
+/// A token's slots in the order of their experts.
+struct SlotKernels {
+  /// ids[t, :] (i32 [T, K]) = -1 where valid[t] (u8) is zero.
+  void (*mask)(Stream&, const Tensor& ids, const Tensor& valid);
+  /// Sorts the kept slots of ids [T, K] (i32, -1: dropped; others in [0, E)) by expert, then token, then slot.
+  /// offsets[E + 1] (i64): rows of each expert; rows[T, K] (i64): the row of each slot, -1: dropped; tokens[T K] (i64):
+  /// the token of each row, -1 for the rows from offsets[E] on, which are nobody's.
+  void (*sort)(Stream&, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids);
+  /// out[i] (i64) = first + i.
+  void (*iota)(Stream&, const Tensor& out, int64_t first);
+};
+
 /// Rows to experts and back. `rows` [T, K] (i64) says at which row of the permuted tensor slot k of token t lies; -1:
-/// the slot was dropped. `tokens` [R] (i64) is the inverse: which token lies at row r.
+/// the slot was dropped. `tokens` [R] (i64) is the inverse: which token lies at row r; -1: none.
 struct PermuteKernels {
-  /// out[r, :] = x[tokens[r], :].
-  void (*gather)(Stream&, const Tensor& out, const Tensor& x, const Tensor& tokens);
-  /// out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc; weights undefined means one.
-  /// The adjoint of `gather`, and the MoE layer's combine.
-  void (*combine)(Stream&, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights);
+  /// out[r, :] = x[tokens[r], :]; rows of no token are untouched. `rows` (may be undefined) is the inverse, by which a
+  /// backend may go instead, reading x once.
+  void (*gather)(Stream&, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor& rows);
+  /// out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc, then the addends [T, D] in theirs;
+  /// weights undefined means one. The adjoint of `gather`, and the MoE layer's combine with what joins it: shared
+  /// experts, the residual. out may be an addend.
+  void (*combine)(Stream&, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights,
+                  std::span<const Tensor> addends);
   /// dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if dropped).
   /// Rows of dy that no slot names are zero.
   void (*combine_backward)(Stream&, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
@@ -187,7 +254,7 @@ struct PermuteKernels {
   /// inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two below.
   void (*scatter)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
   /// out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). The part of
-  /// `combine_backward` that gives dy, for any part of the rows.
+  /// `combine_backward` that gives dy, for any part of the rows. out may be x where index[r] = r.
   void (*gather_weighted)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index, const Tensor& scale);
   /// out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends on the width alone.
   void (*row_dots)(Stream&, const Tensor& out, const Tensor& a, const Tensor& b);
@@ -217,9 +284,12 @@ struct EmbeddingKernels {
 
 /// Softmax cross-entropy over rows of logits [T, V] (acc); targets i32, -1: ignored.
 struct CrossEntropyKernels {
-  /// losses[T] (acc, 0 where ignored). Overwrites logits with scale * (softmax - onehot), zero rows where ignored; with
-  /// scale 0 the logits are left as they were.
-  void (*forward)(Stream&, const Tensor& losses, const Tensor& logits, const Tensor& targets, double scale);
+  /// losses[T] (acc, 0 where ignored). dlogits[T, V] (undefined: not wanted; of any floating dtype) = scale * (softmax
+  /// - onehot), zero rows where ignored or where scale is 0. dlogits may be logits.
+  void (*forward)(Stream&, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,
+                  double scale);
+  /// Rows whose logits this backend likes to have at a time, where they are never kept whole; at least one.
+  int64_t (*chunk_rows)(int64_t rows, int64_t vocabulary);
 };
 
 /// Elementwise and reductions.
@@ -235,25 +305,36 @@ struct PointwiseKernels {
   /// out = min(max(x, -limit), limit); backward passes dout where |x| <= limit.
   void (*clamp)(Stream&, const Tensor& out, const Tensor& x, double limit);
   void (*clamp_backward)(Stream&, const Tensor& dx, const Tensor& dout, const Tensor& x, double limit);
+  /// out[1] (acc or f64) = or += the sum of all elements, taken in double in an order that depends on their number
+  /// alone.
+  void (*sum)(Stream&, const Tensor& out, const Tensor& x, Write write);
 };
 
 /// AdamW (Loshchilov & Hutter 2019), decoupled decay: w -= lr (m^ / (sqrt(v^) + eps) + decay w).
 struct AdamwStep {
-  double lr, beta1, beta2, eps, weight_decay;
-  int64_t step;           // 1 for the first
-  double gradient_scale;  // clipping factor, multiplied into the gradient while it is read
+  double lr, beta1, beta2, eps;
+  int64_t step;  // 1 for the first
 };
 
+/// What one launch updates of one parameter, flat and of equal length. main, m, v are acc; the gradient is acc or bf16.
+/// `weights` (the model's copy, any float dtype) receives the rounded result; it may be main.
+struct AdamwSlice {
+  Tensor main, m, v, weights, gradient;
+  double weight_decay;
+};
+
+/// `factor` [1] (f64; undefined: one) is multiplied into the gradients while they are read. A negative one says that
+/// the step is skipped: nothing is written.
 struct OptimizerKernels {
-  /// main, m, v, gradient: acc. `weights` (the model's copy, any float dtype) receives the rounded result; it may be
-  /// main.
-  void (*adamw)(Stream&, const Tensor& main, const Tensor& m, const Tensor& v, const Tensor& weights,
-                const Tensor& gradient, const AdamwStep& step);
-  /// main -= lr * gradient_scale * gradient; weights = main.
+  void (*adamw)(Stream&, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor);
+  /// main -= lr * factor * gradient; weights = main.
   void (*sgd)(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr,
-              double gradient_scale);
-  /// Sum of squares in double, in an order that does not depend on the number of threads.
-  double (*squared_norm)(Stream&, const Tensor& x);
+              const Tensor& factor);
+  /// out[1] (f64) = or += the sum of squares, in an order that depends on the number of elements alone.
+  void (*squared_norm)(Stream&, const Tensor& out, const Tensor& x, Write write);
+  /// factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 where limit is 0; -1 when any of sums[n] (f64) is not
+  /// finite: the squared norm of all gradients and whatever else must be finite for a step to count.
+  void (*clip)(Stream&, const Tensor& factor, const Tensor& sums, double limit);
 };
 
 struct KernelTable {
@@ -267,6 +348,8 @@ struct KernelTable {
   SwigluKernels swiglu;
   GeluKernels gelu;
   RouterKernels router;
+  RouterLossKernels router_loss;
+  SlotKernels slots;
   PermuteKernels permute;
   WireKernels wire;
   EmbeddingKernels embedding;
@@ -277,6 +360,8 @@ struct KernelTable {
 
 extern const KernelTable reference_table;  // naive loops in double
 extern const KernelTable cpu_table;        // fast, OpenMP
+/// Throws Error(resource) in a program that was built without CUDA.
+const KernelTable& cuda_kernels();
 /// The table of the device's backend.
 const KernelTable& kernels(const Device& device);
 

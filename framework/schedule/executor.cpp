@@ -7,6 +7,7 @@
 #include <latch>
 #include <utility>
 
+#include "framework/base/error.h"
 #include "framework/base/philox.h"
 
 namespace hexad::schedule {
@@ -31,6 +32,17 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
+// The graph is over for whoever uses the compute lane next: on the host when all is done, on a device when that lane
+// waits for all.
+void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
+  for (const Issued& task : issued)
+    for (const Event& event : {task.passed, task.asynchronous})
+      if (context.on_host())
+        event.wait();
+      else
+        context.compute().wait(event);
+}
+
 // Written by the threads of lanes and by whoever completes asynchronous parts; shared with them, because they may come
 // to it after an error ended execute().
 struct Stopwatch {
@@ -41,7 +53,8 @@ struct Stopwatch {
 };
 
 Event issue(const Task& task, Stream& lane) {
-  if (!task.spec.issued_late || lane.runs_at_once()) return task.work(lane);
+  // A device's queue reuses memory in the order of issue, which then is early enough.
+  if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
   const auto asynchronous = Event::make_state();
   lane.run([&task, asynchronous] {
     device::InlineStream here;
@@ -112,6 +125,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
   HandOvers hand_overs(tasks, context, turns);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
+  base::require(!times || context.on_host(), "[executor] tasks are only timed on the host");
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
   try {
     for (size_t i = 0; i < tasks.size(); ++i) {
@@ -129,7 +143,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       issued.push_back({stream.record(), std::move(asynchronous)});
     }
     hand_overs.at_the_end();
-    for (const Issued& task : issued) task.passed.wait(), task.asynchronous.wait();
+    finish(context, issued);
   } catch (...) {
     settle(context, issued);
     throw;

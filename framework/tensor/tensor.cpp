@@ -19,6 +19,7 @@ Storage::Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Ca
     : allocator_(std::move(allocator)),
       bytes_(bytes),
       category_(category),
+      on_host_(allocator_->on_host()),
       block_(allocator_->allocate(bytes, category)) {}
 
 Storage::~Storage() { allocator_->deallocate(block_, bytes_, category_); }
@@ -41,7 +42,7 @@ Tensor Tensor::empty(Shape shape, Dtype dtype, Device device, Category category)
 
 Tensor Tensor::zeros(Shape shape, Dtype dtype, Device device, Category category) {
   Tensor t = empty(shape, dtype, device, category);
-  if (t.bytes() > 0) std::memset(t.raw(), 0, static_cast<size_t>(t.bytes()));
+  if (t.bytes() > 0) device.context().fill(device.context().compute(), t.device_raw(), 0, t.bytes());
   return t;
 }
 
@@ -58,6 +59,23 @@ Tensor Tensor::offloaded(Shape shape, Dtype dtype, Device device) {
   t.storage_ =
       std::make_shared<Storage>(device.context().offload_allocator(), bytes_of(shape, dtype), Category::offload);
   return t;
+}
+
+void Tensor::upload(const void* from) const {
+  require(contiguous(), "[tensor] upload to a strided ", shape_);
+  if (bytes() == 0) return;
+  if (storage_->on_host()) return void(std::memcpy(raw(), from, static_cast<size_t>(bytes())));
+  device::DeviceContext& context = device_.context();
+  context.copy(context.compute(), device_raw(), from, bytes());
+}
+
+void Tensor::download(void* to) const {
+  require(contiguous(), "[tensor] download of a strided ", shape_);
+  if (bytes() == 0) return;
+  if (storage_->on_host()) return void(std::memcpy(to, raw(), static_cast<size_t>(bytes())));
+  device::DeviceContext& context = device_.context();
+  context.copy(context.compute(), to, device_raw(), bytes());
+  context.compute().synchronize();
 }
 
 bool Tensor::contiguous() const {

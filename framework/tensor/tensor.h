@@ -27,6 +27,8 @@ class Storage {
 
   std::byte* data() const { return static_cast<std::byte*>(block_); }
   int64_t bytes() const { return bytes_; }
+  /// Whether the host may read and write it. Known also when the context is gone.
+  bool on_host() const { return on_host_; }
   Category category() const { return category_; }
   void set_category(Category category);
 
@@ -34,6 +36,7 @@ class Storage {
   std::shared_ptr<device::Allocator> allocator_;
   int64_t bytes_;
   Category category_;
+  bool on_host_;
   void* block_;
 };
 
@@ -48,7 +51,7 @@ class Tensor {
   static Tensor like(const Tensor& other, Category category = Category::temporary);
   /// In file-backed offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
-  /// A copy of host values; sizes must agree.
+  /// A copy of host values; sizes must agree. In the order of the device's compute stream.
   template <class T>
   static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);
 
@@ -71,19 +74,36 @@ class Tensor {
   /// Another shape of the same elements; needs contiguous(). One size may be -1.
   Tensor reshape(Shape shape) const;
 
-  /// First element; checks the dtype.
+  /// First element, for the host: throws std::logic_error where it may not read the memory. Checks the dtype.
   template <class T>
   T* data() const {
     require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
     return reinterpret_cast<T*>(raw());
   }
-  void* raw() const { return storage_->data() + offset_ * size_of(dtype_); }
-  /// Checks dtype and rank.
+  void* raw() const {
+    if (!storage_->on_host()) [[unlikely]]
+      fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
+    return device_raw();
+  }
+  /// First element, for kernels and backends, wherever it is. Checks the dtype.
+  template <class T>
+  T* device_data() const {
+    require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
+    return reinterpret_cast<T*>(device_raw());
+  }
+  void* device_raw() const { return storage_->data() + offset_ * size_of(dtype_); }
+  /// Checks dtype and rank. For the host.
   template <class T, int Rank>
   View<T, Rank> view() const;
-  /// Host copy of the elements in row-major order, for tests and small results. CPU tensors only.
+  /// Host copy of the elements in row-major order, for tests and small results; waits for the compute stream. Elsewhere
+  /// the host reads by read_to_host, which has a name.
   template <class T>
   std::vector<T> to_vector() const;
+
+  /// All bytes of a contiguous tensor from host memory, which may be used again on return, and to it, where the caller
+  /// waits; in the order of the compute stream.
+  void upload(const void* from) const;
+  void download(void* to) const;
 
  private:
   std::shared_ptr<Storage> storage_;
@@ -108,14 +128,17 @@ template <class T>
 Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Category category) {
   require(static_cast<int64_t>(values.size()) == shape.numel(), "[tensor] ", values.size(), " values for ", shape);
   Tensor t = empty(shape, dtype_of<T>, device, category);
-  std::copy(values.begin(), values.end(), t.data<T>());
+  t.upload(values.data());
   return t;
 }
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
   require(contiguous(), "[tensor] to_vector of a strided ", shape_);
-  return std::vector<T>(data<T>(), data<T>() + numel());
+  std::vector<T> values(static_cast<size_t>(numel()));
+  download(values.data());
+  return values;
 }
 
 }  // namespace hexad::tensor

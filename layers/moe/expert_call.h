@@ -18,10 +18,6 @@ struct ExpertWork {
   Tensor doutput;
 };
 
-struct RouteGradients {
-  Tensor x, weights;
-};
-
 struct ExpertCall {
   TokenRoutes routes;
   ExpertRoute route;
@@ -38,8 +34,13 @@ struct ExpertCall {
 
   /// The rows of a part by expert, and how the schedule has their products computed.
   Experts::Groups groups(size_t part) const {
-    const std::vector<int64_t>& offsets = routes.plan.chunks[part].offsets;
-    return {offsets, route.schedule.is_dense(offsets)};
+    const ep::Chunk& chunk = routes.plan.chunks[part];
+    if (!chunk.device_offsets.defined())
+      return {kernels::GroupOffsets::on_host(chunk.offsets), route.schedule.is_dense(chunk.offsets)};
+    return {{.groups = chunk.device_offsets.dim(0) - 1,
+             .max_rows = chunk.rows_computed(),
+             .host = {},
+             .device = chunk.device_offsets}};
   }
   /// A pass of rows like those of `like`.
   RoundTrip trip(const Tensor& like) const;

@@ -1,7 +1,6 @@
 #include "layers/moe/experts.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace hexad::moe {
 
@@ -59,36 +58,41 @@ Tensor Experts::Product::forward(Stream& s, const Tensor& x, const Groups& group
   const Tensor out = rows_of(x, weight->shape()[1]);
   const Weight w = weight->use(s);
   if (groups.dense)
-    for_each_busy(groups.offsets, [&](int64_t e, int64_t begin, int64_t end) {
-      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), w.of_expert(e));
+    for_each_busy(groups.rows.host, [&](int64_t e, int64_t begin, int64_t end) {
+      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), w.of_expert(e), Write::replace);
     });
   else
-    table(x).grouped_matmul.forward(s, out, x, w, groups.offsets);
+    table(x).grouped_matmul.forward(s, out, x, w, groups.rows, Write::replace);
   if (!bias) return out;
   const Weight values = bias->use(s);
-  if (adds_bias) table(x).bias.grouped_forward(s, out, values.data, groups.offsets);
+  if (adds_bias) table(x).bias.grouped_forward(s, out, values.data, groups.rows);
   return out;
 }
 
 Tensor Experts::Product::input_gradient(Stream& s, const Tensor& dy, const Groups& groups) const {
   const Tensor dx = rows_of(dy, weight->shape()[2]);
+  add_input_gradient(s, dx, dy, groups, Write::replace);
+  return dx;
+}
+
+void Experts::Product::add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const Groups& groups,
+                                          Write write) const {
   const Weight w = weight->use(s);
   if (groups.dense)
-    for_each_busy(groups.offsets, [&](int64_t e, int64_t begin, int64_t end) {
-      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e));
+    for_each_busy(groups.rows.host, [&](int64_t e, int64_t begin, int64_t end) {
+      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e), write);
     });
   else
-    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.offsets);
-  return dx;
+    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.rows, write);
 }
 
 void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
                                                   const Groups& groups) const {
   const Tensor& dw = weight->gradient();
   const Write write = weight->next_write();
-  if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.offsets, write);
+  if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
   for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
-    const auto begin = groups.offsets[static_cast<size_t>(e)], end = groups.offsets[static_cast<size_t>(e) + 1];
+    const auto begin = groups.rows.host[static_cast<size_t>(e)], end = groups.rows.host[static_cast<size_t>(e) + 1];
     table(x).matmul.weight_gradient(s, matrix_of(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end), write);
   }
 }
@@ -100,11 +104,11 @@ void Experts::Product::bias_gradients(Stream& s, const Tensor& dy, const Tensor&
   const auto& k = table(dy);
   const Tensor rows = Tensor::like(dy), dots = Tensor::like(dweights);
   k.pointwise.fill(s, rows, 0);
-  k.bias.grouped_forward(s, rows, bias->use(s).data, groups.offsets);
+  k.bias.grouped_forward(s, rows, bias->use(s).data, groups.rows);
   k.permute.row_dots(s, dots, dy, rows);
   k.pointwise.add(s, dweights, dweights, dots);
   k.permute.gather_weighted(s, rows, dy, own, weights);
-  k.bias.grouped_backward(s, db, rows, groups.offsets);
+  k.bias.grouped_backward(s, db, rows, groups.rows);
 }
 
 void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const {
@@ -113,12 +117,12 @@ void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor
   // Where another rank adds the bias it gets a zero gradient here, at the same time: ranks that share a parameter
   // gather and reduce it in one order.
   const Tensor& db = bias->gradient_to_add(s);
-  if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.offsets);
+  if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
 
 void Experts::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
   if (gated())
-    table(out).swiglu.forward(s, out, m.gate, m.up);
+    table(out).swiglu.forward(s, out, m.gate, m.up, {});
   else
     table(out).gelu.forward(s, out, m.up, config_.gelu);
 }
@@ -141,6 +145,14 @@ Tensor Experts::output(Stream& s, const ExpertMiddle& m, const Groups& groups) c
   return down_.forward(s, m.product, groups);
 }
 
+// Weights are asked for in the reverse of forward's order: those that come and go are then fetched once.
+Tensor Experts::of_first_products(Stream& s, const Tensor& dgate, const Tensor& dup, const Groups& groups) const {
+  if (!gated()) return up_.input_gradient(s, dup, groups);
+  const Tensor rows = gate_.input_gradient(s, dgate, groups);
+  up_.add_input_gradient(s, rows, dup, groups, Write::add);
+  return rows;
+}
+
 Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, const Tensor& doutput,
                                             const Groups& groups) const {
   Gradients g;
@@ -148,15 +160,12 @@ Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, co
   g.up = Tensor::like(m.up);
   if (gated()) {
     g.gate = Tensor::like(m.gate);
-    table(doutput).swiglu.backward(s, g.gate, g.up, dproduct, m.gate, m.up);
+    table(doutput).swiglu.backward(s, g.gate, g.up, {}, {}, dproduct, m.gate, m.up, {});
   } else {
     table(doutput).gelu.backward(s, g.up, dproduct, m.up, config_.gelu);
   }
   dproduct = {};
-  // Weights are asked for in the reverse of forward's order: those that come and go are then fetched once.
-  const Tensor of_gate = gated() ? gate_.input_gradient(s, g.gate, groups) : Tensor{};
-  g.rows = up_.input_gradient(s, g.up, groups);
-  if (gated()) table(doutput).pointwise.add(s, g.rows, of_gate, g.rows);
+  g.rows = of_first_products(s, g.gate, g.up, groups);
   return g;
 }
 
@@ -172,7 +181,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   const auto& k = table(rows);
   const int64_t count = rows.dim(0);
   const Tensor own = Tensor::empty({count}, Dtype::i64, rows.device());
-  std::iota(own.data<int64_t>(), own.data<int64_t>() + count, int64_t{0});
+  k.slots.iota(s, own, 0);
   const auto weigh = [&](const Tensor& x) { k.permute.gather_weighted(s, x, x, own, weights); };
 
   if (!m.product.defined()) m.product = Tensor::like(m.up);
@@ -183,13 +192,14 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   // The gradient of a row's weight is the row's result times doutput, which is the product times its own gradient.
   // Block by block the weighted gradient takes the product's place.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
-  const std::span<const int64_t> offsets = groups.offsets;
+  const std::span<const int64_t> offsets = groups.rows.host;
   std::vector<int64_t> block(offsets.size(), 0);
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + ExpertShape::block_rows, offsets[e + 1]);
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
-      const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end), {block, groups.dense}),
+      const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end),
+                                                   {kernels::GroupOffsets::on_host(block), groups.dense}),
                    part = m.product.slice(0, begin, end);
       k.permute.row_dots(s, out.weights.slice(0, begin, end), dproduct, part);
       k.permute.gather_weighted(s, part, dproduct, own.slice(0, 0, end - begin), weights.slice(0, begin, end));
@@ -198,15 +208,13 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   }
   if (down_.bias) down_.bias_gradients(s, doutput, weights, own, groups, out.weights);
   if (gated())
-    k.swiglu.backward(s, m.gate, m.up, m.product, m.gate, m.up);
+    k.swiglu.backward(s, m.gate, m.up, {}, {}, m.product, m.gate, m.up, {});
   else
     k.gelu.backward(s, m.up, m.product, m.up, config_.gelu);
   m.product = {};
   if (gated()) gate_.weight_gradient(s, m.gate, rows, groups);
   up_.weight_gradient(s, m.up, rows, groups);
-  const Tensor of_gate = gated() ? gate_.input_gradient(s, m.gate, groups) : Tensor{};
-  out.rows = up_.input_gradient(s, m.up, groups);
-  if (gated()) k.pointwise.add(s, out.rows, of_gate, out.rows);
+  out.rows = of_first_products(s, m.gate, m.up, groups);
   return out;
 }
 

@@ -48,8 +48,8 @@ class Experts {
 
   /// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
   struct Groups {
-    std::span<const int64_t> offsets;  // [E/P + 1]: rows offsets[e] .. offsets[e + 1] are expert e's
-    bool dense = false;                // a call for each expert that has rows; else one for all
+    kernels::GroupOffsets rows;  // by local expert
+    bool dense = false;          // a call for each expert that has rows; else one for all. The host must know the rows
   };
 
   /// Without the product.
@@ -93,6 +93,7 @@ class Experts {
     bool adds_bias = false;  // a bias of the outputs belongs to the sum over etp ranks: the first one adds it
     Tensor forward(Stream& s, const Tensor& x, const Groups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const Groups& groups) const;
+    void add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const Groups& groups, Write write) const;
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const;
     void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const;
     /// Of results with weights [R]: of the bias, and what the bias adds to the weights' gradient.
@@ -103,6 +104,8 @@ class Experts {
   Product make(const Config& c, const Builder& b, Shape weight, int width_dim, double std);
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
   void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
+  /// The rows' gradient from those of gate (where there is one) and up.
+  Tensor of_first_products(Stream& s, const Tensor& dgate, const Tensor& dup, const Groups& groups) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;

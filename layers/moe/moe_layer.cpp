@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
+#include "framework/tensor/host_read.h"
 #include "layers/moe/router_logits.h"
 #include "layers/moe/shared_capacity.h"
 #include "parallel/tp/regions.h"
@@ -79,14 +80,12 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
     for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(draws++, n)]);
     all.insert(all.end(), order.begin(), order.begin() + experts / top_k * top_k);
   }
-  const Tensor ids = Tensor::empty({tokens, top_k}, Dtype::i32, device);
-  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int32_t>()[i] = all[static_cast<size_t>(i) % all.size()];
-  return ids;
+  std::vector<int32_t> ids(static_cast<size_t>(tokens * top_k));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = all[i % all.size()];
+  return Tensor::from<int32_t>(ids, {tokens, top_k}, device);
 }
 
-double value_of(const Tensor& scalar) {
-  return scalar.dtype() == Dtype::f64 ? *scalar.data<double>() : static_cast<double>(*scalar.data<float>());
-}
+const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 }  // namespace
 
@@ -120,52 +119,36 @@ MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
   return {true, 0, rank * share, (rank + 1) * share};
 }
 
-void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const Pass& pass) const {
+// `ids` has rows of r.first and the following tokens' rows.
+void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const {
   if (!pass.batch.valid.defined()) return;
-  const uint8_t* valid = pass.batch.valid.data<uint8_t>() + r.first;
-  int32_t* id = ids.data<int32_t>();
-  for (int64_t i = 0; i < ids.numel(); ++i)
-    if (!valid[i / config_.top_k]) id[i] = -1;
+  table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
-void MoeLayer::count(const Tensor& ids, const Pass& pass) const {
-  RouterStatistics& s = (*pass.statistics)[static_cast<size_t>(index_)];
-  const int32_t* id = ids.data<int32_t>();
-  for (int64_t i = 0; i < ids.numel(); ++i)
-    if (id[i] >= 0) ++s.counts[static_cast<size_t>(id[i])], ++s.assignments;
-}
-
-// i32 [T]: the scope of each row's token, -1 for padding.
-Tensor MoeLayer::segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device) const {
-  Tensor out = Tensor::empty({rows}, Dtype::i32, device);
-  const uint8_t* valid = pass.batch.valid.defined() ? pass.batch.valid.data<uint8_t>() + r.first : nullptr;
+// i32 [T]: the scope of each row's token, -1 for padding; undefined: all are of the only one.
+Tensor MoeLayer::segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
+                          Stream& stream) const {
+  if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
+  std::vector<int32_t> scopes;
   for (int64_t i = 0; i < rows; ++i)
-    out.data<int32_t>()[i] =
-        valid && !valid[i] ? -1 : static_cast<int32_t>(pass.batch.token(r.first + i) / scope_tokens);
-  return out;
+    scopes.push_back(static_cast<int32_t>(pass.batch.token(r.first + i) / scope_tokens));
+  const Tensor out = Tensor::from<int32_t>(scopes, {rows, 1}, device);
+  mask_padding(out, r, pass, stream);
+  return out.reshape({rows});
 }
 
 // f_e: the share of a scope's assignments that expert e got, before drops, on all ranks that share the scope.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const {
-  const int64_t experts = config_.experts;
-  Tensor out = Tensor::zeros({scopes, experts}, router_->dtype(), ids.device());
-  with_dtype<float, double>("expert_fractions", out.dtype(), [&]<class T>() {
-    T* f = out.data<T>();
-    const auto normalize = [&](T* row) {
-      const double total = std::accumulate(row, row + experts, 0.0);
-      for (int64_t e = 0; e < experts; ++e)
-        row[e] = static_cast<T>(total > 0 ? static_cast<double>(row[e]) / total : 1.0 / static_cast<double>(experts));
-    };
-    if (config_.aux_loss.scope == AuxScope::global_batch) {
-      std::copy_n(previous_counts_.data<T>(), experts, f);
-      return normalize(f);
-    }
-    const int32_t *id = ids.data<int32_t>(), *s = segment.data<int32_t>();
-    for (int64_t i = 0; i < ids.numel(); ++i)
-      if (id[i] >= 0) f[s[i / config_.top_k] * experts + id[i]] += 1;
-    tokens_->all_reduce(out, comm::Reduce::sum, stream).wait();
-    for (int64_t scope = 0; scope < scopes; ++scope) normalize(f + scope * experts);
-  });
+  const auto& k = table(ids).router_loss;
+  const Tensor out = Tensor::empty({scopes, config_.experts}, router_->dtype(), ids.device());
+  if (config_.aux_loss.scope == AuxScope::global_batch) {
+    k.fractions(stream, out, previous_counts_.reshape({1, config_.experts}));
+    return out;
+  }
+  const Tensor counts = Tensor::empty(out.shape(), Dtype::i64, ids.device(), Category::communication);
+  k.count(stream, counts, ids, segment, kernels::Write::replace);
+  stream.wait(tokens_->all_reduce(counts, comm::Reduce::sum, stream));
+  k.fractions(stream, out, counts);
   return out;
 }
 
@@ -181,22 +164,23 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
   Value sum;
   if (config_.aux_loss.coefficient > 0) {
     const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
-    const Tensor segment = segments(pass, r, rows, by_sequence ? pass.batch.length : pass.batch.tokens(), ids.device());
+    const Tensor segment =
+        segments(pass, r, rows, by_sequence ? pass.batch.length : pass.batch.tokens(), ids.device(), t.stream);
     std::vector<int64_t> in_scope(by_sequence ? static_cast<size_t>(pass.batch.sequences) : 1, 0);
     for (int64_t s = 0; s < pass.batch.sequences; ++s)
       in_scope[by_sequence ? static_cast<size_t>(s) : 0] += pass.batch.valid_in(s);
-    const Tensor fractions =
-        expert_fractions(r.own(ids), r.own(segment), static_cast<int64_t>(in_scope.size()), t.stream);
+    const Tensor fractions = expert_fractions(r.own(ids), segment.defined() ? r.own(segment) : segment,
+                                              static_cast<int64_t>(in_scope.size()), t.stream);
     const Value loss = addend(load_balancing_loss(t, scores, segment, fractions, in_scope));
-    if (statistics) statistics->aux_loss += value_of(loss.data);
+    if (statistics) statistics->add_aux_loss(loss.data, t.stream);
     sum = scale(t, loss, config_.aux_loss.coefficient * share);
   }
   if (config_.z_loss > 0) {
     int64_t valid = 0;
     for (int64_t s = 0; s < pass.batch.sequences; ++s) valid += pass.batch.valid_in(s);
     const Value loss =
-        addend(router_z_loss(t, logits, segments(pass, r, rows, pass.batch.tokens(), ids.device()), valid));
-    if (statistics) statistics->z_loss += value_of(loss.data);
+        addend(router_z_loss(t, logits, segments(pass, r, rows, pass.batch.tokens(), ids.device(), t.stream), valid));
+    if (statistics) statistics->add_z_loss(loss.data, t.stream);
     const Value weighted = scale(t, loss, config_.z_loss * share);
     sum = sum.data.defined() ? add(t, sum, weighted) : weighted;
   }
@@ -206,9 +190,11 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
 int64_t MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass,
                        Stream& stream) const {
   const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
-  const Tensor own = r.own(ids);
-  const int64_t dropped = drop_over_shared_capacity(own, r.own(scores), pass.batch, *tokens_, scope,
-                                                    *config_.capacity_factor, config_.drop, stream);
+  const Tensor own = r.own(ids), decided = copy_to_host("capacity: ids", own, stream);
+  const int64_t dropped =
+      drop_over_shared_capacity(decided, copy_to_host("capacity: scores", r.own(scores), stream), pass.batch, *tokens_,
+                                scope, *config_.capacity_factor, config_.drop, stream);
+  upload_from(decided, own);
   if (r.alike) tensor_.group->all_gather(ids, own, stream).wait();
   return dropped;
 }
@@ -218,16 +204,16 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   const Value x = whole ? input : tp::take_rows(t, input, *tensor_.group);
   const int64_t rows = x.data.dim(0);
   const Routed r = routed(rows);
-  const Value logits = router_logits(t, cast(t, x, router_->dtype()), *router_, r.own_begin, r.own_end);
+  const Value logits = router_logits(t, x, *router_, r.own_begin, r.own_end);
   const Tensor forced = override_ ? override_->choose(pass, r.first, rows, x.device()) : Tensor{};
   const RouterChoice choice = choose_experts(t, logits, bias_, config_.rule(), forced);
 
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);
-  std::copy_n(choice.ids.data<int32_t>(), ids.numel(), ids.data<int32_t>());
-  mask_padding(ids, r, pass);
+  ids.device().context().copy(t.stream, ids.device_raw(), choice.ids.device_raw(), ids.bytes());
+  mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
-  if (counting) count(r.own(ids), pass);
+  if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_choices(r.own(ids), t.stream);
   // An evaluation has neither a gradient to take nor statistics to report.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? penalty(t, logits, choice.scores, ids, r, pass) : Value{};
@@ -273,13 +259,17 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
   const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
   const double mean = total / static_cast<double>(config_.experts);
   with_dtype<float, double>("finish_batch", router_->dtype(), [&]<class T>() {
-    for (int64_t e = 0; e < config_.experts; ++e) {
-      const auto n = static_cast<double>(global_counts[static_cast<size_t>(e)]);
-      const double direction = n < mean ? 1 : n > mean ? -1 : 0;
-      // An override's counts say nothing of the model's own choices, which the bias corrects.
-      if (bias_.defined() && !override_) bias_.data<T>()[e] += static_cast<T>(config_.bias_rate * direction);
-      if (previous_counts_.defined()) previous_counts_.data<T>()[e] = static_cast<T>(n);
+    std::vector<T> change, counts;
+    for (const int64_t count : global_counts) {
+      const auto n = static_cast<double>(count);
+      change.push_back(static_cast<T>(config_.bias_rate * (n < mean ? 1 : n > mean ? -1 : 0)));
+      counts.push_back(static_cast<T>(n));
     }
+    if (previous_counts_.defined()) previous_counts_.upload(counts.data());
+    // An override's counts say nothing of the model's own choices, which the bias corrects.
+    if (!bias_.defined() || override_) return;
+    const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
+    table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);
   });
 }
 

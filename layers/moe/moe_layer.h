@@ -53,13 +53,13 @@ class MoeLayer {
   bool shares_passes() const { return shared_ && route_.schedule.shared == SharedExperts::beside; }
   /// Of `rows` rows as operator() takes them.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
-  Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device) const;
+  Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
+                  Stream& stream) const;
   Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                 const Pass& pass) const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
-  void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass) const;
+  void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const;
   int64_t drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
-  void count(const Tensor& ids, const Pass& pass) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;

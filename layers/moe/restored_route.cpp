@@ -18,6 +18,10 @@ struct ChunkTokens {
   Tensor rows;
 };
 
+struct RouteGradients {
+  Tensor x, weights;
+};
+
 struct Restored {
   std::shared_ptr<ExpertCall> call;
   std::vector<ChunkTokens> tokens;
@@ -90,7 +94,7 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
     const ChunkTokens& t = r.tokens[c];
     const Tensor unweighed = trip.weighs ? Tensor{} : weights.slice(0, t.begin, t.end);
-    k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, unweighed);
+    k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, unweighed, {});
   };
   call.take_shared(trip);
   call.run(trip, "forward");
@@ -136,7 +140,7 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
   };
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
     const ChunkTokens& t = r.tokens[c];
-    k.combine(s, g.x.slice(0, t.begin, t.end), slots.values, t.rows, {});
+    k.combine(s, g.x.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
     const ep::Chunk& chunk = plan.chunks[c];
     put_by_slot(s, g.weights, slots.extras, plan.row_slots.slice(0, chunk.slots_begin, chunk.slots_end));
   };

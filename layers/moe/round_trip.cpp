@@ -410,8 +410,8 @@ class GraphOfTrip {
       } else {
         Rows sums = format.room(at.slots(), t.device);
         const auto& k = kernels::kernels(t.device).permute;
-        k.combine(s, sums.values, rows.values, copies, {});
-        if (rows.extras.defined()) k.combine(s, sums.extras, rows.extras, copies, {});
+        k.combine(s, sums.values, rows.values, copies, {}, {});
+        if (rows.extras.defined()) k.combine(s, sums.extras, rows.extras, copies, {}, {});
         rows = sums;
       }
     }

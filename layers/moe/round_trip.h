@@ -30,6 +30,7 @@ struct Rows {
 /// What is sent: row r is values[index[r]] (index undefined: values[r]) with extras[r].
 struct RowSource {
   Tensor values, index{}, extras{};
+  Tensor rows{};  // the inverse of `index`, where that names each row's token and is whole (PermuteKernels::gather)
 };
 
 /// Ranks that bring their rows together before a pass, and how.

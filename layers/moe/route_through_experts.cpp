@@ -1,7 +1,5 @@
 #include "layers/moe/route_through_experts.h"
 
-#include <numeric>
-
 #include "framework/schedule/executor.h"
 #include "layers/moe/expert_call.h"
 #include "layers/moe/memory_limit.h"
@@ -25,8 +23,10 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
   const Tensor row_weights = call.weigh_results(trip, weights, stream);
   trip.pack = [&](Stream&, size_t c) {
     const ep::Chunk& chunk = routes.plan.chunks[c];
-    return RowSource{
-        .values = tokens.rows, .index = chunk.of(routes.plan.wire_tokens), .extras = chunk.of(row_weights)};
+    return RowSource{.values = tokens.rows,
+                     .index = chunk.of(routes.plan.wire_tokens),
+                     .extras = chunk.of(row_weights),
+                     .rows = chunk.device_offsets.defined() ? routes.plan.rows : Tensor{}};
   };
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertMiddle middle = call.experts->middle(s, rows.values, call.groups(c));
@@ -44,9 +44,9 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
   if (!ran) return result;
   const Tensor unweighed = trip.weighs ? Tensor{} : weights;
   if (routes.collection)
-    k.combine(stream, result.out, trip.collected, routes.collected_rows, unweighed);
+    k.combine(stream, result.out, trip.collected, routes.collected_rows, unweighed, {});
   else
-    k.combine(stream, result.out, result.returned, routes.own_rows(), unweighed);
+    k.combine(stream, result.out, result.returned, routes.own_rows(), unweighed, {});
   if (trip.weighs) result.returned = {};
   return result;
 }
@@ -89,17 +89,16 @@ void send_token_gradients(RoundTrip& trip, const BroughtTogether& dout, const Te
 
 // Gradients of the sums to which `results` were weighed [R, 1] become those of the results; returns the weights'.
 Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) {
-  const auto& k = kernels::kernels(results.device()).permute;
+  const auto& k = kernels::kernels(results.device());
   const Tensor dweights = Tensor::like(gradients.extras),
                own = Tensor::empty({results.dim(0)}, Dtype::i64, results.device());
-  std::iota(own.data<int64_t>(), own.data<int64_t>() + own.numel(), int64_t{0});
-  k.row_dots(s, dweights, gradients.values, results);
-  k.gather_weighted(s, gradients.values, gradients.values, own, gradients.extras);
+  k.slots.iota(s, own, 0);
+  k.permute.row_dots(s, dweights, gradients.values, results);
+  k.permute.gather_weighted(s, gradients.values, gradients.values, own, gradients.extras);
   return dweights;
 }
 
-RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, const Tensor& weights,
-                        Backward& b) {
+void backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, const Tensor& weights, Backward& b) {
   Stream& stream = b.stream;
   const TokenRoutes& routes = call.routes;
   const auto& k = kernels::kernels(dout.device());
@@ -126,17 +125,31 @@ RouteGradients backward(ExpertCall& call, const Tensor& dout, const Tensor& retu
   };
   call.return_shared(trip, b);
   if (!b.weights_delayed()) trip.weights = [&call](Stream& s, size_t c) { call.weight_gradients(s, c); };
-  if (!call.run(trip, "backward")) return {dout, weights};
+  if (!call.run(trip, "backward")) {
+    b.accumulate(0, dout), b.accumulate(1, weights);
+    return;
+  }
   if (of_tokens) put_by_slot(stream, dweights, trip.returned_extras, routes.plan.row_slots);
 
   const Tensor own_dweights = dweights.slice(0, routes.gathered_begin(), routes.gathered_begin() + tokens);
-  const Tensor dx = Tensor::empty({tokens, dout.dim(1)}, dout.dtype(), dout.device());
-  k.permute.combine(stream, dx, trip.returned, routes.own_rows(), {});
-  if (routes.copies > 1)
-    for (const Tensor& t : {dx, own_dweights}) k.pointwise.scale(stream, t, routes.copies);
-  if (!routes.collection) return {dx, own_dweights};
-  return {comm::all_gather_rows(dx, *routes.collection->group, stream),
-          comm::all_gather_rows(own_dweights, *routes.collection->group, stream)};
+  if (routes.copies > 1) k.pointwise.scale(stream, own_dweights, routes.copies);
+  const Shape own_shape{tokens, dout.dim(1)};
+  if (routes.copies == 1 && !routes.collection) {
+    b.accumulate(0, own_shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
+      const std::span<const Tensor> addends(&so_far, so_far.defined() ? 1 : 0);
+      k.permute.combine(stream, dx, trip.returned, routes.own_rows(), {}, addends);
+    });
+    b.accumulate(1, own_dweights);
+    return;
+  }
+  const Tensor dx = Tensor::empty(own_shape, dout.dtype(), dout.device());
+  k.permute.combine(stream, dx, trip.returned, routes.own_rows(), {}, {});
+  if (routes.copies > 1) k.pointwise.scale(stream, dx, routes.copies);
+  const auto all = [&](const Tensor& own) {
+    return routes.collection ? comm::all_gather_rows(own, *routes.collection->group, stream) : own;
+  };
+  b.accumulate(0, all(dx));
+  b.accumulate(1, all(own_dweights));
 }
 
 Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<ExpertCall> call) {
@@ -153,9 +166,7 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
     }
     const Tensor slots = kept[0], w = kept[1];
     kept.clear();
-    const RouteGradients g = backward(*call, dout, slots, w, b);
-    b.accumulate(0, g.x);
-    b.accumulate(1, g.weights);
+    backward(*call, dout, slots, w, b);
     if (!b.weights_delayed()) return;
     for (size_t c = 0; c < call->work.size(); ++c)
       b.defer("experts", [call, c, &stream = b.stream] { call->weight_gradients(stream, c); });

@@ -61,8 +61,8 @@ void RoutingOverride::zipf(int32_t* ids, const Pass& pass, int64_t token) const 
 
 Tensor RoutingOverride::choose(const Pass& pass, int64_t begin, int64_t count, Device device) const {
   const int64_t top_k = config_.top_k;
-  Tensor out = Tensor::empty({count, top_k}, Dtype::i32, device);
-  int32_t* ids = out.data<int32_t>();
+  std::vector<int32_t> chosen(static_cast<size_t>(count * top_k));
+  int32_t* ids = chosen.data();
   for (int64_t r = begin; r < begin + count; ++r, ids += top_k) {
     const int64_t token = pass.batch.first_token + pass.batch.token(r);
     switch (config_.routing) {
@@ -81,7 +81,7 @@ Tensor RoutingOverride::choose(const Pass& pass, int64_t begin, int64_t count, D
         fail_invariant("[routing] the model's own choice is no override");
     }
   }
-  return out;
+  return Tensor::from<int32_t>(chosen, {count, top_k}, device);
 }
 
 std::unique_ptr<RoutingOverride> make_routing_override(const MoeConfig& c, int64_t layer) {

@@ -5,10 +5,10 @@ namespace {
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-Tensor gathered(Stream& s, const Tensor& from, const Tensor& index) {
+Tensor gathered(Stream& s, const Tensor& from, const Tensor& index, const Tensor& inverse = {}) {
   if (!from.defined() || !index.defined()) return from;
   const Tensor out = Tensor::empty({index.dim(0), from.dim(1)}, from.dtype(), from.device(), Category::communication);
-  table(from).permute.gather(s, out, from, index);
+  table(from).permute.gather(s, out, from, index, inverse);
   return out;
 }
 
@@ -22,7 +22,7 @@ void scattered(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& i
 }  // namespace
 
 Tensor RowFormat::pack(Stream& s, const RowSource& source) const {
-  if (plain()) return gathered(s, source.values, source.index);
+  if (plain()) return gathered(s, source.values, source.index, source.rows);
   const int64_t count = source.index.defined() ? source.index.dim(0) : source.values.dim(0);
   const Tensor bytes = Tensor::empty({count, row_bytes()}, Dtype::u8, source.values.device(), Category::communication);
   table(bytes).wire.pack(s, bytes, source.values, source.index, source.extras, wire);
@@ -60,7 +60,7 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
     if (chunk.place.defined())
       scattered(s, out, gathered(s, rows, index), chunk.place);
     else
-      table(out).permute.gather(s, out, rows, index);
+      table(out).permute.gather(s, out, rows, index, {});
   };
   copy(grouped.values, there.values, chunk.source);
   if (grouped.extras.defined())
@@ -75,7 +75,7 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::Chunk& chunk, const
     return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
   };
   Rows sums{room(rows, results.values)};
-  k.permute.combine(s, sums.values, results.values, chunk.reduced, weights);
+  k.permute.combine(s, sums.values, results.values, chunk.reduced, weights, {});
   if (!results.extras.defined()) return sums;
   const Tensor numbers = room(rows * slots, results.extras);
   k.pointwise.fill(s, numbers, 0);

@@ -11,10 +11,10 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   const Tensor by_row = room({plan.slots(), width});
   // A sum of one weight, or of none.
   k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}), plan.row_slots.reshape({slots, 1}),
-            {});
+            {}, {});
   if (!plan.wire_slots.defined()) return by_row;
   const Tensor wire = room({plan.wire_slots.dim(0), width});
-  k.gather(s, wire, by_row, plan.wire_slots);
+  k.gather(s, wire, by_row, plan.wire_slots, {});
   return wire;
 }
 

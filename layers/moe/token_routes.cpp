@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/tensor/host_read.h"
 #include "parallel/comm/rows.h"
 #include "parallel/ep/offsets.h"
 
@@ -66,6 +67,13 @@ ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute&
   return std::move(orders[static_cast<size_t>(route.tensor->rank())]);
 }
 
+// Whether everything that such a schedule asks for can be planned where the ids are.
+bool is_local(const MoeSchedule& s, const ExpertRoute& route, const ep::PlanOptions& options) {
+  return route.groups.experts->size() == 1 && route.tensor->size() == 1 && options.cutting.chunks == 1 &&
+         options.row_of == ep::RowOf::slot && !options.merged && s.restore == Restore::keep &&
+         s.products == Products::grouped;
+}
+
 }  // namespace
 
 int ExpertRoute::copies() const {
@@ -82,18 +90,27 @@ int ExpertRoute::copies() const {
 TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream) {
   const MoeSchedule& schedule = route.schedule;
   const ep::PlanOptions options = plan_options(schedule, route.groups.ep->size());
+  const Device device = ids.device();
   TokenRoutes routes;
   routes.end = ids.dim(0);
+  if (!device.on_host() && is_local(schedule, route, options)) {
+    routes.plan = ep::make_local_plan(ids, route.experts, stream);
+    return routes;
+  }
   if (alike && schedule.divides()) {
     const int64_t share = ids.dim(0) / route.tensor->size();
     routes.begin = route.tensor->rank() * share, routes.end = routes.begin + share;
-    routes.plan = ep::make_routing_plan(collect(routes, ids, route, options), route.groups, options);
+    const Tensor known = copy_to_host("routing: ids", ids, stream);
+    routes.plan =
+        ep::plan_on(ep::make_routing_plan(collect(routes, known, route, options), route.groups, options), device);
+    routes.collected_rows = on_device(routes.collected_rows, device, Category::communication);
     return routes;
   }
   if (alike) routes.copies = route.copies();
   if (schedule.duplicates == Duplicates::baseline && route.groups.etp->size() > 1) routes.gatherers = route.groups.etp;
   const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : ids;
-  routes.plan = ep::make_routing_plan(sent, route.experts, route.groups, options);
+  const Tensor known = copy_to_host("routing: ids", sent, stream);
+  routes.plan = ep::plan_on(ep::make_routing_plan(known, route.experts, route.groups, options), device);
   return routes;
 }
 

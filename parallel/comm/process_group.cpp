@@ -43,15 +43,16 @@ Event ProcessGroup::barrier(Stream& stream, Where where) const {
 
 std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mine, Device device, Where where) const {
   const int64_t count = static_cast<int64_t>(mine.size());
-  const Tensor in = Tensor::from<int64_t>(mine, {count}, device, Category::communication);
-  const Tensor out = Tensor::empty({size() * count}, Dtype::i64, device, Category::communication);
+  const Device host = device.host();
+  const Tensor in = Tensor::from<int64_t>(mine, {count}, host, Category::communication);
+  const Tensor out = Tensor::empty({size() * count}, Dtype::i64, host, Category::communication);
   device::InlineStream stream;
   all_gather(out, in, stream, where).wait();
   return out.to_vector<int64_t>();
 }
 
 double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Where where) const {
-  const Tensor x = Tensor::from<double>(std::span(&value, 1), {1}, device, Category::communication);
+  const Tensor x = Tensor::from<double>(std::span(&value, 1), {1}, device.host(), Category::communication);
   device::InlineStream stream;
   all_reduce(x, op, stream, where).wait();
   return *x.data<double>();

@@ -9,8 +9,11 @@ std::unique_ptr<ProcessGroup> SelfGroup::split(int, int, TrafficClass traffic, s
 }
 
 Event SelfGroup::start(Operation op, Stream& stream) const {
-  if (op.in.defined()) stream.run([op = std::move(op)] { copy_bytes(op.out.raw(), op.in.raw(), op.in.bytes()); });
-  return stream.record();
+  if (!op.in.defined()) return stream.record();
+  op.out.device().context().copy(stream, op.out.device_raw(), op.in.device_raw(), op.in.bytes());
+  const Event done = stream.record();
+  done.keep(op.in.storage()), done.keep(op.out.storage());
+  return done;
 }
 
 }  // namespace hexad::comm

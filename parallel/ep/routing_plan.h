@@ -54,7 +54,9 @@ struct Chunk {
   comm::Splits splits;                     // rows to and from each rank of the all-to-all
   std::optional<NodeSteps> steps;          // of an all-to-all that is hierarchical
   std::vector<int64_t> shared;             // [etp]: rows that each of the gathering ranks received
-  std::vector<int64_t> offsets;            // [E/P + 1]: grouped rows of each local expert
+  std::vector<int64_t> offsets;            // [E/P + 1]: grouped rows of each local expert; where only the device knows
+                                           // them, as though all had equally many of those there is room for
+  Tensor device_offsets{};                 // [E/P + 1] i64; undefined: the host knows them
   Tensor place;                            // [C] i64: grouped row of each row computed; undefined: its own
   // Rows of tokens; undefined where a row is a slot's:
   Tensor source;   // [C] i64: row that is there of which each row computed is a copy, ...
@@ -82,7 +84,7 @@ struct RoutingPlan {
   RowOf row_of = RowOf::slot;
   Tensor tokens;       // [S] i64: token of each slot row
   Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or an earlier slot of the token has it
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order; -1: no more
+  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order; -1: no more; undefined in a local plan
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined: its own
   Tensor wire_tokens;  // [W] i64: token of each row to send
   Tensor copies;       // [S, etp] i64: rows to send of each slot row, counted within its chunk; undefined: its own
@@ -92,7 +94,7 @@ struct RoutingPlan {
 
   int64_t slots() const { return tokens.dim(0); }
   /// M: 1 for rows of slots.
-  int64_t slots_per_row() const { return row_slots.dim(1); }
+  int64_t slots_per_row() const { return row_slots.defined() ? row_slots.dim(1) : 1; }
   int64_t rows_received() const;
   int64_t rows_computed() const;
   /// Of a chunk on its own, or of all when they are computed together.
@@ -120,5 +122,11 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
 /// The same, of ids [T, K] i32, entries in [0, experts) or -1 for a dropped slot.
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
                               const PlanOptions& options = {});
+
+/// The plan of a rank that has all experts, in one chunk of rows of slots, made where the ids are: the host learns
+/// nothing. There is room for all T K slots; rows of dropped ones come last and are nobody's.
+RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream);
+/// The plan with its index tensors on `device`.
+RoutingPlan plan_on(RoutingPlan plan, Device device);
 
 }  // namespace hexad::ep

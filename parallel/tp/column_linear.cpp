@@ -24,7 +24,7 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
     for (size_t i = 0; i < outs.size(); ++i) {
       const Tensor out = outs[i].slice(0, begin, end);
-      k.matmul.forward(stream, out, rows, projections[i].weight->use(stream));
+      k.matmul.forward(stream, out, rows, projections[i].weight->use(stream), Write::replace);
       if (projections[i].bias) k.bias.forward(stream, out, projections[i].bias->use(stream).data);
     }
   };
@@ -51,7 +51,8 @@ Tensor input_gradient(Backward& b, const Input& x, const Projections& projection
       const Tensor& dy = b.output_gradient(i);
       if (!dy.defined()) continue;
       const Tensor product = first ? out : Tensor::like(out);
-      k.matmul.input_gradient(b.stream, product, dy.slice(0, begin, end), projections[i].weight->use(b.stream));
+      k.matmul.input_gradient(b.stream, product, dy.slice(0, begin, end), projections[i].weight->use(b.stream),
+                              Write::replace);
       if (!first) k.pointwise.add(b.stream, out, out, product);
       first = false;
     }

@@ -23,7 +23,8 @@ class SplitLoss {
         dx_(tape.recording() ? Tensor::like(x) : Tensor{}) {}
 
   void run() {
-    const int64_t rows = x_.dim(0), step = std::min(options_.chunk_rows, std::max<int64_t>(rows, 1));
+    const int64_t rows = x_.dim(0);
+    const int64_t step = options_.chunk_rows.value_or(kernels_.cross_entropy.chunk_rows(rows, part_.end - part_.begin));
     std::deque<Chunk> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
@@ -53,7 +54,7 @@ class SplitLoss {
             Tensor::empty({rows, part_.end - part_.begin}, acc_, x_.device()),
             Tensor::empty({group_.size(), statistics_count, rows}, acc_, x_.device(), Category::communication),
             {}};
-    kernels_.matmul.forward(stream_, c.logits, x_.slice(0, begin, end), w_.use(stream_));
+    kernels_.matmul.forward(stream_, c.logits, x_.slice(0, begin, end), w_.use(stream_), Write::replace);
     const Tensor mine = Tensor::empty({statistics_count, rows}, acc_, x_.device(), Category::communication);
     start_softmax(stream_, mine, c.logits, targets_.slice(0, begin, end), part_);
     c.gathered = group_.all_gather(c.statistics, mine, stream_);
@@ -73,7 +74,7 @@ class SplitLoss {
       kernels_.pointwise.copy(stream_, dlogits, c.logits);
     }
     const Tensor dx = dx_.slice(0, c.begin, c.end);
-    kernels_.matmul.input_gradient(stream_, dx, dlogits, w_.use(stream_));
+    kernels_.matmul.input_gradient(stream_, dx, dlogits, w_.use(stream_), Write::replace);
     summed_.push_back(group_.all_reduce(dx, comm::Reduce::sum, stream_));
     kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
   }
@@ -92,20 +93,16 @@ class SplitLoss {
   std::vector<Event> summed_;
 };
 
-Tensor total_of(const Tensor& losses) {
-  Tensor total = Tensor::zeros({1}, losses.dtype(), losses.device());
-  with_dtype<float, double>("vocab_cross_entropy", losses.dtype(), [&]<class T>() {
-    double sum = 0;  // CPU: a device backend needs a reduction kernel here
-    for (int64_t i = 0; i < losses.numel(); ++i) sum += static_cast<double>(losses.data<T>()[i]);
-    *total.data<T>() = static_cast<T>(sum);
-  });
+Tensor total_of(const Tensor& losses, Stream& stream) {
+  Tensor total = Tensor::empty({1}, losses.dtype(), losses.device());
+  kernels::kernels(losses.device()).pointwise.sum(stream, total, losses, Write::replace);
   return total;
 }
 
 void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
-  require(options.chunk_rows > 0, "[vocab_cross_entropy] chunk_rows is ", options.chunk_rows);
+  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows);
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
@@ -122,7 +119,7 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
   SplitLoss loss(tape, x.data, w, targets, group, options);
   loss.run();
   if (row_losses) *row_losses = loss.losses();
-  return tape.record("vocab_cross_entropy", total_of(loss.losses()), {x}, save(loss.dx()),
+  return tape.record("vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
                        const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                        require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),

@@ -35,11 +35,11 @@ Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const Voca
   const Here here = find(ids, table.global_shape()[0], part);
   const Tensor local = table.use(tape.stream).data;
   Tensor out = Tensor::empty({ids.dim(0), local.dim(1)}, local.dtype(), ids.device());
-  k.permute.combine(tape.stream, out, local, here.rows, {});
+  k.permute.combine(tape.stream, out, local, here.rows, {}, {});
   return tape.record("vocab_embedding", out, {}, {}, {},
                      {{&table}, [&k, &table, here](Backward& b, const Tensor& dout, const Saved&) {
                         const Tensor rows = Tensor::empty({here.ids.dim(0), dout.dim(1)}, dout.dtype(), dout.device());
-                        k.permute.gather(b.stream, rows, dout, here.tokens);
+                        k.permute.gather(b.stream, rows, dout, here.tokens, {});
                         k.embedding.backward(b.stream, table.gradient_to_add(b.stream), rows, here.ids);
                       }});
 }

@@ -67,7 +67,7 @@ Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
 Tensor as_sent(Lab& lab, const RoutingPlan& plan, const Tensor& rows) {
   if (!plan.wire_slots.defined()) return rows;
   const Tensor wire = Tensor::empty({plan.wire_slots.dim(0), rows.dim(1)}, rows.dtype(), lab.context);
-  kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots);
+  kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots, {});
   return wire;
 }
 

@@ -249,7 +249,7 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
       Tensor wire = rows;
       if (plan.wire_slots.defined()) {
         wire = Tensor::empty({plan.wire_slots.dim(0), 3}, Dtype::f64, lab.context);
-        kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots);
+        kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots, {});
       }
       const ep::Chunk& chunk = plan.chunks.front();
       auto there = ep::send_to_experts(chunk, wire, plan.all_to_all_group(groups), lab.stream());
@@ -288,7 +288,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         EXPECT_FALSE(chunk.place.defined());
         EXPECT_EQ(chunk.reduced.dim(0), chunk.rows_received());
         all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
-        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, chunk.source);
+        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, chunk.source, {});
       }
       return all;
     };

@@ -5,6 +5,7 @@ namespace {
 
 using K = const KernelTable&;
 constexpr std::array kinds{GeluKind::exact, GeluKind::tanh};
+constexpr Layout strided = Layout::strided_rows;
 
 void rotary(K k, Trial& r, Direction direction) {
   constexpr int64_t heads = 3, context = 19;
@@ -15,6 +16,35 @@ void rotary(K k, Trial& r, Direction direction) {
   k.rotary.apply(r.stream, r.output({t, heads, c}), x, positions, cosine, sine, direction);
   const Tensor in_place = r.update({t, heads, c}, r.dtype);
   k.rotary.apply(r.stream, in_place, in_place, positions, cosine, sine, direction);
+}
+
+void swiglu_backward(K k, Trial& r) {
+  const Shape shape{r.size.rows, r.size.width};
+  for (Layout layout : {Layout::contiguous, Layout::strided_rows})
+    for (bool weighted : {false, true})
+      for (bool more : {false, true}) {
+        const auto result = [&] { return r.output(shape, r.dtype, 1, layout); };
+        k.swiglu.backward(r.stream, result(), result(), more ? r.output(shape) : Tensor(),
+                          more ? r.output({shape[0]}, r.acc(), shape[1]) : Tensor(), r.normal(shape),
+                          r.normal(shape, layout), r.normal(shape, layout),
+                          weighted ? r.normal({shape[0]}, r.acc()) : Tensor());
+      }
+}
+
+// Each result in the place of each operand that it may replace, alone and together.
+void swiglu_backward_in_place(K k, Trial& r) {
+  const Shape shape{r.size.rows, r.size.width};
+  for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
+    const auto updated = [&] { return r.update(shape, r.dtype); };
+    const auto dweights = [&] { return r.output({shape[0]}, r.acc(), shape[1]); };
+    const Tensor gate = updated(), up = updated(), dout = updated();
+    k.swiglu.backward(r.stream, gate, up, {}, {}, r.normal(shape), gate, up, weights);
+    k.swiglu.backward(r.stream, dout, r.output(shape), {}, dweights(), dout, r.normal(shape), r.normal(shape), weights);
+    const Tensor gate2 = updated(), up2 = updated(), dout2 = updated();
+    k.swiglu.backward(r.stream, gate2, up2, dout2, dweights(), dout2, gate2, up2, weights);
+    const Tensor up3 = updated(), dout3 = updated();
+    k.swiglu.backward(r.stream, dout3, up3, r.output(shape), {}, dout3, r.normal(shape), up3, weights);
+  }
 }
 
 }  // namespace
@@ -28,16 +58,13 @@ std::vector<Case> activation_cases() {
       {"swiglu_forward", entry(&KernelTable::swiglu, &SwigluKernels::forward),
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
-         k.swiglu.forward(r.stream, r.output({t, f}), r.normal({t, f}, Layout::strided_rows),
-                          r.normal({t, f}, Layout::strided_rows));
+         for (const Tensor& weights : {Tensor{}, r.normal({t}, r.acc())}) {
+           k.swiglu.forward(r.stream, r.output({t, f}), r.normal({t, f}, strided), r.normal({t, f}, strided), weights);
+           k.swiglu.forward(r.stream, r.output({t, f}), r.normal({t, f}), r.normal({t, f}), weights);
+         }
        }},
-      {"swiglu_backward", entry(&KernelTable::swiglu, &SwigluKernels::backward),
-       [](K k, Trial& r) {
-         const auto [t, f] = r.size;
-         constexpr Layout strided = Layout::strided_rows;
-         k.swiglu.backward(r.stream, r.output({t, f}, r.dtype, 1, strided), r.output({t, f}, r.dtype, 1, strided),
-                           r.normal({t, f}), r.normal({t, f}, strided), r.normal({t, f}, strided));
-       }},
+      {"swiglu_backward", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward},
+      {"swiglu_backward_in_place", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward_in_place},
       {"gelu_forward", entry(&KernelTable::gelu, &GeluKernels::forward),
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
@@ -46,8 +73,12 @@ std::vector<Case> activation_cases() {
       {"gelu_backward", entry(&KernelTable::gelu, &GeluKernels::backward),
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
-         for (GeluKind kind : kinds)
+         for (GeluKind kind : kinds) {
            k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);  // 3 terms cancel
+           const Tensor x = r.update({t, f}, r.dtype, 3), dout = r.update({t, f}, r.dtype, 3);
+           k.gelu.backward(r.stream, x, r.normal({t, f}), x, kind);
+           k.gelu.backward(r.stream, dout, dout, r.normal({t, f}), kind);
+         }
        }},
   };
 }

@@ -41,7 +41,7 @@ void backward(K k, Trial& r, const AttentionShape& shape, bool documents) {
   if (shape.queries == 1) return;  // one key, its probability is one: the gradient of q and k is rounding error
   const Problem p(r, shape, documents);
   const Tensor out = r.scratch(p.q.shape(), r.dtype), log_sum_exp = r.scratch({p.q.dim(0), heads}, r.acc());
-  reference_table.attention.forward(r.stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
+  reference_table.attention.forward(r.host_stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
   const Tensor dout = r.normal(p.q.shape());
   constexpr Layout strided = Layout::strided_rows;
   k.attention.backward(r.stream, r.output(p.q.shape(), r.dtype, shape.keys + p.q.dim(2), strided),

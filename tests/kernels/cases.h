@@ -34,6 +34,8 @@ std::vector<Case> norm_cases();
 std::vector<Case> activation_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> routing_cases();
+std::vector<Case> router_loss_cases();
+std::vector<Case> slot_cases();
 std::vector<Case> wire_cases();
 std::vector<Case> loss_cases();
 std::vector<Case> pointwise_cases();

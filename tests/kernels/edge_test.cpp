@@ -1,10 +1,10 @@
-// Inputs at the edge, by name, for the CPU table and for the reference alike.
+// Inputs at the edge, by name, for the tables that the test program is for.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "framework/kernels/kernel_table.h"
+#include "tests/kernels/backends.h"
 
 namespace hexad::tests {
 namespace {
@@ -14,16 +14,19 @@ using namespace kernels;
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float inf = std::numeric_limits<float>::infinity();
 
-class Edge : public ::testing::TestWithParam<const KernelTable*> {
+class Edge : public ::testing::TestWithParam<Backend> {
  protected:
-  const KernelTable& k = *GetParam();
-  device::DeviceContext context;
+  const KernelTable& k = *GetParam().table;
+  device::DeviceContext context{{.kind = GetParam().kind}};
   Device device{context};
-  device::InlineStream stream;
+  Stream& stream = context.compute();
 
   template <class T>
   Tensor tensor(std::vector<T> values, Shape shape) {
     return Tensor::from<T>(values, shape, device);
+  }
+  Tensor doubles(const std::vector<double>& values) {
+    return tensor<double>(values, {static_cast<int64_t>(values.size())});
   }
   Tensor empty(Shape shape, Dtype dtype = Dtype::f32) { return Tensor::empty(shape, dtype, device); }
   Tensor filled(Shape shape, float value) {
@@ -46,6 +49,8 @@ class Edge : public ::testing::TestWithParam<const KernelTable*> {
 
 using Ids = std::vector<int32_t>;
 using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+using Rows = std::vector<int64_t>;
 
 TEST_P(Edge, RouterTiesGoToTheLowerIndex) {
   EXPECT_EQ(route({1, 3, 3, 3}, {.top_k = 2}).ids, (Ids{1, 2}));
@@ -99,7 +104,7 @@ TEST_P(Edge, GroupedProductWithAllTokensOnOneExpert) {
   const std::vector<int64_t> offsets{0, 0, 3, 3};
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2}), out = filled({3, 1}, nan);
   const Tensor w = tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // empty experts are not even read
-  k.grouped_matmul.forward(stream, out, x, w, offsets);
+  k.grouped_matmul.forward(stream, out, x, w, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(out.to_vector<float>(), (Floats{12, 34, 56}));
 }
 
@@ -107,26 +112,26 @@ TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // R3
   const std::vector<int64_t> offsets{0, 2, 2};
   const Tensor x = tensor<float>({1, 2}, {2, 1}), dy = tensor<float>({3, 4}, {2, 1});
   const Tensor dw = filled({2, 1, 1}, nan);
-  k.grouped_matmul.weight_gradient(stream, dw, dy, x, offsets, Write::replace);
+  k.grouped_matmul.weight_gradient(stream, dw, dy, x, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(dw.to_vector<float>(), (Floats{11, 0}));
-  k.grouped_matmul.weight_gradient(stream, dw, dy, x, offsets, Write::add);
+  k.grouped_matmul.weight_gradient(stream, dw, dy, x, GroupOffsets::on_host(offsets), Write::add);
   EXPECT_EQ(dw.to_vector<float>(), (Floats{22, 0}));
 }
 
 TEST_P(Edge, RowsOfNoExpertAreNeitherReadNorWritten) {
   const std::vector<int64_t> offsets{1, 2};
   const Tensor x = tensor<float>({nan, 2, nan}, {3, 1}), w = tensor<float>({5}, {1, 1, 1}), out = filled({3, 1}, 7);
-  k.grouped_matmul.forward(stream, out, x, w, offsets);
+  k.grouped_matmul.forward(stream, out, x, w, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(out.to_vector<float>(), (Floats{7, 10, 7}));
   const Tensor dw = filled({1, 1, 1}, nan);
-  k.grouped_matmul.weight_gradient(stream, dw, x, x, offsets, Write::replace);
+  k.grouped_matmul.weight_gradient(stream, dw, x, x, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(dw.to_vector<float>(), (Floats{4}));
 }
 
 TEST_P(Edge, ADroppedSlotIsNotRead) {  // R3: 0 x NaN
   const Tensor y = tensor<float>({nan, 3}, {2, 1}), rows = tensor<int64_t>({-1, 1, -1, -1}, {2, 2});
   const Tensor weights = tensor<float>({nan, 2, nan, nan}, {2, 2}), out = filled({2, 1}, nan);
-  k.permute.combine(stream, out, y, rows, weights);
+  k.permute.combine(stream, out, y, rows, weights, {});
   EXPECT_EQ(out.to_vector<float>(), (Floats{6, 0}));
 }
 
@@ -146,21 +151,21 @@ TEST_P(Edge, RepeatedTokensAddUpInTheEmbedding) {
 
 TEST_P(Edge, AllTargetsIgnoredIsNoLossAndNoGradient) {  // fault 29
   const Tensor logits = tensor<float>({nan, 2, 3, 4}, {2, 2}), losses = filled({2}, nan);
-  k.cross_entropy.forward(stream, losses, logits, tensor<int32_t>({-1, -1}, {2}), 0.5);
+  k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({-1, -1}, {2}), 0.5);
   EXPECT_EQ(losses.to_vector<float>(), (Floats{0, 0}));
   EXPECT_EQ(logits.to_vector<float>(), (Floats{0, 0, 0, 0}));
 }
 
 TEST_P(Edge, CrossEntropyOfHugeLogitsIsFinite) {
   const Tensor logits = tensor<float>({3e4f, -3e4f}, {1, 2}), losses = filled({1}, nan);
-  k.cross_entropy.forward(stream, losses, logits, tensor<int32_t>({1}, {1}), 1);
+  k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({1}, {1}), 1);
   EXPECT_EQ(losses.to_vector<float>(), (Floats{6e4f}));
   EXPECT_EQ(logits.to_vector<float>(), (Floats{1, -1}));
 }
 
 TEST_P(Edge, CrossEntropyOfNanIsNan) {  // so that the step is skipped
   const Tensor logits = tensor<float>({1, nan, 2}, {1, 3}), losses = filled({1}, 0);
-  k.cross_entropy.forward(stream, losses, logits, tensor<int32_t>({0}, {1}), 1);
+  k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({0}, {1}), 1);
   EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0]));
 }
 
@@ -179,7 +184,11 @@ TEST_P(Edge, NanPassesThroughClampAndIntoTheNorm) {
   k.pointwise.clamp(stream, out, tensor<float>({nan, 9}, {2}), 1);
   EXPECT_TRUE(std::isnan(out.to_vector<float>()[0]));
   EXPECT_EQ(out.to_vector<float>()[1], 1);
-  EXPECT_TRUE(std::isnan(k.optimizer.squared_norm(stream, tensor<float>({1, nan, 2, 3, 4}, {5}))));
+  const Tensor norm = doubles({0}), sum = filled({1}, 0), bad = tensor<float>({1, nan, 2, 3, 4}, {5});
+  k.optimizer.squared_norm(stream, norm, bad, Write::replace);
+  EXPECT_TRUE(std::isnan(norm.to_vector<double>()[0]));
+  k.pointwise.sum(stream, sum, bad, Write::add);
+  EXPECT_TRUE(std::isnan(sum.to_vector<float>()[0]));
 }
 
 TEST_P(Edge, Bf16RoundsToNearestEvenAndKeepsNan) {
@@ -196,22 +205,165 @@ TEST_P(Edge, Bf16RoundsToNearestEvenAndKeepsNan) {
 
 TEST_P(Edge, SwigluOfExtremeGatesIsFinite) {
   const Tensor out = filled({3}, nan), gate = tensor<float>({-1e4f, 0, 1e4f}, {3});
-  k.swiglu.forward(stream, out, gate, filled({3}, 2));
+  k.swiglu.forward(stream, out, gate, filled({3}, 2), {});
   EXPECT_NEAR(out.to_vector<float>()[0], 0, 1e-30);
   EXPECT_EQ(out.to_vector<float>()[1], 0);
   EXPECT_EQ(out.to_vector<float>()[2], 2e4f);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::Values(&cpu_table, &reference_table),
-                         [](const auto& p) { return p.param == &cpu_table ? "cpu" : "reference"; });
+TEST_P(Edge, AddingToBf16RoundsOnce) {
+  const auto bf16s = [&](std::vector<float> values, Shape shape) {
+    const Tensor t = empty(shape, Dtype::bf16);
+    k.pointwise.copy(stream, t, tensor(std::move(values), shape));
+    return t;
+  };
+  // 256 + (1 + 2^-8) = 258, where numbers are two apart; the product by itself would become 1, and 257 would become
+  // 256.
+  const std::vector<int64_t> offsets{0, 1};
+  const GroupOffsets groups = GroupOffsets::on_host(offsets);
+  const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});
+  const Tensor out[] = {bf16s({256}, {1, 1}), bf16s({256}, {1, 1}), bf16s({256}, {1, 1}), bf16s({256}, {1, 1})};
+  k.matmul.forward(stream, out[0], ones, w, Write::add);
+  k.matmul.input_gradient(stream, out[1], ones, tall, Write::add);
+  k.grouped_matmul.forward(stream, out[2], ones, w.reshape({1, 1, 2}), groups, Write::add);
+  k.matmul.weight_gradient(stream, out[3], ones.reshape({2, 1}), tall, Write::add);
+  for (const Tensor& t : out) EXPECT_EQ(static_cast<float>(t.to_vector<bf16>()[0]), 258);
+}
+
+TEST_P(Edge, AResultThatIsReplacedIsNotRead) {
+  const Tensor x = filled({2, 1}, 3), w = filled({1, 1}, 2), out = filled({2, 1}, nan), dw = filled({1, 1}, nan);
+  k.matmul.forward(stream, out, x, w, Write::replace);
+  EXPECT_EQ(out.to_vector<float>(), (Floats{6, 6}));
+  k.matmul.input_gradient(stream, out, x, w, Write::replace);
+  EXPECT_EQ(out.to_vector<float>(), (Floats{6, 6}));
+  k.matmul.weight_gradient(stream, dw, x, x, Write::replace);
+  EXPECT_EQ(dw.to_vector<float>(), (Floats{18}));
+  const Tensor sum = filled({1}, nan), norm = doubles({nan}), counts = empty({1, 2}, Dtype::i64);
+  k.pointwise.sum(stream, sum, x, Write::replace);
+  EXPECT_EQ(sum.to_vector<float>(), (Floats{6}));
+  k.optimizer.squared_norm(stream, norm, x, Write::replace);
+  EXPECT_EQ(norm.to_vector<double>(), (Doubles{18}));
+  k.router_loss.count(stream, counts, tensor<int32_t>({1, -1}, {1, 2}), {}, Write::replace);
+  EXPECT_EQ(counts.to_vector<int64_t>(), (Rows{0, 1}));
+}
+
+TEST_P(Edge, OffsetsOnTheDeviceMayBeAllThereIs) {
+  const GroupOffsets groups{.groups = 2, .max_rows = 3, .device = tensor<int64_t>({0, 0, 2}, {3})};
+  const Tensor x = filled({3, 1}, 5), w = tensor<float>({nan, 7}, {2, 1, 1}), out = filled({3, 1}, -1);
+  k.grouped_matmul.forward(stream, out, x, w, groups, Write::replace);
+  EXPECT_EQ(out.to_vector<float>(), (Floats{35, 35, -1}));
+  const Tensor dbias = filled({2, 1}, 1);
+  k.bias.grouped_backward(stream, dbias, x, groups);
+  EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
+}
+
+TEST_P(Edge, BackendsWantAtLeastOneRow) {
+  for (int64_t rows : {int64_t{0}, int64_t{1}, int64_t{1} << 30}) {
+    EXPECT_GE(k.rms_norm.partials(rows), 1);
+    EXPECT_GE(k.cross_entropy.chunk_rows(rows, int64_t{1} << 20), 1);
+  }
+}
+
+TEST_P(Edge, TheGainsGradientOfNoRowsIsZero) {
+  const Tensor partials = filled({k.rms_norm.partials(0), 2}, nan);
+  k.rms_norm.backward(stream, {}, partials, empty({0, 2}), empty({0, 2}), filled({2}, 1), empty({0}), {});
+  for (float v : partials.to_vector<float>()) EXPECT_EQ(v, 0);
+}
+
+TEST_P(Edge, RowsOfNoTokenAreUntouchedByGather) {
+  const Tensor out = filled({3, 1}, 9), x = tensor<float>({4, 5}, {2, 1}), tokens = tensor<int64_t>({1, -1, 0}, {3});
+  k.permute.gather(stream, out, x, tokens, tensor<int64_t>({2, 0}, {2, 1}));
+  EXPECT_EQ(out.to_vector<float>(), (Floats{5, 9, 4}));
+}
+
+TEST_P(Edge, ATokenWithoutSlotsIsItsAddends) {
+  const Tensor y = filled({1, 1}, nan), rows = tensor<int64_t>({-1}, {1, 1}), out = filled({1, 1}, 3);
+  k.permute.combine(stream, out, y, rows, {}, std::vector{out, filled({1, 1}, 4)});
+  EXPECT_EQ(out.to_vector<float>(), (Floats{7}));
+}
+
+TEST_P(Edge, SlotsOfNoTokenSortToNothing) {
+  const Tensor offsets = tensor<int64_t>({9, 9, 9}, {3}), ids = empty({0, 2}, Dtype::i32);
+  k.slots.sort(stream, empty({0}, Dtype::i64), empty({0, 2}, Dtype::i64), offsets, ids);
+  EXPECT_EQ(offsets.to_vector<int64_t>(), (Rows{0, 0, 0}));
+}
+
+TEST_P(Edge, SlotsAreSortedByExpertThenTokenThenSlot) {
+  const Tensor tokens = empty({6}, Dtype::i64), rows = empty({3, 2}, Dtype::i64), offsets = empty({4}, Dtype::i64);
+  const Tensor ids = tensor<int32_t>({2, 0, 0, 1, 2, 2}, {3, 2});
+  k.slots.mask(stream, ids, tensor<uint8_t>({1, 0, 7}, {3}));
+  k.slots.sort(stream, tokens, rows, offsets, ids);
+  EXPECT_EQ(offsets.to_vector<int64_t>(), (Rows{0, 1, 1, 4}));
+  EXPECT_EQ(rows.to_vector<int64_t>(), (Rows{1, 0, -1, -1, 2, 3}));
+  EXPECT_EQ(tokens.to_vector<int64_t>(), (Rows{0, 0, 2, 2, -1, -1}));
+}
+
+TEST_P(Edge, ExpertsThatNobodyChoseShareEqually) {
+  const Tensor f = filled({2, 4}, nan);
+  k.router_loss.fractions(stream, f, tensor<int64_t>({0, 0, 0, 0, 1, 0, 3, 0}, {2, 4}));
+  EXPECT_EQ(f.to_vector<float>(), (Floats{0.25, 0.25, 0.25, 0.25, 0.25, 0, 0.75, 0}));
+}
+
+TEST_P(Edge, TokensWithoutScopeOrScoreHaveNoRouterLoss) {
+  const Tensor scores = tensor<float>({nan, nan, 0, 0, 1, 3}, {3, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
+  const Tensor segment = tensor<int32_t>({-1, 0, 0}, {3}), loss = filled({1}, nan), one = filled({1}, 1);
+  k.router_loss.balance(stream, loss, scores, segment, fractions, doubles({4}));
+  EXPECT_EQ(loss.to_vector<float>(), (Floats{1.25}));  // 4 (1/4 1/2 + 3/4 1/4)
+  const Tensor dscores = filled({3, 2}, nan);
+  k.router_loss.balance_backward(stream, dscores, one, scores, segment, fractions, doubles({4}));
+  EXPECT_EQ(dscores.to_vector<float>(), (Floats{0, 0, 0, 0, 0.1875, -0.0625}));
+  const Tensor log_sum_exp = filled({3}, nan), dlogits = filled({3, 2}, nan);
+  k.router_loss.z(stream, loss, log_sum_exp, scores, tensor<int32_t>({-1, -1, -1}, {3}), 1);
+  EXPECT_EQ(loss.to_vector<float>(), (Floats{0}));
+  EXPECT_EQ(log_sum_exp.to_vector<float>(), (Floats{0, 0, 0}));
+  k.router_loss.z_backward(stream, dlogits, one, scores, log_sum_exp, tensor<int32_t>({-1, -1, -1}, {3}), 1);
+  EXPECT_EQ(dlogits.to_vector<float>(), (Floats{0, 0, 0, 0, 0, 0}));
+}
+
+TEST_P(Edge, RouterLossOfNanIsNan) {
+  const Tensor scores = tensor<float>({nan, 1}, {1, 2}), loss = filled({1}, 0), log_sum_exp = filled({1}, 0);
+  k.router_loss.balance(stream, loss, scores, {}, filled({1, 2}, 1), doubles({1}));
+  EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
+  k.router_loss.z(stream, loss, log_sum_exp, scores, {}, 1);
+  EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
+}
+
+TEST_P(Edge, ASkippedStepWritesNothing) {
+  const Tensor main = filled({2}, 1), m = filled({2}, 2), v = filled({2}, 3), copy = filled({2}, 4);
+  const Tensor bad = filled({2}, nan), factor = doubles({5});
+  k.optimizer.clip(stream, factor, doubles({nan, 1}), 1);
+  EXPECT_EQ(factor.to_vector<double>(), (Doubles{-1}));
+  const AdamwSlice slice{.main = main, .m = m, .v = v, .weights = copy, .gradient = bad, .weight_decay = 0.1};
+  k.optimizer.adamw(stream, {&slice, 1}, {.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .step = 1}, factor);
+  k.optimizer.sgd(stream, main, copy, bad, 1, factor);
+  float expected = 1;
+  for (const Tensor& t : {main, m, v, copy}) EXPECT_EQ(t.to_vector<float>(), Floats(2, expected++));
+}
+
+TEST_P(Edge, GradientsAreClippedToTheLimit) {
+  const Tensor factor = doubles({0});
+  const auto clipped = [&](double squares, double limit) {
+    k.optimizer.clip(stream, factor, doubles({squares, 7}), limit);
+    return factor.to_vector<double>()[0];
+  };
+  EXPECT_EQ(clipped(16, 2), 0.5);
+  EXPECT_EQ(clipped(16, 4), 1);
+  EXPECT_EQ(clipped(16, 9), 1);
+  EXPECT_EQ(clipped(16, 0), 1);
+  EXPECT_EQ(clipped(0, 1), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
+                         [](const auto& p) { return p.param.name; });
 
 // What only the fast table checks.
 class CpuErrors : public Edge {};
-INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(&cpu_table), [](const auto&) { return "cpu"; });
+INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(Backend{"cpu", &cpu_table, device::DeviceKind::cpu}),
+                         [](const auto& p) { return p.param.name; });
 
 TEST_P(CpuErrors, NameTheOperandWithItsShape) {
   try {
-    k.rms_norm.forward(stream, empty({2, 4}), empty({2}), empty({2, 4}), empty({3}), 1e-6);
+    k.rms_norm.forward(stream, empty({2, 4}), {}, empty({2}), empty({2, 4}), {}, empty({3}), 1e-6);
     FAIL();
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[rms_norm] gain has shape [3] and strides [1]; expected 4 contiguous elements");
@@ -229,7 +381,7 @@ TEST_P(CpuErrors, NameTheIndexOutOfRange) {
 
 TEST_P(CpuErrors, NameTheUnsupportedDtype) {
   try {
-    k.rms_norm.forward(stream, empty({2, 4}), empty({2}), empty({2, 4}, Dtype::i32), empty({4}), 1e-6);
+    k.rms_norm.forward(stream, empty({2, 4}), {}, empty({2}), empty({2, 4}, Dtype::i32), {}, empty({4}), 1e-6);
     FAIL();
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[rms_norm] does not support i32");

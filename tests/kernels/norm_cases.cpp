@@ -12,7 +12,7 @@ struct RmsOperands {
       : x(r.normal({r.size.rows, r.size.width})),
         gain(r.normal({r.size.width})),
         inverse_rms(r.scratch({r.size.rows}, r.acc())) {
-    reference_table.rms_norm.forward(r.stream, Tensor::like(x), inverse_rms, x, gain, eps);
+    reference_table.rms_norm.forward(r.host_stream, Tensor::like(x), {}, inverse_rms, x, {}, gain, eps);
   }
 };
 
@@ -22,39 +22,72 @@ struct LayerOperands {
       : x(r.normal({r.size.rows, r.size.width})),
         gain(r.normal({r.size.width})),
         stats(r.scratch({r.size.rows, 2}, r.acc())) {
-    reference_table.layer_norm.forward(r.stream, Tensor::like(x), stats, x, gain, {}, eps);
+    reference_table.layer_norm.forward(r.host_stream, Tensor::like(x), stats, x, gain, {}, eps);
   }
 };
 
-}  // namespace
-
-std::vector<Case> norm_cases() {
+std::vector<Case> rms_norm_cases() {
+  const size_t forward = entry(&KernelTable::rms_norm, &RmsNormKernels::forward),
+               backward = entry(&KernelTable::rms_norm, &RmsNormKernels::backward);
   return {
-      {"rms_norm_forward", entry(&KernelTable::rms_norm, &RmsNormKernels::forward),
+      {"rms_norm_forward", forward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         k.rms_norm.forward(r.stream, r.output({t, d}, d), r.output({t}, r.acc(), d), r.normal({t, d}), r.normal({d}),
-                            eps);
-       }},
-      {"rms_norm_forward_per_head", entry(&KernelTable::rms_norm, &RmsNormKernels::forward),
-       [](K k, Trial& r) {
-         const auto [t, d] = r.size;
-         k.rms_norm.forward(r.stream, r.output({t, 3, d}, d), r.output({t, 3}, r.acc(), d), r.normal({t, 3, d}),
+         k.rms_norm.forward(r.stream, r.output({t, d}, d), {}, r.output({t}, r.acc(), d), r.normal({t, d}), {},
                             r.normal({d}), eps);
        }},
-      {"rms_norm_input_gradient", entry(&KernelTable::rms_norm, &RmsNormKernels::input_gradient),
+      {"rms_norm_forward_per_head", forward,
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         k.rms_norm.forward(r.stream, r.output({t, 3, d}, d), {}, r.output({t, 3}, r.acc(), d), r.normal({t, 3, d}), {},
+                            r.normal({d}), eps);
+       }},
+      {"rms_norm_forward_of_sum", forward,
+       [](K k, Trial& r) {
+         const Shape shape{r.size.rows, r.size.width};
+         const Tensor x = r.update(shape, r.dtype), addend = r.update(shape, r.dtype);
+         for (const Tensor& sum : {r.output(shape), x, addend})
+           k.rms_norm.forward(r.stream, r.output(shape, shape[1]), sum, r.output({shape[0]}, r.acc(), shape[1]), x,
+                              addend, r.normal({shape[1]}), eps);
+       }},
+      {"rms_norm_input_gradient", backward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const RmsOperands o(r);
          if (d == 1) return;  // y = sign(x): the gradient is rounding error
-         k.rms_norm.input_gradient(r.stream, r.output({t, d}, d), r.normal({t, d}), o.x, o.gain, o.inverse_rms);
+         const auto to = [&](const Tensor& dx, const Tensor& dresidual) {
+           k.rms_norm.backward(r.stream, dx, {}, r.normal(dx.shape()), o.x, o.gain, o.inverse_rms, dresidual);
+         };
+         to(r.output({t, d}, d), {});
+         to(r.output({t, d}, d), r.normal({t, d}));
+         const Tensor in_place = r.update({t, d}, r.dtype, d);
+         to(in_place, in_place);
        }},
-      {"rms_norm_weight_gradient", entry(&KernelTable::rms_norm, &RmsNormKernels::weight_gradient),
+      // How many addends there are is the backend's business, their sum is not.
+      {"rms_norm_gain_gradient", backward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const RmsOperands o(r);
-         k.rms_norm.weight_gradient(r.stream, r.update({d}, r.acc(), t), r.normal({t, d}), o.x, o.inverse_rms);
+         const auto to = [&, rows = t, width = d](const Tensor& dx, const Tensor& dresidual) {
+           const Tensor partials = r.scratch({k.rms_norm.partials(rows), width}, r.acc());
+           k.rms_norm.backward(r.stream, dx, partials, r.normal(o.x.shape()), o.x, o.gain, o.inverse_rms, dresidual);
+           k.bias.backward(r.stream, r.update({width}, r.acc(), rows), partials);
+         };
+         to({}, {});
+         if (d == 1) return;
+         to(r.output({t, d}, d), {});
+         to(r.output({t, d}, d), r.normal({t, d}));
        }},
+      {"rms_norm_partials", entry(&KernelTable::rms_norm, &RmsNormKernels::partials),
+       [](K k, Trial& r) {
+         for (int64_t rows : {int64_t{0}, int64_t{1}, r.size.rows, int64_t{1} << 20})
+           k.pointwise.fill(r.stream, r.output({1}), k.rms_norm.partials(rows) >= 1 ? 1 : -1);
+       }},
+  };
+}
+
+std::vector<Case> layer_norm_cases() {
+  return {
       {"layer_norm_forward", entry(&KernelTable::layer_norm, &LayerNormKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
@@ -80,6 +113,14 @@ std::vector<Case> norm_cases() {
          k.layer_norm.weight_gradient(r.stream, r.update({d}, r.acc(), t), {}, r.normal({t, d}), o.x, o.stats);
        }},
   };
+}
+
+}  // namespace
+
+std::vector<Case> norm_cases() {
+  std::vector<Case> all = rms_norm_cases();
+  for (Case& c : layer_norm_cases()) all.push_back(std::move(c));
+  return all;
 }
 
 }  // namespace hexad::tests

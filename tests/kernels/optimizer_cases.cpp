@@ -4,12 +4,33 @@ namespace hexad::tests {
 namespace {
 
 using K = const KernelTable&;
+constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::array both{Write::replace, Write::add};
 
 // A second moment: not negative.
 Tensor squares(Trial& r, const Shape& shape) {
   const Tensor v = r.update(shape, r.acc());
-  reference_table.pointwise.fill(r.stream, v, 0.25);
+  reference_table.pointwise.fill(r.host_stream, v, 0.25);
   return v;
+}
+
+// None, one, and one that skips the step.
+std::vector<Tensor> factors(Trial& r) { return {{}, r.values<double>({0.5}, {1}), r.values<double>({-1}, {1})}; }
+
+// A model's copy beside main, none, gradients of another dtype, and nothing at all.
+std::vector<AdamwSlice> slices(Trial& r) {
+  const Shape shape{r.size.rows, r.size.width}, single{1}, none{0};
+  const auto slice = [&](const Shape& s, bool copy, Dtype gradient, double weight_decay) {
+    const Tensor main = r.update(s, r.acc());
+    return AdamwSlice{.main = main,
+                      .m = r.update(s, r.acc()),
+                      .v = squares(r, s),
+                      .weights = copy ? r.update(s, r.dtype) : main,
+                      .gradient = r.normal(s, gradient),
+                      .weight_decay = weight_decay};
+  };
+  return {slice(shape, true, r.acc(), 0.1), slice(none, true, r.acc(), 0.1), slice(shape, false, r.acc(), 0),
+          slice(shape, true, Dtype::bf16, 0.2), slice(single, false, Dtype::bf16, 0.1)};
 }
 
 }  // namespace
@@ -18,32 +39,33 @@ std::vector<Case> optimizer_cases() {
   return {
       {"adamw", entry(&KernelTable::optimizer, &OptimizerKernels::adamw),
        [](K k, Trial& r) {
-         const Shape shape{r.size.rows, r.size.width};
-         const AdamwStep step{.lr = 0.01,
-                              .beta1 = 0.9,
-                              .beta2 = 0.95,
-                              .eps = 1e-8,
-                              .weight_decay = 0.1,
-                              .step = 3,
-                              .gradient_scale = 0.5};
-         k.optimizer.adamw(r.stream, r.update(shape, r.acc()), r.update(shape, r.acc()), squares(r, shape),
-                           r.output(shape), r.normal(shape, r.acc()), step);
-         const Tensor main = r.update(shape, r.acc());  // no copy beside it
-         k.optimizer.adamw(r.stream, main, r.update(shape, r.acc()), squares(r, shape), main, r.normal(shape, r.acc()),
-                           step);
+         const AdamwStep step{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3};
+         for (const Tensor& factor : factors(r)) k.optimizer.adamw(r.stream, slices(r), step, factor);
+         k.optimizer.adamw(r.stream, {}, step, {});
        }},
       {"sgd", entry(&KernelTable::optimizer, &OptimizerKernels::sgd),
        [](K k, Trial& r) {
          const Shape shape{r.size.rows, r.size.width};
-         k.optimizer.sgd(r.stream, r.update(shape, r.acc()), r.output(shape), r.normal(shape, r.acc()), 0.1, 0.5);
-         const Tensor main = r.update(shape, r.acc());
-         k.optimizer.sgd(r.stream, main, main, r.normal(shape, r.acc()), 0.1, 0.5);
+         for (const Tensor& gradient : {r.normal(shape, r.acc()), r.normal(shape, Dtype::bf16)})
+           for (const Tensor& factor : factors(r)) {
+             k.optimizer.sgd(r.stream, r.update(shape, r.acc()), r.update(shape, r.dtype), gradient, 0.1, factor);
+             const Tensor main = r.update(shape, r.acc());
+             k.optimizer.sgd(r.stream, main, main, gradient, 0.1, factor);
+           }
        }},
       {"squared_norm", entry(&KernelTable::optimizer, &OptimizerKernels::squared_norm),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         r.scalar(k.optimizer.squared_norm(r.stream, r.normal({t, d})), t * d);
-         r.scalar(k.optimizer.squared_norm(r.stream, r.normal({t, d, 9})), t * d * 9);
+         for (const Tensor& x : {r.normal({t, d}), r.normal({t, d, 9})})
+           for (Write write : both) k.optimizer.squared_norm(r.stream, r.update({1}, Dtype::f64, x.numel()), x, write);
+       }},
+      {"clip", entry(&KernelTable::optimizer, &OptimizerKernels::clip),
+       [](K k, Trial& r) {
+         for (const std::vector<double>& sums :
+              {std::vector{9.0, 1.0}, {9.0}, {0.0, 5.0}, {nan, 1.0}, {9.0, inf}, {9.0, 1.0, -inf}})
+           for (double limit : {0.0, 2.0, 3.0, 5.0})
+             k.optimizer.clip(r.stream, r.output({1}, Dtype::f64),
+                              r.values<double>(sums, {static_cast<int64_t>(sums.size())}), limit);
        }},
   };
 }

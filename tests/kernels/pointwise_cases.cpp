@@ -33,6 +33,8 @@ std::vector<Case> pointwise_cases() {
          k.pointwise.add(r.stream, r.output({t, d}), r.normal({t, d}), r.normal({t, d}));
          const Tensor in_place = r.update({t, d}, r.dtype);
          k.pointwise.add(r.stream, in_place, in_place, r.normal({t, d}));
+         const Tensor second = r.update({t, d}, r.dtype);
+         k.pointwise.add(r.stream, second, r.normal({t, d}), second);
        }},
       {"axpy", entry(&KernelTable::pointwise, &P::axpy),
        [](K k, Trial& r) {
@@ -54,6 +56,14 @@ std::vector<Case> pointwise_cases() {
          const auto [t, d] = r.size;
          if (t * d < 20) r.expect_zeros();  // by chance
          k.pointwise.clamp_backward(r.stream, r.output({t, d}), r.normal({t, d}), r.normal({t, d}), 1.0);
+       }},
+      {"sum", entry(&KernelTable::pointwise, &P::sum),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         for (const Tensor& x : {r.normal({t, d}), r.normal({t, d, 9})})
+           for (Write write : {Write::replace, Write::add})
+             for (Dtype type : {r.acc(), Dtype::f64})
+               k.pointwise.sum(r.stream, r.update({1}, type, x.numel()), x, write);
        }},
   };
 }

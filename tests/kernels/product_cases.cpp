@@ -4,7 +4,19 @@ namespace hexad::tests {
 namespace {
 
 using K = const KernelTable&;
-constexpr int64_t experts = 5;
+constexpr int64_t experts = 5, features = 33;
+constexpr Layout strided = Layout::strided_rows;
+constexpr std::array both{Write::replace, Write::add};
+
+// A result in rows that are `layout`, in the middle of something else; with Write::add it starts as normal values.
+Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write, Layout layout) {
+  const Tensor t = r.output(shape, type, terms, layout);
+  if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
+  return t;
+}
+Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write) {
+  return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms);
+}
 
 // Rows of five experts inside [1, rows - 1]: the third is empty; the outer rows belong to none.
 std::vector<int64_t> offsets_for(int64_t rows) {
@@ -12,56 +24,103 @@ std::vector<int64_t> offsets_for(int64_t rows) {
   return {begin, begin + n / 4, begin + n / 2, begin + n / 2, begin + n * 3 / 4, end};
 }
 
-constexpr std::array both{Write::replace, Write::add};
+// Calls f(offsets) with offsets that the host knows, the device alone knows, and both know.
+template <class F>
+void for_each_side(Trial& r, const F& f) {
+  const std::vector<int64_t> offsets = offsets_for(r.size.rows);
+  GroupOffsets host = GroupOffsets::on_host(offsets), sides = host;
+  sides.device = r.values<int64_t>(offsets, {experts + 1});
+  GroupOffsets device = sides;
+  device.host = {};
+  ++device.max_rows;  // a bound
+  for (const GroupOffsets& groups : {host, device, sides}) f(groups);
+  r.stream.synchronize();  // until then the host keeps its side
+}
 
-}  // namespace
-
-std::vector<Case> product_cases() {
-  constexpr int64_t features = 33;
+std::vector<Case> dense_cases() {
   return {
       {"matmul_forward", entry(&KernelTable::matmul, &MatmulKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         const Tensor w = r.normal({features, d});
-         k.matmul.forward(r.stream, r.output({t, features}, d), r.normal({t, d}), w);
-         k.matmul.forward(r.stream, r.output({t, features}, r.acc(), d), r.normal({t, d}), w);
-         k.matmul.forward(r.stream, r.output({t, features}, r.dtype, d, Layout::strided_rows),
-                          r.normal({t, d}, Layout::strided_rows), w);
+         const Tensor w = r.normal({features, d}), wide = r.normal({features, d}, r.acc());
+         for (Write write : both) {
+           const auto out = [&](Dtype type) { return result(r, {t, features}, type, d, write); };
+           const auto strided_out = [&](Dtype type) { return result(r, {t, features}, type, d, write, strided); };
+           k.matmul.forward(r.stream, out(r.dtype), r.normal({t, d}), w, write);
+           k.matmul.forward(r.stream, out(r.acc()), r.normal({t, d}), w, write);
+           k.matmul.forward(r.stream, strided_out(r.dtype), r.normal({t, d}, strided), w, write);
+           k.matmul.forward(r.stream, out(r.acc()), r.normal({t, d}), wide, write);
+           k.matmul.forward(r.stream, strided_out(r.acc()), r.normal({t, d}, strided), wide, write);
+         }
        }},
       {"matmul_input_gradient", entry(&KernelTable::matmul, &MatmulKernels::input_gradient),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         k.matmul.input_gradient(r.stream, r.output({t, d}, features), r.normal({t, features}),
-                                 r.normal({features, d}));
+         const Tensor w = r.normal({features, d}), wide = r.normal({features, d}, r.acc());
+         for (Write write : both) {
+           const auto dx = [&] { return result(r, {t, d}, r.dtype, features, write); };
+           const auto strided_dx = [&] { return result(r, {t, d}, r.dtype, features, write, strided); };
+           k.matmul.input_gradient(r.stream, dx(), r.normal({t, features}), w, write);
+           k.matmul.input_gradient(r.stream, strided_dx(), r.normal({t, features}, strided), w, write);
+           k.matmul.input_gradient(r.stream, dx(), r.normal({t, features}, r.acc()), wide, write);
+           k.matmul.input_gradient(r.stream, strided_dx(), r.normal({t, features}, r.acc(), strided), wide, write);
+         }
        }},
       {"matmul_weight_gradient", entry(&KernelTable::matmul, &MatmulKernels::weight_gradient),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          if (t == 0) r.expect_zeros();
          for (Write write : both)
-           k.matmul.weight_gradient(r.stream, r.update({features, d}, r.acc(), t), r.normal({t, features}),
-                                    r.normal({t, d}), write);
+           for (Dtype type : {r.acc(), r.dtype}) {
+             const auto dw = [&] { return result(r, {features, d}, type, t, write); };
+             k.matmul.weight_gradient(r.stream, dw(), r.normal({t, features}), r.normal({t, d}), write);
+             k.matmul.weight_gradient(r.stream, dw(), r.normal({t, features}, r.acc()), r.normal({t, d}), write);
+             k.matmul.weight_gradient(r.stream, dw(), r.normal({t, features}, strided), r.normal({t, d}, strided),
+                                      write);
+           }
        }},
+  };
+}
+
+std::vector<Case> grouped_cases() {
+  return {
       {"grouped_matmul_forward", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         k.grouped_matmul.forward(r.stream, r.output({t, features}, d), r.normal({t, d}),
-                                  r.normal({experts, features, d}), offsets_for(t));
+         const Tensor x = r.normal({t, d}), w = r.normal({experts, features, d});
+         for_each_side(r, [&, n = d](const GroupOffsets& groups) {
+           for (Write write : both)
+             k.grouped_matmul.forward(r.stream, result(r, {x.dim(0), features}, r.dtype, n, write), x, w, groups,
+                                      write);
+         });
        }},
       {"grouped_matmul_input_gradient", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::input_gradient),
        [](K k, Trial& r) {
-         const auto [t, d] = r.size;
-         k.grouped_matmul.input_gradient(r.stream, r.output({t, d}, features), r.normal({t, features}),
-                                         r.normal({experts, features, d}), offsets_for(t));
+         const Shape shape{r.size.rows, r.size.width};
+         const Tensor dy = r.normal({shape[0], features}), w = r.normal({experts, features, shape[1]});
+         for_each_side(r, [&](const GroupOffsets& groups) {
+           for (Write write : both)
+             k.grouped_matmul.input_gradient(r.stream, result(r, shape, r.dtype, features, write), dy, w, groups,
+                                             write);
+         });
        }},
       {"grouped_matmul_weight_gradient", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::weight_gradient),
        [](K k, Trial& r) {
-         const auto [t, d] = r.size;
+         const Shape shape{experts, features, r.size.width};
+         const int64_t t = r.size.rows;
          if (t < 7) r.expect_zeros();
-         for (Write write : both)
-           k.grouped_matmul.weight_gradient(r.stream, r.update({experts, features, d}, r.acc(), t),
-                                            r.normal({t, features}), r.normal({t, d}), offsets_for(t), write);
+         const Tensor dy = r.normal({t, features}), x = r.normal({t, r.size.width});
+         for_each_side(r, [&](const GroupOffsets& groups) {
+           for (Write write : both)
+             for (Dtype type : {r.acc(), r.dtype})
+               k.grouped_matmul.weight_gradient(r.stream, result(r, shape, type, t, write), dy, x, groups, write);
+         });
        }},
+  };
+}
+
+std::vector<Case> bias_cases() {
+  return {
       {"bias_forward", entry(&KernelTable::bias, &BiasKernels::forward),
        [](K k, Trial& r) {
          const auto [t, n] = r.size;
@@ -74,15 +133,28 @@ std::vector<Case> product_cases() {
        }},
       {"bias_grouped_forward", entry(&KernelTable::bias, &BiasKernels::grouped_forward),
        [](K k, Trial& r) {
-         const auto [t, n] = r.size;
-         k.bias.grouped_forward(r.stream, r.update({t, n}, r.dtype), r.normal({experts, n}), offsets_for(t));
+         const Shape shape{r.size.rows, r.size.width};
+         for_each_side(r, [&](const GroupOffsets& groups) {
+           k.bias.grouped_forward(r.stream, r.update(shape, r.dtype), r.normal({experts, shape[1]}), groups);
+         });
        }},
       {"bias_grouped_backward", entry(&KernelTable::bias, &BiasKernels::grouped_backward),
        [](K k, Trial& r) {
-         const auto [t, n] = r.size;
-         k.bias.grouped_backward(r.stream, r.update({experts, n}, r.acc(), t), r.normal({t, n}), offsets_for(t));
+         const Shape shape{r.size.rows, r.size.width};
+         for_each_side(r, [&](const GroupOffsets& groups) {
+           k.bias.grouped_backward(r.stream, r.update({experts, shape[1]}, r.acc(), shape[0]), r.normal(shape), groups);
+         });
        }},
   };
+}
+
+}  // namespace
+
+std::vector<Case> product_cases() {
+  std::vector<Case> all = dense_cases();
+  for (auto cases : {grouped_cases, bias_cases})
+    for (Case& c : cases()) all.push_back(std::move(c));
+  return all;
 }
 
 }  // namespace hexad::tests

@@ -110,7 +110,7 @@ TEST_P(Products, ForwardIsXTimesWTransposed) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs);
     for (const Dtype type : {dtype(), accumulator()}) {
       const Guarded out(rows, outputs, type, context_);
-      matmul_forward(stream_, out.tensor(), x, w);
+      matmul_forward(stream_, out.tensor(), x, w, Write::replace);
       expect_product(out.tensor(), inputs, plain(x), transposed(w));
       out.expect_band_untouched();
     }
@@ -121,7 +121,7 @@ TEST_P(Products, InputGradientIsDyTimesW) {
   for (const auto& [rows, outputs, inputs] : sizes) {
     const Tensor dy = random(rows, outputs), w = random(outputs, inputs);
     const Guarded dx(rows, inputs, dtype(), context_);
-    matmul_input_gradient(stream_, dx.tensor(), dy, w);
+    matmul_input_gradient(stream_, dx.tensor(), dy, w, Write::replace);
     expect_product(dx.tensor(), outputs, plain(dy), plain(w));
     dx.expect_band_untouched();
   }
@@ -142,11 +142,29 @@ TEST_P(Products, WeightGradientReplacesOrAdds) {
   }
 }
 
+// Beyond what is kept beside a bf16 result at a time, in rows that lie apart.
+TEST_P(Products, EveryResultMayBeAddedTo) {
+  for (const auto& [rows, outputs, inputs] : {Sizes{15, 33, 17}, {29, 67, 613}, {1100, 1000, 3}}) {
+    const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
+    const Guarded out(rows, outputs, dtype(), context_, 9), dx(rows, inputs, dtype(), context_, 9),
+        dw(outputs, inputs, dtype(), context_, 9);
+    const Tensor before[] = {random(rows, outputs), random(rows, inputs), random(outputs, inputs)};
+    copy(out.tensor(), before[0]), copy(dx.tensor(), before[1]), copy(dw.tensor(), before[2]);
+    matmul_forward(stream_, out.tensor(), x, w, Write::add);
+    matmul_input_gradient(stream_, dx.tensor(), dy, w, Write::add);
+    matmul_weight_gradient(stream_, dw.tensor(), dy, x, Write::add);
+    expect_product(out.tensor(), inputs, plain(x), transposed(w), before[0]);
+    expect_product(dx.tensor(), outputs, plain(dy), plain(w), before[1]);
+    expect_product(dw.tensor(), rows, transposed(dy), plain(x), before[2]);
+    out.expect_band_untouched(), dx.expect_band_untouched(), dw.expect_band_untouched();
+  }
+}
+
 TEST_P(Products, RowsMayBeStrided) {
   for (const auto& [rows, outputs, inputs] : sizes) {
     const Tensor x = random(rows, inputs, dtype(), 5), w = random(outputs, inputs);
     const Guarded out(rows, outputs, dtype(), context_, 9);
-    matmul_forward(stream_, out.tensor(), x, w);
+    matmul_forward(stream_, out.tensor(), x, w, Write::replace);
     expect_product(out.tensor(), inputs, plain(x), transposed(w));
     out.expect_band_untouched();
   }
@@ -157,7 +175,7 @@ TEST_P(Products, NaNStaysInItsRow) {
   const Tensor x = random(rows, 40), w = random(33, 40);
   set(x, 5, 11, nan);
   const Guarded out(rows, 33, dtype(), context_);
-  matmul_forward(stream_, out.tensor(), x, w);
+  matmul_forward(stream_, out.tensor(), x, w, Write::replace);
   const Values values(out.tensor());
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < 33; ++j) ASSERT_EQ(std::isnan(values(i, j)), i == 5) << i << ", " << j;
@@ -176,6 +194,7 @@ TEST_P(Products, SumOverNoTermsIsZeroOrUntouched) {
 }
 
 using Offsets = std::vector<int64_t>;
+GroupOffsets on_host(const Offsets& offsets) { return GroupOffsets::on_host(offsets); }
 // Four experts: usual, with empty ones, all rows to one, none at all, rows before and after that belong to nobody.
 const Offsets groups[] = {
     {0, 7, 20, 33, 65}, {0, 0, 41, 41, 65}, {0, 0, 65, 65, 65}, {0, 0, 0, 0, 0}, {3, 3, 40, 41, 60}};
@@ -186,8 +205,8 @@ TEST_P(Products, GroupedForwardAndInputGradientUseEachExpertsWeight) {
   const Tensor flat = random(4 * outputs, inputs), w = flat.reshape({4, outputs, inputs});
   for (const Offsets& offsets : groups) {
     const Guarded out(rows, outputs, dtype(), context_), dx(rows, inputs, dtype(), context_);
-    grouped_matmul_forward(stream_, out.tensor(), x, w, offsets);
-    grouped_matmul_input_gradient(stream_, dx.tensor(), dy, w, offsets);
+    grouped_matmul_forward(stream_, out.tensor(), x, w, on_host(offsets), Write::replace);
+    grouped_matmul_input_gradient(stream_, dx.tensor(), dy, w, on_host(offsets), Write::replace);
     for (int64_t e = 0; e < 4; ++e) {
       const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
       expect_product(out.tensor().slice(0, begin, end), inputs, plain(x.slice(0, begin, end)),
@@ -212,7 +231,8 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
     for (const Write write : {Write::replace, Write::add}) {
       const Guarded dw(4 * outputs, inputs, accumulator(), context_);
       if (write == Write::add) copy(dw.tensor(), before);
-      grouped_matmul_weight_gradient(stream_, dw.tensor().reshape({4, outputs, inputs}), dy, x, offsets, write);
+      grouped_matmul_weight_gradient(stream_, dw.tensor().reshape({4, outputs, inputs}), dy, x, on_host(offsets),
+                                     write);
       for (int64_t e = 0; e < 4; ++e) {
         const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
         expect_product(dw.tensor().slice(0, e * outputs, (e + 1) * outputs), end - begin,
@@ -245,20 +265,20 @@ TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
     const Weight weight(w, &packs);
     const Tensor y[2] = {random(rows, outputs), random(rows, outputs)},
                  dx[2] = {random(rows, inputs), random(rows, inputs)};
-    grouped_matmul_forward(stream_, y[0], x, weight, offsets);
-    grouped_matmul_input_gradient(stream_, dx[0], dy, weight, offsets);
+    grouped_matmul_forward(stream_, y[0], x, weight, on_host(offsets), Write::replace);
+    grouped_matmul_input_gradient(stream_, dx[0], dy, weight, on_host(offsets), Write::replace);
     for (const Write write : {Write::replace, Write::add}) {
       const Tensor dw[2] = {random(4 * outputs, inputs, accumulator()), random(4 * outputs, inputs, accumulator())};
       for (const Tensor& t : dw) copy(t, start);
       const Tensor stack[2] = {dw[0].reshape({4, outputs, inputs}), dw[1].reshape({4, outputs, inputs})};
-      grouped_matmul_weight_gradient(stream_, stack[0], dy, x, offsets, write);
+      grouped_matmul_weight_gradient(stream_, stack[0], dy, x, on_host(offsets), write);
       for (int64_t e = 0; e < 4; ++e) {
         const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
         const Tensor in = x.slice(0, begin, end), gradient = dy.slice(0, begin, end);
         matmul_weight_gradient(stream_, Weight(stack[1]).of_expert(e).data, gradient, in, write);
         if (begin == end || write == Write::add) continue;
-        matmul_forward(stream_, y[1].slice(0, begin, end), in, weight.of_expert(e));
-        matmul_input_gradient(stream_, dx[1].slice(0, begin, end), gradient, weight.of_expert(e));
+        matmul_forward(stream_, y[1].slice(0, begin, end), in, weight.of_expert(e), Write::replace);
+        matmul_input_gradient(stream_, dx[1].slice(0, begin, end), gradient, weight.of_expert(e), Write::replace);
       }
       compare(dw[0], dw[1], "weight gradient");
     }
@@ -311,9 +331,9 @@ TEST_P(MatrixUnit, EveryLayoutMatchesDoubleLoopsBeyondItsBlocks) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
     for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
       const Guarded out(rows, outputs, type, context_), dx(rows, inputs, type, context_);
-      matmul_forward(stream_, out.tensor(), x, w);
+      matmul_forward(stream_, out.tensor(), x, w, Write::replace);
       expect_product(out.tensor(), inputs, plain(x), transposed(w));
-      matmul_input_gradient(stream_, dx.tensor(), dy, w);
+      matmul_input_gradient(stream_, dx.tensor(), dy, w, Write::replace);
       expect_product(dx.tensor(), outputs, plain(dy), plain(w));
       out.expect_band_untouched(), dx.expect_band_untouched();
     }
@@ -333,12 +353,12 @@ TEST_P(MatrixUnit, GivesTheSameBitsForAnyCutAndThreads) {
   for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
     const Tensor want = Tensor::empty({rows, outputs}, type, context_);
     set_thread_count(1);
-    matmul_forward(stream_, want, x, w);
+    matmul_forward(stream_, want, x, w, Write::replace);
     for (const int threads : {1, 2, 3}) {
       set_thread_count(threads);
       for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
         const Tensor out = Tensor::empty({some, outputs}, type, context_);
-        matmul_forward(stream_, out, x.slice(0, 0, some), w);
+        matmul_forward(stream_, out, x.slice(0, 0, some), w, Write::replace);
         EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows, " << threads << " threads";
       }
     }
@@ -414,28 +434,87 @@ std::string message_of(F&& f) {
 
 TEST_P(Products, ErrorsNameTheTensorAndWhatWasExpected) {
   const Tensor x = random(3, 4), w = random(5, 4), out = random(3, 6);
-  EXPECT_EQ(message_of([&] { matmul_forward(stream_, out, x, w); }), "[matmul] w has 5 rows of 4; expected 6 of 4");
+  EXPECT_EQ(message_of([&] { matmul_forward(stream_, out, x, w, Write::replace); }),
+            "[matmul] w has 5 rows of 4; expected 6 of 4");
   EXPECT_EQ(
       message_of([&] { matmul_weight_gradient(stream_, random(6, 4, accumulator()), out, random(2, 4), Write::add); }),
       "[matmul weight gradient] x has 2 rows of 4; expected 3 of 4");
   const Offsets wrong{0, 2, 1, 3}, few{0, 3};
   const Tensor stack = random(15, 4).reshape({3, 5, 4}), y = random(3, 5);
-  EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, wrong); }),
+  EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),
             "[grouped matmul] offsets are not rising within 0 .. 3");
-  EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, few); }),
+  EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(few), Write::replace); }),
             "[grouped matmul] 2 offsets for 3 experts; expected 4");
+}
+
+TEST_P(Products, OffsetsOfTheDeviceAreCheckedWhenTheyAreRead) {
+  const Tensor x = random(3, 4), stack = random(10, 4).reshape({2, 5, 4}), y = random(3, 5);
+  const auto given = [&](const Offsets& offsets, int64_t max_rows) {
+    return GroupOffsets{.groups = 2,
+                        .max_rows = max_rows,
+                        .device = Tensor::from<int64_t>(offsets, {static_cast<int64_t>(offsets.size())}, context_)};
+  };
+  const auto message = [&](const GroupOffsets& offsets) {
+    return message_of([&] { grouped_matmul_forward(stream_, y, x, stack, offsets, Write::replace); });
+  };
+  EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
+  EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
+  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offsets are not rising within 0 .. 3");
+  EXPECT_EQ(message({.groups = 2}), "[grouped matmul] offsets are known neither to the host nor to the device");
+}
+
+// What a caller who widened the operands would get, without their copies.
+TEST(ProductsOfMixedDtypes, GiveTheBitsOfWideOnes) {
+  device::DeviceContext context;
+  Stream& stream = context.compute();
+  std::mt19937_64 generator(7);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  const auto random = [&](const Shape& shape, Dtype type) {
+    const Tensor t = Tensor::empty(shape, type, context);
+    for (int64_t i = 0; i < shape[0]; ++i)
+      for (int64_t j = 0; j < shape[1]; ++j) set(t, i, j, uniform(generator));
+    return t;
+  };
+  const auto to = [&](const Tensor& t, Dtype type) {
+    const Tensor out = Tensor::empty(t.shape(), type, context);
+    copy(out, t);
+    return out;
+  };
+  const auto same = [](const Tensor& a, const Tensor& b) { EXPECT_EQ(bytes_of(a, a.dim(0)), bytes_of(b, b.dim(0))); };
+  const int64_t rows = 85, outputs = 67, inputs = 613;
+  const Tensor x = random({rows, inputs}, Dtype::bf16), w = random({outputs, inputs}, Dtype::f32),
+               dy = random({rows, outputs}, Dtype::f32), wide = to(x, Dtype::f32);
+  const Tensor y[2] = {Tensor::like(dy), Tensor::like(dy)}, dw[2] = {Tensor::like(w), Tensor::like(w)};
+  matmul_forward(stream, y[0], x, w, Write::replace);
+  matmul_forward(stream, y[1], wide, w, Write::replace);
+  same(y[0], y[1]);
+  matmul_weight_gradient(stream, dw[0], dy, x, Write::replace);
+  matmul_weight_gradient(stream, dw[1], dy, wide, Write::replace);
+  same(dw[0], dw[1]);
+  const Tensor dx = Tensor::like(x), wide_dx = Tensor::like(wide);
+  matmul_input_gradient(stream, dx, dy, w, Write::replace);
+  matmul_input_gradient(stream, wide_dx, dy, w, Write::replace);
+  same(dx, to(wide_dx, Dtype::bf16));
 }
 
 TEST(ProductsOfMixedDtypes, AreRefused) {
   device::DeviceContext context;
-  const Tensor x = Tensor::zeros({3, 4}, Dtype::bf16, context), w = Tensor::zeros({5, 4}, Dtype::f32, context);
-  const Tensor out = Tensor::zeros({3, 5}, Dtype::f32, context), wide = Tensor::zeros({3, 5}, Dtype::f64, context);
-  EXPECT_EQ(message_of([&] { matmul_forward(context.compute(), out, x, w); }),
-            "[matmul] operands are bf16 and f32; expected one dtype");
+  Stream& stream = context.compute();
+  const auto zeros = [&](const Shape& shape, Dtype type) { return Tensor::zeros(shape, type, context); };
+  const Tensor x = zeros({3, 4}, Dtype::f32), w = zeros({5, 4}, Dtype::f32), narrow = zeros({5, 4}, Dtype::bf16);
+  const Tensor out = zeros({3, 5}, Dtype::f32);
+  EXPECT_EQ(message_of([&] { matmul_forward(stream, out, x, narrow, Write::replace); }),
+            "[matmul] operands are f32 and bf16; expected one dtype");
   EXPECT_EQ(message_of([&] {
-              matmul_forward(context.compute(), wide, Tensor::zeros({3, 4}, Dtype::f32, context), w);
+              matmul_forward(stream, zeros({3, 5}, Dtype::f64), x, w, Write::replace);
             }),
             "[matmul] the result of f32 operands is f64; expected f32");
+  EXPECT_EQ(message_of([&] {
+              matmul_forward(stream, zeros({3, 5}, Dtype::bf16), zeros({3, 4}, Dtype::bf16), w, Write::replace);
+            }),
+            "[matmul] the result of f32 operands is bf16; expected f32");
+  EXPECT_EQ(message_of([&] { matmul_input_gradient(stream, x, out, narrow, Write::replace); }),
+            "[matmul gradient] operands are f32 and bf16; expected one dtype");
 }
 
 }  // namespace

@@ -26,13 +26,18 @@ const std::vector<NamedRule>& rules() {
 // Rows of a permutation for t tokens of two slots, the first slot of every fifth token dropped; two rows are unused.
 struct Plan {
   static constexpr int64_t slots = 2;
-  Tensor rows;
+  Tensor rows, tokens;
   int64_t count;
 
   explicit Plan(Trial& r) : count(slots * r.size.rows + 2) {
     std::vector<int64_t> v;
-    for (int64_t slot = 0; slot < slots * r.size.rows; ++slot) v.push_back(slot % 10 == 0 ? -1 : count - 2 - slot);
+    std::vector<int64_t> inverse(static_cast<size_t>(count), -1);
+    for (int64_t slot = 0; slot < slots * r.size.rows; ++slot) {
+      v.push_back(slot % 10 == 0 ? -1 : count - 2 - slot);
+      if (v.back() >= 0) inverse[static_cast<size_t>(v.back())] = slot / slots;
+    }
     rows = r.values<int64_t>(v, {r.size.rows, slots});
+    tokens = r.values<int64_t>(inverse, {count});
   }
 };
 
@@ -43,15 +48,26 @@ std::vector<Case> routing_cases() {
       {"gather", entry(&KernelTable::permute, &PermuteKernels::gather),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         k.permute.gather(r.stream, r.output({3 * t, d}), r.normal({t, d}), r.integers({3 * t}, Dtype::i64, t));
+         k.permute.gather(r.stream, r.output({3 * t, d}), r.normal({t, d}), r.integers({3 * t}, Dtype::i64, t), {});
+         const Plan plan(r);
+         for (const Tensor& rows : {plan.rows, Tensor{}})
+           k.permute.gather(r.stream, r.update({plan.count, d}, r.dtype), r.normal({t, d}), plan.tokens, rows);
        }},
       {"combine", entry(&KernelTable::permute, &PermuteKernels::combine),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const Plan plan(r);
          const Tensor y = r.normal({plan.count, d});
-         k.permute.combine(r.stream, r.output({t, d}, 2), y, plan.rows, r.normal({t, Plan::slots}, r.acc()));
-         k.permute.combine(r.stream, r.output({t, d}, 2), y, plan.rows, {});
+         for (const Tensor& weights : {r.normal({t, Plan::slots}, r.acc()), Tensor{}}) {
+           const auto to = [&](const Tensor& out, const std::vector<Tensor>& addends) {
+             k.permute.combine(r.stream, out, y, plan.rows, weights, addends);
+           };
+           to(r.output({t, d}, 2), {});
+           to(r.output({t, d}, 3), {r.normal({t, d})});
+           const Tensor first = r.update({t, d}, r.dtype, 4), second = r.update({t, d}, r.dtype, 4);
+           to(first, {first, r.normal({t, d})});
+           to(second, {r.normal({t, d}), second});
+         }
        }},
       {"combine_backward", entry(&KernelTable::permute, &PermuteKernels::combine_backward),
        [](K k, Trial& r) {
@@ -78,6 +94,10 @@ std::vector<Case> routing_cases() {
            k.permute.gather_weighted(r.stream, r.output({3 * t, d}), r.normal({t, d}, layout), index, scale);
            k.permute.gather_weighted(r.stream, r.output({3 * t, d}, 1, layout), r.normal({t, d}), index, {});
          }
+         const Tensor own = r.scratch({t}, Dtype::i64), in_place = r.update({t, d}, r.dtype);
+         reference_table.slots.iota(r.host_stream, own, 0);
+         for (const Tensor& factor : {Tensor{}, r.normal({t}, r.acc())})
+           k.permute.gather_weighted(r.stream, in_place, in_place, own, factor);
        }},
       {"row_dots", entry(&KernelTable::permute, &PermuteKernels::row_dots),
        [](K k, Trial& r) {
@@ -103,8 +123,8 @@ std::vector<Case> routing_cases() {
         Tensor scores, ids, weights;
       } o{r.scratch({r.size.rows, experts}, r.acc()), r.scratch({r.size.rows, rule.top_k}, Dtype::i32),
           r.scratch({r.size.rows, rule.top_k}, r.acc())};
-      reference_table.router.forward(r.stream, o.scores, o.ids, o.weights, r.normal({r.size.rows, experts}, r.acc()),
-                                     {}, rule);
+      reference_table.router.forward(r.host_stream, o.scores, o.ids, o.weights,
+                                     r.normal({r.size.rows, experts}, r.acc()), {}, rule);
       return o;
     };
     cases.push_back({"router_forward_" + name, entry(&KernelTable::router, &RouterKernels::forward),

@@ -1,9 +1,9 @@
 #include "tests/kernels/trial.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "framework/base/philox.h"
-#include "framework/kernels/reference/array.h"
 #include "tests/support/tolerance.h"
 
 namespace hexad::tests {
@@ -14,8 +14,9 @@ using hexad::kernels::reference::load;
 using hexad::kernels::reference::store;
 
 std::vector<std::byte> bytes_of(const Tensor& t) {
-  const auto* p = static_cast<const std::byte*>(t.raw());
-  return std::vector<std::byte>(p, p + t.bytes());
+  std::vector<std::byte> bytes(static_cast<size_t>(t.bytes()));
+  t.download(bytes.data());
+  return bytes;
 }
 
 // "[3, 17]": where element `i` of a tensor lies.
@@ -30,34 +31,44 @@ std::string coordinate(const Shape& shape, int64_t i) {
 
 // NaN in every float, -1 in every integer.
 void poison(const Tensor& t) {
-  if (t.bytes() > 0) std::memset(t.raw(), 0xff, static_cast<size_t>(t.bytes()));
+  device::DeviceContext& context = t.device().context();
+  if (t.bytes() > 0) context.fill(context.compute(), t.device_raw(), 0xff, t.bytes());
 }
 
-// Marks the elements of `whole` that `t` looks at.
-std::vector<bool> members(const Tensor& t, const Tensor& whole) {
-  std::vector<bool> inside(static_cast<size_t>(whole.numel()));
+// Copies the elements that `t` looks at between two images of the bytes of `whole`.
+void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
   const int64_t first =
-      (static_cast<const std::byte*>(t.raw()) - static_cast<const std::byte*>(whole.raw())) / size_of(t.dtype());
-  for (int64_t i = 0; i < t.numel(); ++i) {
-    int64_t offset = first, rest = i;
-    for (int d = t.rank() - 1; d >= 0; --d) {
+      static_cast<const std::byte*>(t.device_raw()) - static_cast<const std::byte*>(whole.device_raw());
+  const int64_t row_bytes = t.dim(-1) * size_of(t.dtype()), rows = t.numel() ? t.numel() / t.dim(-1) : 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t offset = 0, rest = r;
+    for (int d = t.rank() - 2; d >= 0; --d) {
       offset += rest % t.dim(d) * t.strides()[d];
       rest /= t.dim(d);
     }
-    inside[static_cast<size_t>(offset)] = true;
+    const int64_t begin = first + offset * size_of(t.dtype());
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(row_bytes));
   }
-  return inside;
 }
 
-// What errors are measured by where an element is small from cancellation. A handful of elements tells nothing: then
-// one, since inputs are standard normal.
-double magnitude(const Array& a) {
-  constexpr int64_t handful = 16;
+double root_mean_square(std::span<const double> values) {
   double squares = 0, count = 0;
-  for (double v : a.values)
+  for (double v : values)
     if (std::isfinite(v)) squares += v * v, ++count;
-  const double typical = count > 0 ? std::sqrt(squares / count) : 0;
-  return a.size() < handful ? std::max(1.0, typical) : typical;
+  return count > 0 ? std::sqrt(squares / count) : 0;
+}
+
+// What errors are measured by where an element is small from cancellation, for every row. A handful of elements tells
+// nothing: then one, since inputs are standard normal.
+std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
+  constexpr int64_t handful = 16;
+  const double typical = root_mean_square(a.values);
+  std::vector<double> all(static_cast<size_t>(a.rows), a.size() < handful ? std::max(1.0, typical) : typical);
+  if (yardstick == Yardstick::row)
+    for (size_t r = 0; r < all.size(); ++r)
+      all[r] = std::max(all[r], root_mean_square(std::span(a.values).subspan(r * static_cast<size_t>(a.columns),
+                                                                             static_cast<size_t>(a.columns))));
+  return all;
 }
 
 }  // namespace
@@ -69,27 +80,37 @@ Tensor Trial::guarded(Shape shape, Dtype type, Layout layout, Tensor* whole) {
     poison(*whole);
     return whole->slice(0, band, band + shape.numel()).reshape(shape);
   }
-  Shape wide = shape;
-  for (int d = 1; d < shape.rank(); ++d) wide[d] += 3;
+  Shape wide = shape, before = shape;
+  for (int d = 1; d < shape.rank(); ++d) {
+    const bool aligned = layout == Layout::aligned_rows && d == shape.rank() - 1;
+    wide[d] += aligned ? 16 : 3;
+    before[d] = aligned ? 8 : 1;
+  }
   *whole = Tensor::empty(wide, type, device_);
   poison(*whole);
   Tensor t = *whole;
-  for (int d = 1; d < shape.rank(); ++d) t = t.slice(d, 1, 1 + shape[d]);
+  for (int d = 1; d < shape.rank(); ++d) t = t.slice(d, before[d], before[d] + shape[d]);
   return t;
 }
 
-Tensor Trial::watch(const Tensor& t, const Tensor& whole, int64_t terms) {
-  outputs_.push_back({t, terms, whole, bytes_of(whole)});
+Tensor Trial::watch(const Tensor& t, const Tensor& whole, int64_t terms, Yardstick yardstick) {
+  outputs_.push_back({t, terms, whole, bytes_of(whole), yardstick});
   return t;
+}
+
+Array Trial::drawn(const Tensor& t) {
+  Array a = kernels::reference::zeros(t);
+  std::vector<float> values(a.values.size());
+  Philox(seed_, Purpose::synthetic).normals(values, drawn_);
+  drawn_ += values.size();
+  std::ranges::copy(values, a.values.begin());
+  return a;
 }
 
 Tensor Trial::normal(Shape shape, Dtype type, Layout layout) {
   Tensor whole;
   const Tensor t = guarded(shape, type, layout, &whole);
-  const Philox random(seed_, Purpose::synthetic);
-  Array a = kernels::reference::zeros(t);
-  for (double& v : a.values) v = random.normal(drawn_++);
-  store(t, a);
+  store(t, drawn(t));
   return t;
 }
 
@@ -103,33 +124,28 @@ Tensor Trial::integers(Shape shape, Dtype type, int64_t bound) {
   return t;
 }
 
-Tensor Trial::output(Shape shape, Dtype type, int64_t terms, Layout layout) {
+Tensor Trial::output(Shape shape, Dtype type, int64_t terms, Layout layout, Yardstick yardstick) {
   Tensor whole;
   const Tensor t = guarded(shape, type, layout, &whole);
-  return watch(t, whole, terms);
+  return watch(t, whole, terms, yardstick);
 }
 
 Tensor Trial::update(Shape shape, Dtype type, int64_t terms) {
   Tensor whole;
   const Tensor t = guarded(shape, type, Layout::contiguous, &whole);
-  store(t, load(normal(shape, type)));
+  store(t, drawn(t));
   return watch(t, whole, terms);
-}
-
-void Trial::scalar(double value, int64_t terms) {
-  const Tensor t = values<double>({value}, {1});
-  watch(t, t, terms);
 }
 
 std::string Trial::written_outside() const {
   for (size_t o = 0; o < outputs_.size(); ++o) {
     const Output& output = outputs_[o];
-    const std::vector<std::byte> now = bytes_of(output.whole);
-    const std::vector<bool> inside = members(output.tensor, output.whole);
-    const auto bytes = static_cast<size_t>(size_of(output.tensor.dtype()));
-    for (size_t i = 0; i < inside.size(); ++i)
-      if (!inside[i] && std::memcmp(&now[i * bytes], &output.before[i * bytes], bytes) != 0)
-        return cat("output ", o, ": wrote outside, at element ", i, " of the guarded buffer ", output.whole.shape());
+    std::vector<std::byte> now = bytes_of(output.whole);
+    copy_members(now.data(), output.before.data(), output.tensor, output.whole);
+    const auto outside = std::ranges::mismatch(now, output.before).in1;
+    if (outside != now.end())
+      return cat("output ", o, ": wrote outside, at element ", (outside - now.begin()) / size_of(output.tensor.dtype()),
+                 " of the guarded buffer ", output.whole.shape());
   }
   return {};
 }
@@ -139,18 +155,22 @@ std::string difference(const Trial& expected, const Trial& actual) {
   for (size_t o = 0; o < expected.outputs().size(); ++o) {
     const Tensor& tensor = expected.outputs()[o].tensor;
     const Array want = load(tensor), got = load(actual.outputs()[o].tensor);
-    const double allowed = tolerance(tensor.dtype(), expected.outputs()[o].terms), typical = magnitude(want);
+    const double allowed = tolerance(tensor.dtype(), expected.outputs()[o].terms);
+    const std::vector<double> typical = magnitudes(want, expected.outputs()[o].yardstick);
+    const auto scale = [&](int64_t i) {
+      return std::max(std::abs(want[i]), typical[static_cast<size_t>(i / want.columns)]);
+    };
     int64_t wrong = 0, first = -1, zeros = 0;
     for (int64_t i = 0; i < want.size(); ++i) {
       zeros += want[i] == 0;
       const bool same = want[i] == got[i] || (std::isnan(want[i]) && std::isnan(got[i])) ||
-                        std::abs(want[i] - got[i]) <= allowed * std::max(std::abs(want[i]), typical);
+                        std::abs(want[i] - got[i]) <= allowed * scale(i);
       if (!same && wrong++ == 0) first = i;
     }
     if (wrong)
       return cat("output ", o, " ", tensor.shape(), " ", tensor.dtype(), ": ", wrong, " of ", want.size(),
                  " elements differ; first at ", coordinate(tensor.shape(), first), ": expected ", want[first], ", got ",
-                 got[first], " (tolerance ", allowed, " of ", std::max(std::abs(want[first]), typical), ")");
+                 got[first], " (tolerance ", allowed, " of ", scale(first), ")");
     if (is_floating(tensor.dtype()) && want.size() > 4 && 2 * zeros > want.size() && !expected.zeros_expected())
       return cat("output ", o, " ", tensor.shape(), " is mistrusted: ", zeros, " of ", want.size(),
                  " elements are zero");

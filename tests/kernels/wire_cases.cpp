@@ -27,7 +27,7 @@ void unpack(K k, Trial& r, WireFormat format) {
   const Tensor index = r.values<int64_t>(every_second_row_backwards(t), {t});
   for (int64_t extras : {0, 1, 2, 3}) {
     const Tensor bytes = r.scratch({t, wire_row_bytes(format, r.dtype, d, extras)}, Dtype::u8);
-    reference_table.wire.pack(r.stream, bytes, r.normal({t, d}), {}, extras_of(r, t, extras), format);
+    reference_table.wire.pack(r.host_stream, bytes, r.normal({t, d}), {}, extras_of(r, t, extras), format);
     for (bool wanted : {false, true})
       for (Layout layout : {Layout::contiguous, Layout::strided_rows}) {
         const auto target = [&] { return extras && wanted ? r.output({t, extras}, r.acc()) : Tensor(); };

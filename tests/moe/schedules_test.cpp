@@ -216,7 +216,7 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
   const moe::ExpertCall call(std::move(routes), std::move(route), experts);
   EXPECT_TRUE(call.groups(0).dense);
   EXPECT_FALSE(call.groups(1).dense);
-  EXPECT_EQ(call.groups(1).offsets.back(), 2);
+  EXPECT_EQ(call.groups(1).rows.host.back(), 2);
 }
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {

@@ -108,7 +108,7 @@ class Trip {
   void run() { schedule::execute(moe::make_round_trip(trip), lab.context); }
   Tensor sums_of_tokens() {
     const Tensor out = Tensor::like(x);
-    kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.rows, {});
+    kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.rows, {}, {});
     return out;
   }
 

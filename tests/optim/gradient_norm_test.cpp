@@ -23,7 +23,11 @@ void fill(Parameter& p, double value, device::DeviceContext& context) {
 
 double norm_of(ParameterSet& set, const mesh::Mesh& mesh) {
   const dp::BucketPlan plan(set, mesh, {});
-  return optim::global_gradient_norm(set, mesh, set.device().context().compute());
+  Stream& stream = set.device().context().compute();
+  const Tensor sum = Tensor::empty({1}, Dtype::f64, set.device());
+  optim::squared_gradient_norm(sum, set, mesh, stream);
+  mesh.world().all_reduce(sum, comm::Reduce::sum, stream).wait();
+  return std::sqrt(sum.to_vector<double>()[0]);
 }
 
 Placement expert(const mesh::Mesh& mesh) {

@@ -73,7 +73,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
       for (size_t e = 0; e < gradient.size(); ++e)
         oracle[i][e].step(config, lr, scale * gradient[e], i == 0 ? config.weight_decay : 0.0, t);
     }
-    optimizer.step(lab.stream(), lr, scale, t);
+    optimizer.step(lab.stream(), lr, lab.values<double>({scale}), t);
   }
   for (size_t i = 0; i < 2; ++i) {
     const Parameter& p = i == 0 ? matrix : gain;
@@ -113,7 +113,7 @@ TEST(Optimizer, SmallStepsAreNotLostInBf16) {
   const Tensor before = copy_of(state(optimizer, p, "main"));
   p.clear_gradient();
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), p.gradient_to_add(lab.stream()), 1.0);
-  for (int64_t t = 1; t <= 1000; ++t) optimizer.step(lab.stream(), 1e-5, 1, t);
+  for (int64_t t = 1; t <= 1000; ++t) optimizer.step(lab.stream(), 1e-5, {}, t);
   const auto was = values_of(before), is = values_of(state(optimizer, p, "main"));
   for (size_t e = 0; e < was.size(); ++e) EXPECT_NEAR(is[e], was[e] - 0.01, 1000 * 0x1p-23 * (1 + std::abs(was[e])));
   const auto model = values_of(p.local());
@@ -127,10 +127,26 @@ TEST(Optimizer, AParameterWithoutGradientIsTreatedAsHavingAZeroOne) {
   config.weight_decay = 0.5;
   Optimizer optimizer(config, lab.parameters);
   const auto before = values_of(p.local());
-  optimizer.step(lab.stream(), 0.1, 1, 1);
+  optimizer.step(lab.stream(), 0.1, {}, 1);
   const auto after = values_of(p.local());
   for (size_t e = 0; e < before.size(); ++e) EXPECT_DOUBLE_EQ(after[e], before[e] * (1 - 0.1 * 0.5));
   expect_zeros(state(optimizer, p, "moment1"));
+}
+
+TEST(Optimizer, ANegativeFactorSkipsTheStep) {
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd}) {
+    Lab lab;
+    Parameter& p = add(lab, "p", Dtype::bf16, true);
+    OptimConfig config;
+    config.kind = kind, config.weight_decay = 0.5;
+    Optimizer optimizer(config, lab.parameters);
+    give(lab, p);
+    const Tensor weights = copy_of(p.local()), main = copy_of(state(optimizer, p, "main"));
+    optimizer.step(lab.stream(), 0.5, lab.values<double>({-1}), 1);
+    expect_bitwise(weights, p.local());
+    expect_bitwise(main, state(optimizer, p, "main"));
+    if (kind == OptimizerKind::adamw) expect_zeros(state(optimizer, p, "moment1"));
+  }
 }
 
 TEST(Optimizer, SgdMovesAgainstTheScaledGradientAndHasNoState) {
@@ -142,7 +158,7 @@ TEST(Optimizer, SgdMovesAgainstTheScaledGradientAndHasNoState) {
   EXPECT_EQ(optimizer.states().size(), 1u);
   give(lab, p);
   const auto before = values_of(p.local()), gradient = values_of(p.gradient());
-  optimizer.step(lab.stream(), 0.5, 0.25, 1);
+  optimizer.step(lab.stream(), 0.5, lab.values<double>({0.25}), 1);
   const auto after = values_of(p.local());
   for (size_t e = 0; e < before.size(); ++e) EXPECT_DOUBLE_EQ(after[e], before[e] - 0.125 * gradient[e]);
 }

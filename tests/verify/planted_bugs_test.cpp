@@ -92,16 +92,17 @@ void for_each_expert_tensor(TrainingRun& run, F f) {
 
 int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }
 
-// Every step sums three numbers over the world, in this order.
-enum class Number { valid_tokens, loss, norm };
+// Every step sums numbers over the world: first of valid tokens, alone, then the squared norm and the loss, together.
+enum class Number { valid_tokens, norm, loss };
 Wrong scaled_number(Number which, double factor) {
-  auto count = std::make_shared<int>(0);
+  auto next_is_second = std::make_shared<bool>(false);
   return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
-    if (right.name() != "world" || op.kind != Kind::all_reduce || op.out.numel() != 1 || op.out.dtype() != Dtype::f64)
-      return {};
-    if ((*count)++ % 3 != static_cast<int>(which)) return {};
+    if (right.name() != "world" || op.kind != Kind::all_reduce || op.out.dtype() != Dtype::f64) return {};
+    const bool first = op.out.numel() == 1, second = std::exchange(*next_is_second, first) && op.out.numel() == 2;
+    if (which == Number::valid_tokens ? !first : !second) return {};
     right.all_reduce(op.out, op.reduce, stream).wait();
-    scale(op.out, factor);
+    const int64_t at = which == Number::loss ? 1 : 0;
+    scale(op.out.slice(0, at, at + 1), factor);
     return stream.record();
   };
 }

@@ -20,6 +20,7 @@
 namespace hexad::bench {
 namespace {
 
+using kernels::GroupOffsets;
 using kernels::Weight;
 using kernels::Write;
 using tensor::Dtype;
@@ -92,9 +93,10 @@ class Products {
     const Tensor x = x_.slice(0, 0, offsets.back()), y = y_.slice(0, 0, offsets.back());
     device::Stream& s = context_.compute();
     const Weight w(weight_, &packs_);
-    if (pass == Pass::forward) k.forward(s, y, x, w, offsets);
-    if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w, offsets);
-    if (pass == Pass::weight_gradient) k.weight_gradient(s, gradient_, y, x, offsets, Write::add);
+    const auto groups = GroupOffsets::on_host(offsets);
+    if (pass == Pass::forward) k.forward(s, y, x, w, groups, Write::replace);
+    if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w, groups, Write::replace);
+    if (pass == Pass::weight_gradient) k.weight_gradient(s, gradient_, y, x, groups, Write::add);
   }
 
   void dense_calls(Pass pass, const std::vector<int64_t>& offsets) {
@@ -104,8 +106,8 @@ class Products {
       const auto i = static_cast<size_t>(e);
       const Tensor x = x_.slice(0, offsets[i], offsets[i + 1]), y = y_.slice(0, offsets[i], offsets[i + 1]);
       const Weight w = Weight(weight_, &packs_).of_expert(e);
-      if (pass == Pass::forward) k.forward(s, y, x, w);
-      if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w);
+      if (pass == Pass::forward) k.forward(s, y, x, w, Write::replace);
+      if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w, Write::replace);
       if (pass == Pass::weight_gradient) k.weight_gradient(s, Weight(gradient_).of_expert(e).data, y, x, Write::add);
     }
   }

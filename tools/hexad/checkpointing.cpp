@@ -8,6 +8,7 @@
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
 #include "framework/io/flat_regions.h"
+#include "framework/tensor/host_read.h"
 #include "parallel/dp/owned.h"
 
 namespace hexad::app {
@@ -69,9 +70,9 @@ void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kin
   const Shape& stored = checkpoint.record(name, kind).shape;
   if (!(stored == shape))
     fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
-  const Tensor t = checkpoint.read(name, kind, region, target.device(), Category::temporary);
+  const Tensor t = checkpoint.read(name, kind, region, target.device().host(), Category::temporary);
   io::require_finite(t, checkpoint.folder(), name);
-  copy_into(target, t, target.device());
+  copy_into(target, on_device(t, target.device(), Category::temporary), target.device());
 }
 
 void read_owned(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const Tensor& owned) {
@@ -113,10 +114,11 @@ std::vector<std::string> gather_texts(const std::string& text, const comm::Proce
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<std::string> out(lengths.size());
   if (longest == 0) return out;
-  Tensor mine = Tensor::zeros({longest}, Dtype::u8, device, Category::communication);
+  const Device host = device.host();
+  Tensor mine = Tensor::zeros({longest}, Dtype::u8, host, Category::communication);
   std::copy(text.begin(), text.end(), mine.data<uint8_t>());
-  Tensor all = Tensor::empty({group.size() * longest}, Dtype::u8, device, Category::communication);
-  group.all_gather(all, mine, device.context().compute()).wait();
+  Tensor all = Tensor::empty({group.size() * longest}, Dtype::u8, host, Category::communication);
+  group.all_gather(all, mine, host.context().compute()).wait();
   for (size_t r = 0; r < out.size(); ++r) {
     const uint8_t* begin = all.data<uint8_t>() + static_cast<int64_t>(r) * longest;
     out[r].assign(begin, begin + lengths[r]);

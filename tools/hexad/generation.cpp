@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::app {
 namespace {
@@ -80,8 +81,9 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
     const Tensor last = logits.slice(0, batch.length - 1, batch.length);
     std::vector<float> row(static_cast<size_t>(last.dim(1)));
     with_dtype<float, double>("generate", last.dtype(), [&]<class T>() {
-      std::transform(last.data<T>(), last.data<T>() + last.dim(1), row.begin(),
-                     [](T x) { return static_cast<float>(x); });
+      const HostRead read = read_to_host("generation: logits", last, instance.context.compute());
+      const auto values = read.wait<T>();
+      std::transform(values.begin(), values.end(), row.begin(), [](T x) { return static_cast<float>(x); });
     });
     // The first rank decides: the same product may round differently at another rank's rows, and ranks that parted here
     // would wait for each other in the experts' exchange.

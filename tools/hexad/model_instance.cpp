@@ -1,5 +1,7 @@
 #include "tools/hexad/model_instance.h"
 
+#include <algorithm>
+
 #include "framework/data/source.h"
 #include "framework/schedule/executor.h"
 #include "tools/hexad/stages.h"
@@ -32,12 +34,20 @@ const moe::TripOrder& order_of(const moe::MoeSchedule& s, const Registry& regist
   return *order;
 }
 
+// Whether a sequence has a document's border inside: attention without is simpler.
+bool has_documents(const data::Batch& batch) {
+  for (size_t t = 0; t < batch.first.size(); ++t)
+    if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;
+  return false;
+}
+
 }  // namespace
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world)
     : registry(known),
       schedule_config(recipe.schedule),
-      context({.memory_limit = recipe.memory.limit_bytes,
+      context({.kind = recipe.device,
+               .memory_limit = recipe.memory.limit_bytes,
                .worker_lanes = schedule_config.lanes_run_by_themselves(schedule_config.moe.settled()),
                .offload_folder = recipe.offload.folder}),
       mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
@@ -83,19 +93,21 @@ MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, in
   };
   out.ids = tensor(batch.ids);
   out.positions = tensor(batch.positions);
-  out.targets = tensor(batch.targets);
-  out.first = tensor(batch.first);
-  out.last = tensor(batch.last);
+  if (has_documents(batch)) out.first = tensor(batch.first), out.last = tensor(batch.last);
   if (context.ranks > 1) out.row_tokens = split.tokens();
-  if (valid_sequences == batch.count) return out;
 
   const int64_t valid_tokens = valid_sequences * batch.context;
-  out.valid = Tensor::empty({out.rows()}, Dtype::u8, device, Category::activation);
+  std::vector<int32_t> targets;
+  std::vector<uint8_t> valid;
   for (int64_t r = 0; r < out.rows(); ++r) {
-    const bool valid = out.token(r) < valid_tokens;
-    out.valid.data<uint8_t>()[r] = valid;
-    if (!valid) out.targets.data<int32_t>()[r] = data::ignored;
+    const int64_t token = out.token(r);
+    valid.push_back(token < valid_tokens);
+    targets.push_back(valid.back() ? batch.targets[static_cast<size_t>(token)] : data::ignored);
   }
+  out.predicted = out.rows() - std::count(targets.begin(), targets.end(), data::ignored);
+  out.targets = Tensor::from<int32_t>(targets, {out.rows()}, device, Category::activation);
+  if (valid_sequences == batch.count) return out;
+  out.valid = Tensor::from<uint8_t>(valid, {out.rows()}, device, Category::activation);
   for (int64_t s = 0; s < batch.count; ++s) out.valid_tokens.push_back(s < valid_sequences ? batch.context : 0);
   return out;
 }

@@ -1,5 +1,6 @@
 #include "tools/hexad/model_pipeline.h"
 
+#include "framework/tensor/host_read.h"
 #include "parallel/pp/tape_stages.h"
 #include "tools/hexad/stages.h"
 
@@ -10,10 +11,6 @@ Tensor scalar(double value, Dtype dtype, Device device) {
   Tensor t = Tensor::empty({1}, dtype, device);
   kernels::kernels(device).pointwise.fill(device.context().compute(), t, value);
   return t;
-}
-
-double value_of(const Tensor& t) {
-  return t.dtype() == Dtype::f64 ? *t.data<double>() : static_cast<double>(*t.data<float>());
 }
 
 pp::Schedule forwards_of(pp::Schedule schedule) {
@@ -30,12 +27,13 @@ pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
 
 }  // namespace
 
-double ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
+Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
   // The loss is the same on all tp ranks; one of them adds it up.
   const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
-  double sum = 0;
+  const Tensor sum = Tensor::zeros({1}, Dtype::f64, instance_.device());
+  const auto& add_up = kernels::kernels(instance_.device()).pointwise.sum;
 
   pp::TapeStages::Functions functions;
   functions.tape = [&] {
@@ -54,7 +52,7 @@ double ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
     const auto part = static_cast<size_t>(chunk);
     auto out = model.forward(tape, pass, part, input, options);
     const bool last = model.parts()[part].last;
-    if (last && counts) sum += value_of(out.value.data);
+    if (last && counts) add_up(stream, sum, out.value.data, kernels::Write::add);
     pp::TapeStages::Output result{out.value, {}};
     if (!training) return result;
     const Dtype acc = accumulator_dtype(model.dtype());
@@ -77,12 +75,13 @@ double ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
   return sum;
 }
 
-double ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
+Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
   return run(schedule_of(recipe_, batches.size()), batches, &training);
 }
 
 double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
-  return run(forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
+  const Tensor sum = run(forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
+  return read_to_host("evaluation: loss", sum, instance_.context.compute()).scalar();
 }
 
 }  // namespace hexad::app

@@ -24,13 +24,13 @@ class ModelPipeline {
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
   };
   /// Forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this
-  /// rank's addend of the summed cross-entropy.
-  double train(std::span<const MicroBatch> batches, const Training& training);
+  /// rank's addend of the summed cross-entropy, [1] f64.
+  Tensor train(std::span<const MicroBatch> batches, const Training& training);
   /// Forward alone; nothing is kept.
   double evaluate(std::span<const MicroBatch> batches);
 
  private:
-  double run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training);
+  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training);
 
   const Recipe& recipe_;
   ModelInstance& instance_;

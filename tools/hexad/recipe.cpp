@@ -1,6 +1,7 @@
 #include "tools/hexad/recipe.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "framework/config/constraints.h"
 #include "framework/io/checkpoint_store.h"
@@ -76,11 +77,41 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
+void take_device_from_environment(Recipe& r, Problems& problems) {
+  const char* wanted = std::getenv("HEXAD_DEVICE");
+  if (!wanted || !*wanted) return;
+  std::string names;
+  for (const auto& [kind, name] : enum_names(r.device)) {
+    if (name == wanted) return void(r.device = kind);
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  problems.add("device", cat("is given by HEXAD_DEVICE=", wanted, ", which is no device; there are: ", names));
+}
+
+// What the CUDA backend does not do yet is refused here, not found out in the middle of a step.
+void check_device(const Recipe& r, int64_t world, Problems& problems) {
+  if (r.device != device::DeviceKind::cuda) return;
+  const auto refuse = [&](const std::string& key, const std::string& what) {
+    problems.add(key, cat(what, " on device: cuda; device: cpu has it"));
+  };
+  if (world > 1) refuse("device", "several ranks are not supported yet");
+  if (r.schedule.trace > 0) refuse("schedule.trace", "passes are not timed yet");
+  const moe::MoeSchedule s = r.schedule.moe.settled();
+  if (r.model.moe.experts > 0) {
+    if (r.schedule.moe.open()) refuse("schedule.moe", "auto is not supported yet");
+    if (s.compute_share != 1) refuse("schedule.moe.compute_share", "only 1 is supported yet");
+    if (s.restore != moe::Restore::keep) refuse("schedule.moe.restore", "only keep is supported yet");
+    if (s.rows != ep::RowOf::slot) refuse("schedule.moe.rows", "only slot is supported yet");
+  }
+}
+
 }  // namespace
 
 Recipe load_recipe(const config::Document& document, const layers::Registry& registry, int64_t world) {
   Problems problems;
   Recipe r = config::read<Recipe>(document, problems);
+  take_device_from_environment(r, problems);
+  check_device(r, world, problems);
   if (problems.good({"model"})) {
     check_attention(r.model, problems);
     check_moe(r.model, problems);

@@ -11,6 +11,7 @@
 #include "framework/base/dtype.h"
 #include "framework/config/recipe.h"
 #include "framework/data/data_config.h"
+#include "framework/device/device_kind.h"
 #include "layers/feed_forward.h"
 #include "layers/model_config.h"
 #include "layers/moe/moe_schedule_config.h"
@@ -207,6 +208,7 @@ struct MemoryConfig {
 
 struct Recipe {
   layers::ModelConfig model;
+  device::DeviceKind device = device::DeviceKind::cpu;
   ParallelConfig parallel;
   BatchConfig batch;
   TrainConfig train;
@@ -223,6 +225,7 @@ struct Recipe {
   template <class V>
   void fields(V& v) {
     v("model", model, "what is trained");
+    v("device", device, "what a rank computes on; the environment variable HEXAD_DEVICE goes before it");
     v("parallel", parallel, "how it is spread over ranks");
     v("batch", batch, "sequences a step");
     v("train", train, "the training run");

@@ -91,7 +91,7 @@ class MicroBatchTraffic {
     if (moe.aux_loss.coefficient > 0 && moe.aux_loss.scope != moe::AuxScope::global_batch) {
       const double scopes =
           moe.aux_loss.scope == moe::AuxScope::sequence ? static_cast<double>(recipe_.batch.micro) : 1.0;
-      total_[TrafficClass::cp] += forwards * 2 * shared(scopes * experts * acc_, ranks);
+      total_[TrafficClass::cp] += forwards * 2 * shared(scopes * experts * sizeof(int64_t), ranks);
     }
     if (moe.capacity_factor) {
       const double of_row = static_cast<double>(moe.top_k) * sizeof(int32_t) + experts * acc_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/tensor/host_read.h"
 #include "optim/gradient_norm.h"
 
 namespace hexad::app {
@@ -10,11 +11,6 @@ namespace {
 
 std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
   return r.offload.activations ? offload_policy(r.offload.min_bytes) : keep_policy();
-}
-
-int64_t count_targets(const MicroBatch& b) {
-  const int32_t* t = b.targets.data<int32_t>();
-  return b.rows() - std::count(t, t + b.rows(), data::ignored);
 }
 
 }  // namespace
@@ -58,8 +54,8 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
     counts.push_back(r.assignments), counts.push_back(r.dropped);
     losses.push_back(r.aux_loss), losses.push_back(r.z_loss);
   }
-  const Device device = instance_.context;
-  Stream& stream = instance_.context.compute();
+  const Device device = Device(instance_.context).host();
+  Stream& stream = device.context().compute();
   Tensor c = Tensor::from<int64_t>(counts, {static_cast<int64_t>(counts.size())}, device, Category::communication);
   Tensor l = Tensor::from<double>(losses, {static_cast<int64_t>(losses.size())}, device, Category::communication);
   world.all_reduce(c, comm::Reduce::sum, stream).wait();
@@ -80,7 +76,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const std::vector<MicroBatch> batches = load(source, first_sequence);
   double valid = 0;
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
-    for (const MicroBatch& b : batches) valid += static_cast<double>(count_targets(b));
+    for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
   // All labels masked: a loss of zero and zero gradients, not 0/0.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
@@ -92,7 +88,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const auto contributed = [&](Parameter& p, bool last) {
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
-  const double loss_sum = pipeline_.train(batches, {.step = step,
+  const Tensor loss_sum = pipeline_.train(batches, {.step = step,
                                                     .loss_gradient = gradient_scale,
                                                     .penalty_gradient = 1 / micro_batches,
                                                     .statistics = &statistics_,
@@ -100,19 +96,28 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   buckets_.finish(stream);
   if (on_gradients_) on_gradients_();
 
+  // What decides about the update stays on the device: the host reads it while weights are updated already.
+  const auto& k = kernels::kernels(instance_.device());
+  const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
+               factor = Tensor::empty({1}, Dtype::f64, instance_.device());
+  optim::squared_gradient_norm(sums.slice(0, 0, 1), instance_.parameters, instance_.mesh, stream);
+  k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
+  stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
+  k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
+  const HostRead read = read_to_host("step: norm and loss", sums, stream);
+  // Equal on all ranks: all update or none does.
+  instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
+
   StepResult result;
   result.tokens = recipe_.batch.global * recipe_.model.context;
-  result.loss = world.all_reduce_value(loss_sum, comm::Reduce::sum, instance_.context) * gradient_scale;
-  result.grad_norm = optim::global_gradient_norm(instance_.parameters, instance_.mesh, stream);
+  for (RouterStatistics& s : statistics_) s.collect(stream);
   result.routers = statistics_;
   reduce_statistics(result.routers);
-  // Both are equal on all ranks, so all skip or none does.
-  result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
+  const auto values = read.wait<double>();
+  result.loss = values[1] * gradient_scale;
+  result.grad_norm = std::sqrt(values[0]);
+  result.skipped = !std::isfinite(values[0]) || !std::isfinite(values[1]);
   if (result.skipped) return result;
-
-  const double clip = recipe_.optim.clip;
-  const double scale = clip > 0 && result.grad_norm > clip ? clip / result.grad_norm : 1.0;
-  instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, scale, update); });
   for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
   return result;
 }

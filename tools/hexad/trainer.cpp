@@ -37,8 +37,9 @@ std::filesystem::path log_path(const Recipe& r, int rank) {
 // In one collective, however many there are: a step has dozens of small numbers to report.
 std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
                                 Device device) {
-  const Tensor all = Tensor::from<double>(mine, {static_cast<int64_t>(mine.size())}, device, Category::communication);
-  group.all_reduce(all, op, device.context().compute()).wait();
+  const Device host = device.host();
+  const Tensor all = Tensor::from<double>(mine, {static_cast<int64_t>(mine.size())}, host, Category::communication);
+  group.all_reduce(all, op, host.context().compute()).wait();
   return all.to_vector<double>();
 }
 

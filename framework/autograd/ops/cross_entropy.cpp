@@ -9,11 +9,11 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const int64_t rows = x.data.dim(0), vocab = w.shape()[0];
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == rows, "[cross_entropy] x is ", x.shape(), ", ", w.name(),
           " ", w.shape(), ", targets ", targets.shape());
-  require(options.chunk_rows > 0, "[cross_entropy] chunk_rows is ", options.chunk_rows);
   const KernelTable& k = kernels::kernels(x.device());
   const Dtype acc = accumulator_dtype(x.data.dtype());
   const bool train = tape.recording();
-  const int64_t chunk = std::min(options.chunk_rows, std::max<int64_t>(rows, 1));
+  const int64_t chunk = options.chunk_rows.value_or(k.cross_entropy.chunk_rows(rows, vocab));
+  require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk);
   const Weight weight = w.use(tape.stream);
 
   Tensor losses = Tensor::empty({rows}, acc, x.device());
@@ -22,35 +22,28 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     const int64_t end = std::min(rows, begin + chunk);
     const Tensor in = x.data.slice(0, begin, end);
     Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
-    k.matmul.forward(tape.stream, logits, in, weight);
-    k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), logits, targets.slice(0, begin, end),
-                            train ? options.gradient_scale : 0.0);
-    if (!train) continue;
-    if (options.gradient_scale == 0) k.pointwise.fill(tape.stream, logits, 0.0);  // the kernel left the logits there
+    k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
     // Products want both operands in the model's dtype.
-    Tensor dlogits = logits;
-    if (acc != x.data.dtype()) {
-      dlogits = Tensor::empty(logits.shape(), x.data.dtype(), x.device());
-      k.pointwise.copy(tape.stream, dlogits, logits);
-    }
-    k.matmul.input_gradient(tape.stream, dx.slice(0, begin, end), dlogits, weight);
+    Tensor dlogits;
+    if (train) dlogits = acc == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());
+    k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), dlogits, logits, targets.slice(0, begin, end),
+                            options.gradient_scale);
+    if (!train) continue;
+    k.matmul.input_gradient(tape.stream, dx.slice(0, begin, end), dlogits, weight, Write::replace);
     k.matmul.weight_gradient(tape.stream, w.gradient(), dlogits, in, w.next_write());
   }
 
-  Tensor total = Tensor::zeros({1}, acc, x.device());
-  with_dtype<float, double>("cross_entropy", acc, [&]<class T>() {
-    double sum = 0;  // CPU: a device backend needs a reduction kernel here
-    const T* values = losses.data<T>();
-    for (int64_t i = 0; i < rows; ++i) sum += static_cast<double>(values[i]);
-    *total.data<T>() = static_cast<T>(sum);
-  });
+  Tensor total = Tensor::empty({1}, acc, x.device());
+  k.pointwise.sum(tape.stream, total, losses, Write::replace);
   if (row_losses) *row_losses = losses;
 
   return tape.record("linear_cross_entropy", total, {x}, save(dx),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
-                       require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                               "[cross_entropy] was told the gradient ", scale, " but got ", given);
+                       if (dout.device().on_host()) {  // elsewhere a look at it would hold up the device
+                         const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
+                         require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
+                                 "[cross_entropy] was told the gradient ", scale, " but got ", given);
+                       }
                        auto [saved_dx] = s.get<1>();
                        b.accumulate(0, saved_dx);
                      },

@@ -12,28 +12,30 @@ Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, 
           " experts and ", x.data.dim(0), " rows");
   const KernelTable& k = kernels::kernels(x.device());
   Tensor out = Tensor::empty({x.data.dim(0), ws[1]}, x.data.dtype(), x.device());
-  k.grouped_matmul.forward(tape.stream, out, x.data, w.use(tape.stream), offsets);
+  const auto groups = [](const std::vector<int64_t>& o) { return GroupOffsets::on_host(o); };
+  k.grouped_matmul.forward(tape.stream, out, x.data, w.use(tape.stream), groups(offsets), Write::replace);
   std::vector<Parameter*> parameters{&w};
   if (bias) {
     const Weight values = bias->use(tape.stream);
-    if (role == BiasRole::added) k.bias.grouped_forward(tape.stream, out, values.data, offsets);
+    if (role == BiasRole::added) k.bias.grouped_forward(tape.stream, out, values.data, groups(offsets));
     parameters.push_back(bias);
   }
-  return tape.record("grouped_linear", out, {x}, save(x.data),
-                     [&k, &w, shape = x.shape(), offsets](Backward& b, const Tensor& dout, const Saved&) {
-                       if (!b.wants(0)) return;
-                       Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
-                       k.grouped_matmul.input_gradient(b.stream, dx, dout, w.use(b.stream), offsets);
-                       b.accumulate(0, dx);
-                     },
-                     {parameters, [&k, &w, bias, role, offsets](Backward& b, const Tensor& dout, const Saved& s) {
-                        auto [in] = s.get<1>();
-                        const Tensor& dw = w.gradient();
-                        k.grouped_matmul.weight_gradient(b.stream, dw, dout, in, offsets, w.next_write());
-                        if (!bias) return;
-                        const Tensor& db = bias->gradient_to_add(b.stream);
-                        if (role == BiasRole::added) k.bias.grouped_backward(b.stream, db, dout, offsets);
-                      }});
+  return tape.record(
+      "grouped_linear", out, {x}, save(x.data),
+      [&k, &w, groups, shape = x.shape(), offsets](Backward& b, const Tensor& dout, const Saved&) {
+        if (!b.wants(0)) return;
+        Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
+        k.grouped_matmul.input_gradient(b.stream, dx, dout, w.use(b.stream), groups(offsets), Write::replace);
+        b.accumulate(0, dx);
+      },
+      {parameters, [&k, &w, groups, bias, role, offsets](Backward& b, const Tensor& dout, const Saved& s) {
+         auto [in] = s.get<1>();
+         const Tensor& dw = w.gradient();
+         k.grouped_matmul.weight_gradient(b.stream, dw, dout, in, groups(offsets), w.next_write());
+         if (!bias) return;
+         const Tensor& db = bias->gradient_to_add(b.stream);
+         if (role == BiasRole::added) k.bias.grouped_backward(b.stream, db, dout, groups(offsets));
+       }});
 }
 
 }  // namespace hexad::autograd

@@ -8,7 +8,7 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
           w.name(), " is ", ws);
   const KernelTable& k = kernels::kernels(x.device());
   Tensor out = Tensor::empty({x.data.dim(0), ws[0]}, x.data.dtype(), x.device());
-  k.matmul.forward(tape.stream, out, x.data, w.use(tape.stream));
+  k.matmul.forward(tape.stream, out, x.data, w.use(tape.stream), Write::replace);
   std::vector<Parameter*> parameters{&w};
   if (bias) {
     k.bias.forward(tape.stream, out, bias->use(tape.stream).data);
@@ -16,10 +16,9 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
   }
   return tape.record("linear", out, {x}, save(x.data),
                      [&k, &w, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-                       if (!b.wants(0)) return;
-                       Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
-                       k.matmul.input_gradient(b.stream, dx, dout, w.use(b.stream));
-                       b.accumulate(0, dx);
+                       b.accumulate(0, shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
+                         k.matmul.input_gradient(b.stream, dx, dout, w.use(b.stream), add_to(b.stream, dx, so_far));
+                       });
                      },
                      {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();

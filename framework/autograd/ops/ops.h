@@ -7,6 +7,10 @@
 
 namespace hexad::autograd {
 
+/// How a kernel that can add to its result makes it include `so_far`, which is brought there first where it lies
+/// elsewhere (Backward::accumulate).
+Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
+
 // --- products (linear.cpp, grouped_linear.cpp)
 
 /// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task.
@@ -55,8 +59,8 @@ Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 struct CrossEntropyOptions {
   /// The gradient that the loss will be given in backward, known beforehand (1 / global count of valid tokens).
   double gradient_scale = 1;
-  /// Rows of logits that exist at a time: logits of a micro-batch are never kept whole.
-  int64_t chunk_rows = 256;
+  /// Rows of logits that exist at a time: logits of a micro-batch are never kept whole. Default: as the device likes.
+  std::optional<int64_t> chunk_rows{};
 };
 /// Sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in acc. x[T, D], w[V, D], targets[T] i32, -1 is
 /// ignored. The head's product, softmax and both gradients are computed chunk by chunk in the forward pass (as in Liger
@@ -82,9 +86,10 @@ Value gather(Tape& tape, const Value& x, const Tensor& tokens, const Tensor& row
 Value combine(Tape& tape, const Value& y, const Value& weights, const Tensor& rows);
 /// Load-balancing loss of one scope (Shazeer 2017; Fedus 2021, eq. 4): E sum_e f_e P_e, with f_e the given fraction of
 /// assignments (constant) and P_e the mean over valid tokens of the scores, normalised to sum to one per token.
-/// segment[T] (i32) assigns tokens to scopes, -1: excluded; fractions[S, E] in acc. Result: mean over scopes, [1] in
-/// acc. Where ranks hold other tokens of the same scopes, `tokens_in_scope` [S] says how many there are in all (empty:
-/// those of `segment`), and the ranks' results add up to the loss.
+/// segment[T] (i32) assigns tokens to scopes, -1: excluded; undefined: all are of scope 0. fractions[S, E] in acc.
+/// Result: mean over scopes, [1] in acc. Where ranks hold other tokens of the same scopes, `tokens_in_scope` [S] says
+/// how many there are in all, and the ranks' results add up to the loss; empty: those of `segment`, which the host then
+/// reads.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {});
 /// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc.

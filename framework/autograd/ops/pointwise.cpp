@@ -2,6 +2,12 @@
 
 namespace hexad::autograd {
 
+Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far) {
+  if (!so_far.defined()) return Write::replace;
+  if (so_far.storage() != out.storage()) kernels::kernels(out.device()).pointwise.copy(stream, out, so_far);
+  return Write::add;
+}
+
 Value add(Tape& tape, const Value& a, const Value& b) {
   require(a.shape() == b.shape() && a.data.dtype() == b.data.dtype(), "[add] ", a.shape(), " ", a.data.dtype(), " and ",
           b.shape(), " ", b.data.dtype());

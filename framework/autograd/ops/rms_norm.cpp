@@ -4,27 +4,35 @@ namespace hexad::autograd {
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape());
-  const auto& k = kernels::kernels(x.device()).rms_norm;
+  const KernelTable& k = kernels::kernels(x.device());
   Tensor out = Tensor::like(x.data);
-  const int64_t rows = x.data.numel() / x.data.dim(-1);
-  Tensor inverse_rms = Tensor::empty({rows}, accumulator_dtype(x.data.dtype()), x.device());
-  k.forward(tape.stream, out, inverse_rms, x.data, gain.use(tape.stream).data, eps);
+  const int64_t width = x.data.dim(-1), rows = x.data.numel() / width;
+  const Dtype acc = accumulator_dtype(x.data.dtype());
+  Tensor inverse_rms = Tensor::empty({rows}, acc, x.device());
+  k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain.use(tape.stream).data, eps);
+  // One pass over x and dout gives both gradients; the gain's waits in its partial sums until weights have their turn.
+  const auto partials = std::make_shared<Tensor>();
   Value y = tape.record("rms_norm", out, {x}, save(x.data, inverse_rms),
-                        [&k, &gain](Backward& b, const Tensor& dout, const Saved& s) {
-                          if (!b.wants(0)) return;
+                        [&k, &gain, partials, rows, width, acc](Backward& b, const Tensor& dout, const Saved& s) {
                           auto [in, inverse] = s.get<2>();
-                          Tensor dx = Tensor::like(in);
-                          k.input_gradient(b.stream, dx, dout, in, gain.use(b.stream).data, inverse);
-                          b.accumulate(0, dx);
+                          *partials = Tensor::empty({k.rms_norm.partials(rows), width}, acc, in.device());
+                          const Tensor g = gain.use(b.stream).data, of_gain = *partials, in_ = in, inverse_ = inverse;
+                          const auto differentiate = [&](const Tensor& dx, const Tensor& so_far) {
+                            k.rms_norm.backward(b.stream, dx, of_gain, dout, in_, g, inverse_, so_far);
+                          };
+                          if (b.wants(0))
+                            b.accumulate(0, in.shape(), in.dtype(), differentiate);
+                          else
+                            differentiate({}, {});
                         },
-                        {{&gain}, [&k, &gain](Backward& b, const Tensor& dout, const Saved& s) {
-                           auto [in, inverse] = s.get<2>();
-                           k.weight_gradient(b.stream, gain.gradient_to_add(b.stream), dout, in, inverse);
+                        {{&gain}, [&k, &gain, partials](Backward& b, const Tensor&, const Saved&) {
+                           k.bias.backward(b.stream, gain.gradient_to_add(b.stream), *partials);
+                           *partials = {};
                          }});
   tape.recompute_from_saved(y, [&k, &gain, eps](Stream& stream, const Saved& s) {
     auto [in, inverse] = s.get<2>();
     Tensor again = Tensor::like(in), scratch = Tensor::like(inverse);
-    k.forward(stream, again, scratch, in, gain.use(stream).data, eps);
+    k.rms_norm.forward(stream, again, {}, scratch, in, {}, gain.use(stream).data, eps);
     return again;
   });
   return y;

@@ -1,4 +1,5 @@
 #include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/groups.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
 
@@ -38,17 +39,17 @@ void backward(Stream& stream, const Tensor& dbias, const Tensor& dy) {
   stream.run([=] { add_column_sums(dbias, dy); });
 }
 
-void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, std::span<const int64_t> offsets) {
-  stream.run([=, o = std::vector<int64_t>(offsets.begin(), offsets.end())] {
-    for_each_group(o, [&](int64_t e, int64_t begin, int64_t end) {
+void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const GroupOffsets& offsets) {
+  stream.run([=, groups = Groups("bias", offsets, bias.dim(0), x.dim(0))] {
+    for_each_group(groups.offsets(), [&](int64_t e, int64_t begin, int64_t end) {
       add_to_rows(x.slice(0, begin, end), bias.slice(0, e, e + 1));
     });
   });
 }
 
-void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, std::span<const int64_t> offsets) {
-  stream.run([=, o = std::vector<int64_t>(offsets.begin(), offsets.end())] {
-    for_each_group(o, [&](int64_t e, int64_t begin, int64_t end) {
+void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, const GroupOffsets& offsets) {
+  stream.run([=, groups = Groups("bias", offsets, dbias.dim(0), dy.dim(0))] {
+    for_each_group(groups.offsets(), [&](int64_t e, int64_t begin, int64_t end) {
       add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, begin, end));
     });
   });

@@ -19,6 +19,8 @@ const KernelTable cpu_table{
     .swiglu = cpu::swiglu,
     .gelu = cpu::gelu,
     .router = cpu::router,
+    .router_loss = cpu::router_loss,
+    .slots = cpu::slots,
     .permute = cpu::permute,
     .wire = cpu::wire,
     .embedding = cpu::embedding,

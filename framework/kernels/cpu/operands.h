@@ -54,6 +54,19 @@ void parallel_elements(int64_t n, const F& f) {
   parallel_for(n, 16384, f);
 }
 
+/// The sum of f(begin, end) over blocks of [0, n), in order: it depends on n alone.
+template <class F>
+double sum_of_blocks(int64_t n, const F& f) {
+  constexpr int64_t block = 65536;  // elements whose sum is taken by one thread
+  std::vector<double> sums(static_cast<size_t>((n + block - 1) / block));
+  parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) sums[static_cast<size_t>(b)] = f(b * block, std::min(n, (b + 1) * block));
+  });
+  double total = 0;
+  for (double s : sums) total += s;
+  return total;
+}
+
 /// Calls f(column, count) on chunks of [0, width) for sums over `rows` rows: a column's sum never depends on the
 /// threads.
 template <class F>

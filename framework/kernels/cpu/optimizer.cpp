@@ -8,12 +8,12 @@ namespace hexad::kernels::cpu {
 namespace {
 
 template <class A>
-AdamwConstants<A> constants_of(const AdamwStep& s) {
+AdamwConstants<A> constants_of(const AdamwStep& s, double weight_decay, double factor) {
   const double step = static_cast<double>(s.step);
-  return {.gradient_scale = static_cast<A>(s.gradient_scale),
+  return {.factor = static_cast<A>(factor),
           .beta1 = static_cast<A>(s.beta1),
           .beta2 = static_cast<A>(s.beta2),
-          .keep = static_cast<A>(1 - s.lr * s.weight_decay),
+          .keep = static_cast<A>(1 - s.lr * weight_decay),
           .one_minus_beta1 = static_cast<A>(1 - s.beta1),
           .one_minus_beta2 = static_cast<A>(1 - s.beta2),
           .step_size = static_cast<A>(s.lr / (1 - std::pow(s.beta1, step))),
@@ -21,72 +21,93 @@ AdamwConstants<A> constants_of(const AdamwStep& s) {
           .eps = static_cast<A>(s.eps)};
 }
 
-/// Calls f<A, T>(main, weights), weights null where they are main itself.
+/// What gradients are multiplied by; negative: the step is skipped.
+double value_of(std::string_view op, const Tensor& factor) {
+  if (!factor.defined()) return 1;
+  require_flat(op, "factor", factor, 1);
+  return *factor.data<double>();
+}
+
+/// Calls f(main, weights, gradient), weights null where they are main itself.
 template <class F>
-void with_weights(std::string_view op, const Tensor& main, const Tensor& weights, const F& f) {
+void with_operands(std::string_view op, const Tensor& main, const Tensor& weights, const Tensor& gradient, const F& f) {
   require_flat(op, "main", main, main.numel());
   require_flat(op, "weights", weights, main.numel());
+  require_flat(op, "gradient", gradient, main.numel());
   with_dtype<float, double>(op, main.dtype(), [&]<class A>() {
     with_dtype<float, bf16, double>(op, weights.dtype(), [&]<class T>() {
-      f(main.data<A>(), weights.raw() == main.raw() ? nullptr : weights.data<T>());
+      with_dtype<A, bf16>(op, gradient.dtype(), [&]<class G>() {
+        f(main.data<A>(), weights.raw() == main.raw() ? nullptr : weights.data<T>(),
+          static_cast<const G*>(gradient.data<G>()));
+      });
     });
   });
 }
 
-void adamw(Stream& stream, const Tensor& main, const Tensor& m, const Tensor& v, const Tensor& weights,
-           const Tensor& gradient, const AdamwStep& step) {
-  require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
-  stream.run([=] {
-    const int64_t n = main.numel();
-    require_flat("adamw", "m", m, n);
-    require_flat("adamw", "v", v, n);
-    require_flat("adamw", "gradient", gradient, n);
-    with_weights("adamw", main, weights, [&]<class A, class T>(A* p, T* w) {
-      const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template adamw<A>();
-      const auto constants = constants_of<A>(step);
-      parallel_elements(n, [&, m1 = m.data<A>(), m2 = v.data<A>(), g = gradient.data<A>()](int64_t begin, int64_t end) {
-        loop(p + begin, m1 + begin, m2 + begin, w ? w + begin : nullptr, g + begin, constants, end - begin);
-      });
+void update(const AdamwSlice& s, const AdamwStep& step, double factor) {
+  const int64_t n = s.main.numel();
+  require_flat("adamw", "m", s.m, n);
+  require_flat("adamw", "v", s.v, n);
+  with_operands("adamw", s.main, s.weights, s.gradient, [&]<class A, class T, class G>(A* p, T* w, const G* g) {
+    const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template of<A, G>().adamw;
+    const auto constants = constants_of<A>(step, s.weight_decay, factor);
+    parallel_elements(n, [&, m = s.m.data<A>(), v = s.v.data<A>()](int64_t begin, int64_t end) {
+      loop(p + begin, m + begin, v + begin, w ? w + begin : nullptr, g + begin, constants, end - begin);
     });
+  });
+}
+
+void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
+  require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
+  stream.run([step, factor, all = std::vector<AdamwSlice>(slices.begin(), slices.end())] {
+    const double f = value_of("adamw", factor);
+    if (f < 0) return;
+    for (const AdamwSlice& slice : all) update(slice, step, f);
   });
 }
 
 void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr,
-         double gradient_scale) {
+         const Tensor& factor) {
   stream.run([=] {
-    require_flat("sgd", "gradient", gradient, main.numel());
-    with_weights("sgd", main, weights, [&]<class A, class T>(A* p, T* w) {
-      const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template sgd<A>();
-      parallel_elements(main.numel(), [&, g = gradient.data<A>()](int64_t begin, int64_t end) {
-        loop(p + begin, w ? w + begin : nullptr, g + begin, static_cast<A>(lr * gradient_scale), end - begin);
+    const double f = value_of("sgd", factor);
+    if (f < 0) return;
+    with_operands("sgd", main, weights, gradient, [&]<class A, class T, class G>(A* p, T* w, const G* g) {
+      const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template of<A, G>().sgd;
+      parallel_elements(main.numel(), [&](int64_t begin, int64_t end) {
+        loop(p + begin, w ? w + begin : nullptr, g + begin, static_cast<A>(lr * f), end - begin);
       });
     });
   });
 }
 
-double squared_norm(Stream& stream, const Tensor& x) {
-  constexpr int64_t block =
-      65536;  // elements whose sum is taken by one thread: the order never depends on their number
-  const int64_t n = x.numel(), blocks = (n + block - 1) / block;
-  std::vector<double> sums(static_cast<size_t>(blocks));
-  stream.run([&] {
-    require_flat("squared_norm", "x", x, n);
+void squared_norm(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  stream.run([=] {
+    require_flat("squared_norm", "out", out, 1);
+    require_flat("squared_norm", "x", x, x.numel());
+    double total = 0;
     with_dtype<float, bf16, double>("squared_norm", x.dtype(), [&]<class T>() {
       const auto sum = choose<T>(v3::pointwise_loops, v4::pointwise_loops).squared_sum;
-      parallel_for(blocks, 1, [&, in = x.data<T>()](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b)
-          sums[static_cast<size_t>(b)] = sum(in + b * block, std::min(block, n - b * block));
-      });
+      total = sum_of_blocks(x.numel(),
+                            [&, in = x.data<T>()](int64_t begin, int64_t end) { return sum(in + begin, end - begin); });
     });
+    double* y = out.data<double>();
+    *y = write == Write::add ? *y + total : total;
   });
-  stream.synchronize();
-  double total = 0;
-  for (double s : sums) total += s;
-  return total;
+}
+
+void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit) {
+  stream.run([=] {
+    require_flat("clip", "factor", factor, 1);
+    require_flat("clip", "sums", sums, sums.numel());
+    require(sums.numel() > 0, "[clip] there are no sums");
+    const double* s = sums.data<double>();
+    const bool finite = std::all_of(s, s + sums.numel(), [](double x) { return std::isfinite(x); });
+    *factor.data<double>() = !finite ? -1 : limit == 0 ? 1 : std::min(1.0, limit / std::sqrt(s[0]));
+  });
 }
 
 }  // namespace
 
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm};
+const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
 
 }  // namespace hexad::kernels::cpu

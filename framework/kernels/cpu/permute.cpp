@@ -4,21 +4,31 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens) {
-  stream.run([=] {
-    with_dtype<float, bf16, double>("gather", x.dtype(), [&]<class T>() {
-      const Rows<T> X(x), Y(out);
-      require_shape("gather", "out", out, {tokens.numel(), X.width()});
-      const int64_t* token = checked_indices<int64_t>("gather", "tokens", tokens, 0, X.count());
-      parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) std::copy_n(X[token[r]], X.width(), Y[r]);
-      });
+// out[r, :] = x[index[r], :], nothing where index[r] is -1, which `lowest` allows.
+void copy_rows(std::string_view op, std::string_view name, const Tensor& out, const Tensor& x, const Tensor& index,
+               int64_t lowest) {
+  with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
+    const Rows<T> X(x), Y(out);
+    require_shape(op, "out", out, {index.numel(), X.width()});
+    const int64_t* from = checked_indices<int64_t>(op, name, index, lowest, X.count());
+    parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        if (from[r] < 0) continue;
+        const T* row = X[from[r]];
+        if (row != Y[r]) std::copy_n(row, X.width(), Y[r]);
+      }
     });
   });
 }
 
-void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights) {
-  stream.run([=] {
+// By the rows of out: x is small beside it, and read from the cache.
+void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
+  stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
+}
+
+void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights,
+             std::span<const Tensor> addends) {
+  stream.run([=, addends = std::vector<Tensor>(addends.begin(), addends.end())] {
     with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
       using A = accumulator_t<T>;
       const Rows<T> Y(y), Out(out);
@@ -27,10 +37,16 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
       if (weights.defined()) require_flat("combine", "weights", weights, rows.numel());
       const int64_t* row = checked_indices<int64_t>("combine", "rows", rows, -1, Y.count());
       const A* w = weights.defined() ? weights.data<A>() : nullptr;
+      std::vector<Rows<T>> joined;
+      for (const Tensor& addend : addends) {
+        require_shape("combine", "an addend", addend, out.shape());
+        joined.emplace_back(addend);
+      }
+      const size_t most = static_cast<size_t>(slots) + joined.size();
       const auto sum = choose<T>(v3::pointwise_loops, v4::pointwise_loops).weighted_sum;
-      parallel_for(Out.count(), row_grain(Y.width() * slots), [&](int64_t begin, int64_t end) {
-        std::vector<const T*> kept(static_cast<size_t>(slots));
-        std::vector<A> kept_weights(static_cast<size_t>(slots));
+      parallel_for(Out.count(), row_grain(Y.width() * static_cast<int64_t>(most)), [&](int64_t begin, int64_t end) {
+        std::vector<const T*> kept(most);
+        std::vector<A> kept_weights(most);
         for (int64_t t = begin; t < end; ++t) {
           size_t n = 0;
           for (int64_t slot = t * slots; slot < (t + 1) * slots; ++slot) {
@@ -38,6 +54,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
             kept[n] = Y[row[slot]];
             kept_weights[n++] = w ? w[slot] : A(1);
           }
+          for (const Rows<T>& addend : joined) kept[n] = addend[t], kept_weights[n++] = A(1);
           sum(Out[t], kept.data(), kept_weights.data(), static_cast<int64_t>(n), Out.width());
         }
       });
@@ -91,8 +108,8 @@ void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& i
 }
 
 void gather_weighted(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index, const Tensor& scale) {
-  if (!scale.defined()) return gather(stream, out, x, index);
   stream.run([=] {
+    if (!scale.defined()) return copy_rows("gather_weighted", "index", out, x, index, 0);
     with_dtype<float, bf16, double>("gather_weighted", x.dtype(), [&]<class T>() {
       const Rows<T> X(x), Out(out);
       require_shape("gather_weighted", "out", out, {index.numel(), X.width()});

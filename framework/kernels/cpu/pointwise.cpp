@@ -118,6 +118,26 @@ void clamp_backward(Stream& stream, const Tensor& dx, const Tensor& dout, const 
   });
 }
 
+void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  stream.run([=] {
+    require_flat("sum", "out", out, 1);
+    require_flat("sum", "x", x, x.numel());
+    double total = 0;
+    with_dtype<float, bf16, double>("sum", x.dtype(), [&]<class T>() {
+      // A plain loop: what is summed here (losses, statistics) is short.
+      total = sum_of_blocks(x.numel(), [in = x.data<T>()](int64_t begin, int64_t end) {
+        double part = 0;
+        for (int64_t i = begin; i < end; ++i) part += static_cast<double>(in[i]);
+        return part;
+      });
+    });
+    with_dtype<float, double>("sum", out.dtype(), [&]<class A>() {
+      A* y = out.data<A>();
+      *y = static_cast<A>(write == Write::add ? static_cast<double>(*y) + total : total);
+    });
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels pointwise{.fill = fill,
@@ -126,6 +146,7 @@ const PointwiseKernels pointwise{.fill = fill,
                                  .axpy = axpy,
                                  .scale = scale,
                                  .clamp = clamp,
-                                 .clamp_backward = clamp_backward};
+                                 .clamp_backward = clamp_backward,
+                                 .sum = sum};
 
 }  // namespace hexad::kernels::cpu

@@ -5,30 +5,57 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) {
+/// One number for each row; null where undefined.
+template <class T>
+accumulator_t<T>* row_scalars(std::string_view name, const Tensor& t, int64_t rows) {
+  if (!t.defined()) return nullptr;
+  require_flat("swiglu", name, t, rows);
+  return t.data<accumulator_t<T>>();
+}
+
+void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights) {
   stream.run([=] {
     with_dtype<float, bf16, double>("swiglu", out.dtype(), [&]<class T>() {
       require_shape("swiglu", "gate", gate, out.shape());
       require_shape("swiglu", "up", up, out.shape());
       const Rows<T> Y(out), G(gate), U(up);
-      const auto row = choose<T>(v3::activation_loops, v4::activation_loops).swiglu_forward;
+      const auto* w = row_scalars<T>("weights", weights, Y.count());
+      const auto& loops = choose<T>(v3::activation_loops, v4::activation_loops);
       parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) row(Y[t], G[t], U[t], Y.width());
+        for (int64_t t = begin; t < end; ++t) {
+          if (w)
+            loops.weighted_swiglu_forward(Y[t], G[t], U[t], w[t], Y.width());
+          else
+            loops.swiglu_forward(Y[t], G[t], U[t], Y.width());
+        }
       });
     });
   });
 }
 
-void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dout, const Tensor& gate,
-              const Tensor& up) {
+void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
+              const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights) {
   stream.run([=] {
     with_dtype<float, bf16, double>("swiglu", dout.dtype(), [&]<class T>() {
+      using A = accumulator_t<T>;
       for (const auto& [name, t] : {std::pair{"dgate", dgate}, {"dup", dup}, {"gate", gate}, {"up", up}})
         require_shape("swiglu", name, t, dout.shape());
-      const Rows<T> DG(dgate), DU(dup), DY(dout), G(gate), U(up);
-      const auto row = choose<T>(v3::activation_loops, v4::activation_loops).swiglu_backward;
+      if (product.defined()) require_shape("swiglu", "product", product, dout.shape());
+      const Rows<T> DG(dgate), DU(dup), DY(dout), G(gate), U(up), P(product.defined() ? product : dout);
+      const A* w = row_scalars<T>("weights", weights, DY.count());
+      A* dw = row_scalars<T>("dweights", dweights, DY.count());
+      const auto& loops = choose<T>(v3::activation_loops, v4::activation_loops);
+      const bool plain = !w && !dw && !product.defined();
       parallel_for(DY.count(), row_grain(DY.width()), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) row(DG[t], DU[t], DY[t], G[t], U[t], DY.width());
+        for (int64_t t = begin; t < end; ++t) {
+          if (plain) {
+            loops.swiglu_backward(DG[t], DU[t], DY[t], G[t], U[t], DY.width());
+            continue;
+          }
+          const A gradient = loops.weighted_swiglu_backward(DG[t], DU[t], product.defined() ? P[t] : nullptr, DY[t],
+                                                            G[t], U[t], w ? w[t] : A(1), DY.width());
+          if (dw) dw[t] = gradient;
+        }
       });
     });
   });

@@ -3,14 +3,22 @@
 namespace hexad::kernels::reference {
 namespace {
 
-int64_t offset_of(const Tensor& t, bool contiguous, int64_t i) {
-  if (contiguous) return i;
+// Where row `r` begins, in elements from the first.
+int64_t row_offset(const Tensor& t, int64_t r) {
   int64_t offset = 0;
-  for (int d = t.rank() - 1; d >= 0; --d) {
-    offset += i % t.dim(d) * t.strides()[d];
-    i /= t.dim(d);
+  for (int d = t.rank() - 2; d >= 0; --d) {
+    offset += r % t.dim(d) * t.strides()[d];
+    r /= t.dim(d);
   }
   return offset;
+}
+
+// Calls f(i, offset) for every element in row-major order: its number and where it lies, in elements from the first.
+template <class F>
+void for_each_element(const Tensor& t, F f) {
+  const int64_t columns = t.rank() ? t.dim(-1) : 1, step = t.rank() ? t.strides()[t.rank() - 1] : 1;
+  for (int64_t i = 0, r = 0; i < t.numel(); ++r)
+    for (int64_t c = 0, offset = row_offset(t, r); c < columns; ++c, offset += step) f(i++, offset);
 }
 
 template <class F>
@@ -19,6 +27,24 @@ void with_any_dtype(const Tensor& t, F&& f) {
 }
 
 }  // namespace
+
+HostMemory::HostMemory(const Tensor& t) : tensor_(t) {
+  if (t.device().on_host() || t.numel() == 0) return;
+  int64_t last = 0;
+  for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
+  copy_.resize(static_cast<size_t>((last + 1) * size_of(t.dtype())));
+  move(copy_.data(), t.device_raw());
+}
+
+void HostMemory::put_back() {
+  if (!copy_.empty()) move(tensor_.device_raw(), copy_.data());
+}
+
+void HostMemory::move(void* to, const void* from) {
+  device::DeviceContext& context = tensor_.device().context();
+  context.copy(context.compute(), to, from, static_cast<int64_t>(copy_.size()));
+  context.compute().synchronize();
+}
 
 Array zeros(const Tensor& t) {
   Array a{1, t.rank() ? t.dim(-1) : 1, {}};
@@ -29,27 +55,37 @@ Array zeros(const Tensor& t) {
 
 Array load(const Tensor& t) {
   Array a = zeros(t);
+  HostMemory memory(t);
   with_any_dtype(t, [&]<class T>() {
-    const T* data = t.data<T>();
-    const bool contiguous = t.contiguous();
-    for (int64_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(data[offset_of(t, contiguous, i)]);
+    const T* data = memory.data<T>();
+    for_each_element(t, [&](int64_t i, int64_t offset) { a[i] = static_cast<double>(data[offset]); });
   });
   return a;
 }
 
+Array load_or_zeros(const Tensor& t, const Tensor& like) { return t.defined() ? load(t) : zeros(like); }
+
 void store(const Tensor& t, const Array& a) {
   require(t.numel() == a.size(), "[reference] ", a.size(), " results for a tensor of shape ", t.shape());
+  HostMemory memory(t);
   with_any_dtype(t, [&]<class T>() {
-    T* data = t.data<T>();
-    const bool contiguous = t.contiguous();
-    for (int64_t i = 0; i < a.size(); ++i) {
-      T& element = data[offset_of(t, contiguous, i)];
+    T* data = memory.data<T>();
+    for_each_element(t, [&](int64_t i, int64_t offset) {
       if constexpr (std::is_same_v<T, bf16>)
-        element = bf16(static_cast<float>(a[i]));
+        data[offset] = bf16(static_cast<float>(a[i]));
       else
-        element = static_cast<T>(a[i]);
-    }
+        data[offset] = static_cast<T>(a[i]);
+    });
   });
+  memory.put_back();
+}
+
+std::vector<int64_t> Groups::offsets() const {
+  if (!host_.empty()) return host_;
+  const Array o = load(device_);
+  std::vector<int64_t> offsets;
+  for (int64_t e = 0; e < o.size(); ++e) offsets.push_back(index_at(o, e));
+  return offsets;
 }
 
 }  // namespace hexad::kernels::reference

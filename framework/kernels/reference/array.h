@@ -1,9 +1,10 @@
-// What reference kernels compute with: every tensor, of any dtype and strides, as doubles in row-major order.
+// What reference kernels compute with: every tensor, of any dtype and strides, as doubles in row-major order. Tensors
+// may lie on another device than the host: elements are then copied, after the work of its compute stream.
 #pragma once
 
 #include <vector>
 
-#include "framework/tensor/tensor.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::reference {
 
@@ -29,5 +30,35 @@ Array load(const Tensor& t);
 void store(const Tensor& t, const Array& values);
 /// An integer element: an id, a row, a position.
 inline int64_t index_at(const Array& a, int64_t i) { return static_cast<int64_t>(a[i]); }
+/// The elements, or zeros in the shape of `like` where `t` is undefined.
+Array load_or_zeros(const Tensor& t, const Tensor& like);
+
+/// The memory from a tensor's first element to its last, as the host sees it: itself, or a copy that can be put back.
+class HostMemory {
+ public:
+  explicit HostMemory(const Tensor& t);
+  template <class T>
+  T* data() {
+    return copy_.empty() ? tensor_.device_data<T>() : reinterpret_cast<T*>(copy_.data());
+  }
+  std::byte* bytes() { return copy_.empty() ? static_cast<std::byte*>(tensor_.device_raw()) : copy_.data(); }
+  void put_back();
+
+ private:
+  void move(void* to, const void* from);
+  Tensor tensor_;
+  std::vector<std::byte> copy_;
+};
+
+/// Offsets of groups, kept for work that runs later: the host's side where it is there, else the tensor.
+class Groups {
+ public:
+  explicit Groups(const GroupOffsets& o) : host_(o.host.begin(), o.host.end()), device_(o.device) {}
+  std::vector<int64_t> offsets() const;
+
+ private:
+  std::vector<int64_t> host_;
+  Tensor device_;
+};
 
 }  // namespace hexad::kernels::reference

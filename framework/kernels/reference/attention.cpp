@@ -80,9 +80,11 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
       const Attended a = problem.attend(b, i, h);
       const int64_t row = problem.query_row(b, i, h);
       L[row] = a.log_sum_exp;
-      for (int64_t j = 0; j < shape.keys; ++j)
-        for (int64_t c = 0; c < problem.size; ++c)
-          if (problem.sees(b, i, j)) O(row, c) += a.p[static_cast<size_t>(j)] * problem.V(problem.key_row(b, j, h), c);
+      for (int64_t j = 0; j < shape.keys; ++j) {
+        if (!problem.sees(b, i, j)) continue;
+        const int64_t key = problem.key_row(b, j, h);
+        for (int64_t c = 0; c < problem.size; ++c) O(row, c) += a.p[static_cast<size_t>(j)] * problem.V(key, c);
+      }
     });
     store(out, O);
     store(log_sum_exp, L);

@@ -6,7 +6,8 @@
 namespace hexad::kernels::reference {
 namespace {
 
-void forward(Stream& stream, const Tensor& losses, const Tensor& logits, const Tensor& targets, double scale) {
+void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,
+             double scale) {
   stream.run([=] {
     const Array X = load(logits), Target = load(targets);
     Array L = zeros(losses), DX = zeros(logits);
@@ -17,16 +18,18 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& logits, const T
       for (int64_t v = 0; v < X.columns; ++v) largest = std::max(largest, X(t, v));
       for (int64_t v = 0; v < X.columns; ++v) sum += std::exp(X(t, v) - largest);
       L[t] = largest + std::log(sum) - X(t, target);
-      for (int64_t v = 0; v < X.columns; ++v)
+      for (int64_t v = 0; scale != 0 && v < X.columns; ++v)
         DX(t, v) = scale * (std::exp(X(t, v) - largest) / sum - (v == target ? 1 : 0));
     }
     store(losses, L);
-    if (scale != 0) store(logits, DX);
+    if (dlogits.defined()) store(dlogits, DX);
   });
 }
 
+int64_t chunk_rows(int64_t, int64_t) { return 1; }
+
 }  // namespace
 
-const CrossEntropyKernels cross_entropy{.forward = forward};
+const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
 
 }  // namespace hexad::kernels::reference

@@ -15,6 +15,8 @@ extern const AttentionKernels attention;
 extern const SwigluKernels swiglu;
 extern const GeluKernels gelu;
 extern const RouterKernels router;
+extern const RouterLossKernels router_loss;
+extern const SlotKernels slots;
 extern const PermuteKernels permute;
 extern const WireKernels wire;
 extern const EmbeddingKernels embedding;

@@ -4,18 +4,21 @@
 namespace hexad::kernels::reference {
 namespace {
 
-void product(const Tensor& out, const Tensor& x, const Tensor& w) {
+/// What a result starts as: zero, or what is there.
+Array start(const Tensor& t, Write write) { return write == Write::add ? load(t) : zeros(t); }
+
+void product(const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
   const Array X = load(x), W = load(w);
-  Array Y = zeros(out);
+  Array Y = start(out, write);
   for (int64_t t = 0; t < X.rows; ++t)
     for (int64_t n = 0; n < W.rows; ++n)
       for (int64_t d = 0; d < W.columns; ++d) Y(t, n) += X(t, d) * W(n, d);
   store(out, Y);
 }
 
-void product_dx(const Tensor& dx, const Tensor& dy, const Tensor& w) {
+void product_dx(const Tensor& dx, const Tensor& dy, const Tensor& w, Write write) {
   const Array DY = load(dy), W = load(w);
-  Array DX = zeros(dx);
+  Array DX = start(dx, write);
   for (int64_t t = 0; t < DY.rows; ++t)
     for (int64_t n = 0; n < W.rows; ++n)
       for (int64_t d = 0; d < W.columns; ++d) DX(t, d) += DY(t, n) * W(n, d);
@@ -24,19 +27,19 @@ void product_dx(const Tensor& dx, const Tensor& dy, const Tensor& w) {
 
 void product_dw(const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
   const Array DY = load(dy), X = load(x);
-  Array DW = write == Write::add ? load(dw) : zeros(dw);
+  Array DW = start(dw, write);
   for (int64_t t = 0; t < DY.rows; ++t)
     for (int64_t n = 0; n < DY.columns; ++n)
       for (int64_t d = 0; d < X.columns; ++d) DW(n, d) += DY(t, n) * X(t, d);
   store(dw, DW);
 }
 
-void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w) {
-  stream.run([=] { product(out, x, w.data); });
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w, Write write) {
+  stream.run([=] { product(out, x, w.data, write); });
 }
 
-void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& w) {
-  stream.run([=] { product_dx(dx, dy, w.data); });
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& w, Write write) {
+  stream.run([=] { product_dx(dx, dy, w.data, write); });
 }
 
 void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
@@ -48,28 +51,29 @@ Tensor expert(const Tensor& w, int64_t e) { return w.slice(0, e, e + 1).reshape(
 
 /// Calls f(e, begin, end) for the rows of every expert.
 template <class F>
-void for_each_expert(Stream& stream, std::span<const int64_t> offsets, F f) {
-  stream.run([f, o = std::vector<int64_t>(offsets.begin(), offsets.end())] {
+void for_each_expert(Stream& stream, const GroupOffsets& offsets, F f) {
+  stream.run([f, groups = Groups(offsets)] {
+    const std::vector<int64_t> o = groups.offsets();
     for (size_t e = 0; e + 1 < o.size(); ++e) f(static_cast<int64_t>(e), o[e], o[e + 1]);
   });
 }
 
-void grouped_forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w,
-                     std::span<const int64_t> offsets) {
+void grouped_forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets& offsets,
+                     Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product(out.slice(0, begin, end), x.slice(0, begin, end), expert(w.data, e));
+    product(out.slice(0, begin, end), x.slice(0, begin, end), expert(w.data, e), write);
   });
 }
 
 void grouped_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& w,
-                            std::span<const int64_t> offsets) {
+                            const GroupOffsets& offsets, Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product_dx(dx.slice(0, begin, end), dy.slice(0, begin, end), expert(w.data, e));
+    product_dx(dx.slice(0, begin, end), dy.slice(0, begin, end), expert(w.data, e), write);
   });
 }
 
 void grouped_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x,
-                             std::span<const int64_t> offsets, Write write) {
+                             const GroupOffsets& offsets, Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
     product_dw(expert(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end), write);
   });

@@ -1,52 +1,73 @@
+#include <algorithm>
+
 #include "framework/kernels/reference/array.h"
 #include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
-void adamw(Stream& stream, const Tensor& main, const Tensor& m, const Tensor& v, const Tensor& weights,
-           const Tensor& gradient, const AdamwStep& step) {
-  stream.run([=] {
-    const Array G = load(gradient);
-    Array W = load(main), M = load(m), V = load(v);
-    const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
-    const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-    for (int64_t i = 0; i < W.size(); ++i) {
-      const double g = step.gradient_scale * G[i];
-      M[i] = step.beta1 * M[i] + (1 - step.beta1) * g;
-      V[i] = step.beta2 * V[i] + (1 - step.beta2) * g * g;
-      const double update = M[i] / correction1 / (std::sqrt(V[i] / correction2) + step.eps);
-      W[i] -= step.lr * (update + step.weight_decay * W[i]);
-    }
-    store(main, W);
-    store(m, M);
-    store(v, V);
-    store(weights, load(main));
+// What gradients are multiplied by; negative: the step is skipped.
+double value_of(const Tensor& factor) { return factor.defined() ? load(factor)[0] : 1; }
+
+void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {
+  const Array G = load(slice.gradient);
+  Array W = load(slice.main), M = load(slice.m), V = load(slice.v);
+  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
+  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
+  for (int64_t i = 0; i < W.size(); ++i) {
+    const double g = factor * G[i];
+    M[i] = step.beta1 * M[i] + (1 - step.beta1) * g;
+    V[i] = step.beta2 * V[i] + (1 - step.beta2) * g * g;
+    const double update = M[i] / correction1 / (std::sqrt(V[i] / correction2) + step.eps);
+    W[i] -= step.lr * (update + slice.weight_decay * W[i]);
+  }
+  store(slice.main, W);
+  store(slice.m, M);
+  store(slice.v, V);
+  store(slice.weights, load(slice.main));
+}
+
+void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
+  stream.run([step, factor, all = std::vector<AdamwSlice>(slices.begin(), slices.end())] {
+    const double f = value_of(factor);
+    if (f < 0) return;
+    for (const AdamwSlice& slice : all) update(slice, step, f);
   });
 }
 
 void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr,
-         double gradient_scale) {
+         const Tensor& factor) {
   stream.run([=] {
+    const double f = value_of(factor);
+    if (f < 0) return;
     const Array G = load(gradient);
     Array W = load(main);
-    for (int64_t i = 0; i < W.size(); ++i) W[i] -= lr * gradient_scale * G[i];
+    for (int64_t i = 0; i < W.size(); ++i) W[i] -= lr * f * G[i];
     store(main, W);
     store(weights, load(main));
   });
 }
 
-double squared_norm(Stream& stream, const Tensor& x) {
-  double sum = 0;
-  stream.run([x, &sum] {
-    for (double v : load(x).values) sum += v * v;
+void squared_norm(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  stream.run([=] {
+    Array Sum = write == Write::add ? load(out) : zeros(out);
+    for (double v : load(x).values) Sum[0] += v * v;
+    store(out, Sum);
   });
-  stream.synchronize();
-  return sum;
+}
+
+void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit) {
+  stream.run([=] {
+    const Array Sums = load(sums);
+    const bool finite = std::all_of(Sums.values.begin(), Sums.values.end(), [](double s) { return std::isfinite(s); });
+    Array F = zeros(factor);
+    F[0] = !finite ? -1 : limit == 0 ? 1 : std::min(1.0, limit / std::sqrt(Sums[0]));
+    store(factor, F);
+  });
 }
 
 }  // namespace
 
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm};
+const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
 
 }  // namespace hexad::kernels::reference

@@ -4,18 +4,19 @@
 namespace hexad::kernels::reference {
 namespace {
 
-void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens) {
+void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] {
     const Array X = load(x), Token = load(tokens);
-    Array Y = zeros(out);
+    Array Y = load(out);
     for (int64_t r = 0; r < Y.rows; ++r)
-      for (int64_t d = 0; d < Y.columns; ++d) Y(r, d) = X(index_at(Token, r), d);
+      for (int64_t d = 0; index_at(Token, r) >= 0 && d < Y.columns; ++d) Y(r, d) = X(index_at(Token, r), d);
     store(out, Y);
   });
 }
 
-void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights) {
-  stream.run([=] {
+void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights,
+             std::span<const Tensor> addends) {
+  stream.run([=, addends = std::vector<Tensor>(addends.begin(), addends.end())] {
     const Array Y = load(y), Row = load(rows), W = weights.defined() ? load(weights) : Array{};
     Array Out = zeros(out);
     for (int64_t t = 0; t < Row.rows; ++t)
@@ -25,6 +26,10 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
         const double w = weights.defined() ? W(t, k) : 1;
         for (int64_t d = 0; d < Out.columns; ++d) Out(t, d) += w * Y(r, d);
       }
+    for (const Tensor& addend : addends) {
+      const Array A = load(addend);
+      for (int64_t i = 0; i < Out.size(); ++i) Out[i] += A[i];
+    }
     store(out, Out);
   });
 }

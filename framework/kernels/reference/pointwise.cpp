@@ -61,6 +61,14 @@ void clamp_backward(Stream& stream, const Tensor& dx, const Tensor& dout, const 
   });
 }
 
+void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  stream.run([=] {
+    Array Sum = write == Write::add ? load(out) : zeros(out);
+    for (double v : load(x).values) Sum[0] += v;
+    store(out, Sum);
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels pointwise{.fill = fill,
@@ -69,6 +77,7 @@ const PointwiseKernels pointwise{.fill = fill,
                                  .axpy = axpy,
                                  .scale = scale,
                                  .clamp = clamp,
-                                 .clamp_backward = clamp_backward};
+                                 .clamp_backward = clamp_backward,
+                                 .sum = sum};
 
 }  // namespace hexad::kernels::reference

@@ -13,6 +13,8 @@ const KernelTable reference_table{
     .swiglu = reference::swiglu,
     .gelu = reference::gelu,
     .router = reference::router,
+    .router_loss = reference::router_loss,
+    .slots = reference::slots,
     .permute = reference::permute,
     .wire = reference::wire,
     .embedding = reference::embedding,

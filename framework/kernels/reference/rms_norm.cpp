@@ -4,10 +4,17 @@
 namespace hexad::kernels::reference {
 namespace {
 
-void forward(Stream& stream, const Tensor& out, const Tensor& inverse_rms, const Tensor& x, const Tensor& gain,
-             double eps) {
+void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor& inverse_rms, const Tensor& x,
+             const Tensor& addend, const Tensor& gain, double eps) {
   stream.run([=] {
-    const Array X = load(x), G = load(gain);
+    Array X = load(x);
+    if (addend.defined()) {
+      const Array Addend = load(addend);
+      for (int64_t i = 0; i < X.size(); ++i) X[i] += Addend[i];
+      store(sum, X);
+      X = load(sum);  // rounded
+    }
+    const Array G = load(gain);
     Array Y = zeros(out), R = zeros(inverse_rms);
     for (int64_t t = 0; t < X.rows; ++t) {
       double squares = 0;
@@ -20,34 +27,29 @@ void forward(Stream& stream, const Tensor& out, const Tensor& inverse_rms, const
   });
 }
 
-// With n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)).
-void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
-                    const Tensor& inverse_rms) {
+// With n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)), dg = the sum of dy n over the rows.
+void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
+              const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual) {
   stream.run([=] {
     const Array DY = load(dy), X = load(x), G = load(gain), R = load(inverse_rms);
-    Array DX = zeros(dx);
+    Array DX = load_or_zeros(dresidual, x), DG = zeros(gain);
     for (int64_t t = 0; t < X.rows; ++t) {
       double mean = 0;
       for (int64_t d = 0; d < X.columns; ++d) mean += G[d] * DY(t, d) * X(t, d) * R[t] / static_cast<double>(X.columns);
-      for (int64_t d = 0; d < X.columns; ++d) DX(t, d) = R[t] * (G[d] * DY(t, d) - X(t, d) * R[t] * mean);
+      for (int64_t d = 0; d < X.columns; ++d) {
+        DX(t, d) += R[t] * (G[d] * DY(t, d) - X(t, d) * R[t] * mean);
+        DG[d] += DY(t, d) * X(t, d) * R[t];
+      }
     }
-    store(dx, DX);
+    if (dx.defined()) store(dx, DX);
+    if (dgain_partials.defined()) store(dgain_partials, DG);
   });
 }
 
-void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dy, const Tensor& x,
-                     const Tensor& inverse_rms) {
-  stream.run([=] {
-    const Array DY = load(dy), X = load(x), R = load(inverse_rms);
-    Array DG = load(dgain);
-    for (int64_t t = 0; t < X.rows; ++t)
-      for (int64_t d = 0; d < X.columns; ++d) DG[d] += DY(t, d) * X(t, d) * R[t];
-    store(dgain, DG);
-  });
-}
+int64_t partials(int64_t) { return 1; }
 
 }  // namespace
 
-const RmsNormKernels rms_norm{.forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
+const RmsNormKernels rms_norm{.forward = forward, .backward = backward, .partials = partials};
 
 }  // namespace hexad::kernels::reference

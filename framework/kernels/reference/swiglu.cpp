@@ -6,27 +6,41 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up) {
+// The weight of each element's row.
+Array weights_of(const Tensor& weights, const Tensor& like) {
+  Array W = zeros(like);
+  const Array Row = weights.defined() ? load(weights) : Array{};
+  for (int64_t r = 0; r < W.rows; ++r)
+    for (int64_t d = 0; d < W.columns; ++d) W(r, d) = weights.defined() ? Row[r] : 1;
+  return W;
+}
+
+void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights) {
   stream.run([=] {
-    const Array G = load(gate), U = load(up);
+    const Array G = load(gate), U = load(up), W = weights_of(weights, out);
     Array Y = zeros(out);
-    for (int64_t i = 0; i < Y.size(); ++i) Y[i] = G[i] * sigmoid(G[i]) * U[i];
+    for (int64_t i = 0; i < Y.size(); ++i) Y[i] = G[i] * sigmoid(G[i]) * U[i] * W[i];
     store(out, Y);
   });
 }
 
-void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& dout, const Tensor& gate,
-              const Tensor& up) {
+void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
+              const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights) {
   stream.run([=] {
-    const Array DY = load(dout), G = load(gate), U = load(up);
-    Array DG = zeros(dgate), DU = zeros(dup);
+    const Array DY = load(dout), G = load(gate), U = load(up), W = weights_of(weights, dout);
+    Array DG = zeros(dgate), DU = zeros(dup), P = zeros(dout);
+    std::vector<double> DW(static_cast<size_t>(DY.rows));
     for (int64_t i = 0; i < DY.size(); ++i) {
-      const double s = sigmoid(G[i]);
-      DG[i] = DY[i] * U[i] * s * (1 + G[i] * (1 - s));
-      DU[i] = DY[i] * G[i] * s;
+      const double s = sigmoid(G[i]), dp = W[i] * DY[i];
+      DG[i] = dp * U[i] * s * (1 + G[i] * (1 - s));
+      DU[i] = dp * G[i] * s;
+      P[i] = G[i] * s * U[i] * W[i];
+      DW[static_cast<size_t>(i / DY.columns)] += DY[i] * G[i] * s * U[i];
     }
     store(dgate, DG);
     store(dup, DU);
+    if (product.defined()) store(product, P);
+    if (dweights.defined()) store(dweights, {1, DY.rows, DW});
   });
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "framework/base/fp8.h"
 #include "framework/kernels/reference/array.h"
@@ -10,9 +11,21 @@
 namespace hexad::kernels::reference {
 namespace {
 
-/// Element (r, d) in memory, for copies that must not change a bit.
-std::byte* element(const Tensor& t, int64_t r, int64_t d) {
-  return static_cast<std::byte*>(t.raw()) + (r * t.strides()[0] + d * t.strides()[1]) * size_of(t.dtype());
+/// The elements of a matrix in memory, for copies that must not change a bit.
+class Elements {
+ public:
+  explicit Elements(const Tensor& t)
+      : memory_(t), row_(t.strides()[0] * size_of(t.dtype())), column_(t.strides()[1] * size_of(t.dtype())) {}
+  std::byte* operator()(int64_t r, int64_t d) { return memory_.bytes() + r * row_ + d * column_; }
+  void put_back() { memory_.put_back(); }
+
+ private:
+  HostMemory memory_;
+  int64_t row_, column_;  // bytes from one to the next
+};
+
+std::optional<Elements> elements_if_defined(const Tensor& t) {
+  return t.defined() ? std::optional<Elements>(t) : std::nullopt;
 }
 
 void copy_element(std::byte* to, const std::byte* from, Dtype dtype) { std::copy_n(from, size_of(dtype), to); }
@@ -48,21 +61,23 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
     const Array X = load(x), Index = index.defined() ? load(index) : Array{};
     const int64_t count = extras.defined() ? extras.dim(1) : 0;
     const WireLayout layout = wire_layout(format, x.dtype(), X.columns, count);
+    Elements to(bytes), from(x);
+    std::optional<Elements> extra = elements_if_defined(extras);
     for (int64_t r = 0; r < bytes.dim(0); ++r) {
-      const int64_t from = index.defined() ? index_at(Index, r) : r;
-      std::byte* row = element(bytes, r, 0);
+      const int64_t source = index.defined() ? index_at(Index, r) : r;
+      std::byte* row = to(r, 0);
       std::fill_n(row, layout.bytes, std::byte{0});
       if (format == WireFormat::fp8) {
-        const double scale = scale_of(X, from);
-        for (int64_t d = 0; d < X.columns; ++d) row[d] = std::byte{code_of(X(from, d), scale).bits};
+        const double scale = scale_of(X, source);
+        for (int64_t d = 0; d < X.columns; ++d) row[d] = std::byte{code_of(X(source, d), scale).bits};
         store_element(row + layout.scale, scale, Dtype::f32);
       } else {
-        for (int64_t d = 0; d < X.columns; ++d)
-          copy_element(row + d * size_of(x.dtype()), element(x, from, d), x.dtype());
+        for (int64_t d = 0; d < X.columns; ++d) copy_element(row + d * size_of(x.dtype()), from(source, d), x.dtype());
       }
       for (int64_t i = 0; i < count; ++i)
-        copy_element(row + layout.extras + i * size_of(extras.dtype()), element(extras, r, i), extras.dtype());
+        copy_element(row + layout.extras + i * size_of(extras.dtype()), (*extra)(r, i), extras.dtype());
     }
+    to.put_back();
   });
 }
 
@@ -72,22 +87,25 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
     const Array Index = index.defined() ? load(index) : Array{};
     const int64_t width = out.dim(1), count = extras_out.defined() ? extras_out.dim(1) : 0;
     const WireLayout layout = wire_layout(format, out.dtype(), width, count);
+    Elements to(out), from(bytes);
+    std::optional<Elements> extra = elements_if_defined(extras_out);
     for (int64_t r = 0; r < bytes.dim(0); ++r) {
-      const int64_t to = index.defined() ? index_at(Index, r) : r;
-      const std::byte* row = element(bytes, r, 0);
+      const int64_t target = index.defined() ? index_at(Index, r) : r;
+      const std::byte* row = from(r, 0);
       float scale = 0;
       if (format == WireFormat::fp8) std::memcpy(&scale, row + layout.scale, sizeof(scale));
       for (int64_t d = 0; d < width; ++d) {
         const auto code = e4m3::from_bits(std::to_integer<uint8_t>(row[d]));
         if (format == WireFormat::fp8)
-          store_element(element(out, to, d), double{scale} * static_cast<float>(code), out.dtype());
+          store_element(to(target, d), double{scale} * static_cast<float>(code), out.dtype());
         else
-          copy_element(element(out, to, d), row + d * size_of(out.dtype()), out.dtype());
+          copy_element(to(target, d), row + d * size_of(out.dtype()), out.dtype());
       }
       for (int64_t i = 0; i < count; ++i)
-        copy_element(element(extras_out, r, i), row + layout.extras + i * size_of(extras_out.dtype()),
-                     extras_out.dtype());
+        copy_element((*extra)(r, i), row + layout.extras + i * size_of(extras_out.dtype()), extras_out.dtype());
     }
+    to.put_back();
+    if (extra) extra->put_back();
   });
 }
 

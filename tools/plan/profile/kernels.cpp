@@ -8,6 +8,7 @@
 namespace hexad::plan {
 namespace {
 
+using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Dtype;
 using tensor::Tensor;
@@ -33,13 +34,13 @@ class GroupedProduct {
       device::Stream& stream = device_.context().compute();
       switch (pass) {
         case Pass::forward:
-          k.forward(stream, y, x, {weight_, &packs_}, offsets);
+          k.forward(stream, y, x, {weight_, &packs_}, GroupOffsets::on_host(offsets), Write::replace);
           break;
         case Pass::input_gradient:
-          k.input_gradient(stream, x, y, {weight_, &packs_}, offsets);
+          k.input_gradient(stream, x, y, {weight_, &packs_}, GroupOffsets::on_host(offsets), Write::replace);
           break;
         case Pass::weight_gradient:
-          k.weight_gradient(stream, gradient_, y, x, offsets, Write::add);
+          k.weight_gradient(stream, gradient_, y, x, GroupOffsets::on_host(offsets), Write::add);
           break;
       }
       stream.synchronize();
@@ -72,7 +73,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device dev
       std::vector<int64_t> order;  // neighbours in the result are far apart in the source
       for (int64_t r = 0; r < rows; ++r) order.push_back(r * 97 % rows);
       return [=, &k, index = Tensor::from<int64_t>(order, {rows}, device)] {
-        k.permute.gather(*stream, other, here, index), stream->synchronize();
+        k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
     case CopyKind::offload:  // as tensors are saved: mapped, written and dropped

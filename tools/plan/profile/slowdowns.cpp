@@ -13,6 +13,8 @@
 namespace hexad::plan {
 namespace {
 
+using kernels::GroupOffsets;
+using kernels::Write;
 using tensor::Dtype;
 using tensor::Tensor;
 
@@ -146,7 +148,8 @@ class Loads {
     const auto& k = kernels::kernels(timer_.device());
     return {Work::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
               for (size_t i = 0; i < unit.count; ++i) {
-                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, {w, &packs_}, offsets);
+                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, {w, &packs_},
+                                         GroupOffsets::on_host(offsets), Write::replace);
                 stamps->set(i);
               }
               return comm::Event();

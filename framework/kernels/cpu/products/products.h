@@ -9,16 +9,16 @@
 
 namespace hexad::kernels::cpu {
 
-void matmul_forward(Stream&, const Tensor& out, const Tensor& x, const Weight& w);
-void matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w);
+void matmul_forward(Stream&, const Tensor& out, const Tensor& x, const Weight& w, Write write);
+void matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, Write write);
 void matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write);
 
-void grouped_matmul_forward(Stream&, const Tensor& out, const Tensor& x, const Weight& w,
-                            std::span<const int64_t> offsets);
+void grouped_matmul_forward(Stream&, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets& offsets,
+                            Write write);
 void grouped_matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
-                                   std::span<const int64_t> offsets);
+                                   const GroupOffsets& offsets, Write write);
 void grouped_matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
-                                    std::span<const int64_t> offsets, Write write);
+                                    const GroupOffsets& offsets, Write write);
 
 /// False when bf16 products are computed by converting blocks to f32.
 bool bf16_products_are_native();

@@ -25,6 +25,41 @@ void swiglu_backward(T* dgate, T* dup, const T* dout, const T* gate, const T* up
 }
 
 template <class T, class A = acc_t<T>>
+void weighted_swiglu_forward(T* out, const T* gate, const T* up, A weight, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A g = load(gate, i);
+    store(out, i, g * sigmoid_of(g) * load(up, i) * weight);
+  }
+}
+
+// Everything of an element is read before anything of it is written: results may take the operands' places.
+template <class T, class A = acc_t<T>>
+A weighted_swiglu_backward(T* dgate, T* dup, T* product, const T* dout, const T* gate, const T* up, A weight,
+                           int64_t n) {
+  A sum = 0;
+  if (product) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) {
+      const A dy = load(dout, i), g = load(gate, i), u = load(up, i), s = sigmoid_of(g), d = weight * dy, p = g * s * u;
+      sum += dy * p;
+      store(dgate, i, d * u * s * (1 + g * (1 - s)));
+      store(dup, i, d * g * s);
+      store(product, i, p * weight);
+    }
+  } else {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) {
+      const A dy = load(dout, i), g = load(gate, i), u = load(up, i), s = sigmoid_of(g), d = weight * dy;
+      sum += dy * (g * s * u);
+      store(dgate, i, d * u * s * (1 + g * (1 - s)));
+      store(dup, i, d * g * s);
+    }
+  }
+  return sum;
+}
+
+template <class T, class A = acc_t<T>>
 void gelu_exact_forward(T* out, const T* x, int64_t n) {
   constexpr A inverse_sqrt2 = static_cast<A>(0.70710678118654752440);
 #pragma omp simd
@@ -94,12 +129,12 @@ inline float log_of(float x) { return __builtin_logf(x); }
 inline double log_of(double x) { return __builtin_log(x); }
 
 template <class A>
-A cross_entropy(A* x, int64_t n, int64_t target, A scale) {
+A cross_entropy(A* d, const A* x, int64_t n, int64_t target, A scale) {
   A largest = x[0], sum = 0;
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   const A at_target = x[target] - largest;
-  if (scale == 0) {
+  if (!d) {
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; ++i) sum += exp_of(x[i] - largest);
     return log_of(sum) - at_target;
@@ -107,13 +142,13 @@ A cross_entropy(A* x, int64_t n, int64_t target, A scale) {
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
     const A e = exp_of(x[i] - largest);
-    x[i] = e;
+    d[i] = e;
     sum += e;
   }
   const A factor = scale / sum;
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
-  x[target] -= scale;
+  for (int64_t i = 0; i < n; ++i) d[i] *= factor;
+  d[target] -= scale;
   return log_of(sum) - at_target;
 }
 
@@ -121,6 +156,8 @@ template <class T>
 constexpr ActivationLoops<T> loops{
     .swiglu_forward = swiglu_forward<T>,
     .swiglu_backward = swiglu_backward<T>,
+    .weighted_swiglu_forward = weighted_swiglu_forward<T>,
+    .weighted_swiglu_backward = weighted_swiglu_backward<T>,
     .gelu_exact_forward = gelu_exact_forward<T>,
     .gelu_exact_backward = gelu_exact_backward<T>,
     .gelu_tanh_forward = gelu_tanh_forward<T>,

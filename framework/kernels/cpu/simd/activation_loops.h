@@ -11,6 +11,10 @@ struct ActivationLoops {
 
   void (*swiglu_forward)(T* out, const T* gate, const T* up, int64_t n);
   void (*swiglu_backward)(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n);
+  /// One row, times its weight.
+  void (*weighted_swiglu_forward)(T* out, const T* gate, const T* up, A weight, int64_t n);
+  /// Of weight w; returns <dout, gate sigmoid(gate) up>, its gradient. `out`, the weighted product, may be null.
+  A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
   void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);
@@ -20,8 +24,8 @@ struct ActivationLoops {
   /// p = e^p, p = sigmoid(p).
   void (*exp)(A* p, int64_t n);
   void (*sigmoid)(A* p, int64_t n);
-  /// One row of logits with its target: returns the loss; x becomes scale (softmax - onehot) unless scale is 0.
-  A (*cross_entropy)(A* x, int64_t n, int64_t target, A scale);
+  /// One row of logits x with its target: returns the loss. d = scale (softmax - onehot), unless null; it may be x.
+  A (*cross_entropy)(A* d, const A* x, int64_t n, int64_t target, A scale);
 };
 
 namespace v3 {

@@ -17,11 +17,16 @@ A rms_forward(T* out, const T* x, const A* gain, int64_t n, A eps) {
 }
 
 template <class T, class A = acc_t<T>>
-void rms_input_gradient(T* dx, const T* dy, const T* x, const A* gain, A r, int64_t n) {
+void rms_input_gradient(T* dx, const T* dy, const T* x, const A* gain, A r, const T* residual, int64_t n) {
   A sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) sum += gain[i] * load(dy, i) * load(x, i);
   const A back = sum * r * r / static_cast<A>(n);
+  if (residual) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(dx, i, load(residual, i) + r * (gain[i] * load(dy, i) - load(x, i) * back));
+    return;
+  }
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) store(dx, i, r * (gain[i] * load(dy, i) - load(x, i) * back));
 }

@@ -14,7 +14,9 @@ struct NormLoops {
 
   /// One row of n; returns 1 / sqrt(mean(x^2) + eps).
   A (*rms_forward)(T* out, const T* x, const A* gain, int64_t n, A eps);
-  void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, int64_t n);
+  /// `residual`, which may be dx, is added before rounding; null: nothing.
+  void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, const T* residual,
+                             int64_t n);
   /// dgain[0, width) += sums over `rows` rows that lie `stride` apart; width <= column_chunk. The order is fixed.
   void (*rms_weight_gradient)(A* dgain, const T* dy, const T* x, const A* inverse_rms, int64_t rows, int64_t stride,
                               int64_t width);

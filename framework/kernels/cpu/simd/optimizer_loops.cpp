@@ -5,11 +5,11 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-template <class T, class A>
-void adamw(A* main, A* m, A* v, T* weights, const A* gradient, const AdamwConstants<A>& constants, int64_t n) {
+template <class T, class A, class G>
+void adamw(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& constants, int64_t n) {
   const AdamwConstants<A> c = constants;  // a copy: stores to main cannot change it
   auto update = [=](int64_t i) {
-    const A g = c.gradient_scale * gradient[i];
+    const A g = c.factor * static_cast<A>(load(gradient, i));
     const A mi = c.beta1 * m[i] + c.one_minus_beta1 * g;
     const A vi = c.beta2 * v[i] + c.one_minus_beta2 * g * g;
     m[i] = mi;
@@ -25,20 +25,24 @@ void adamw(A* main, A* m, A* v, T* weights, const A* gradient, const AdamwConsta
   }
 }
 
-template <class T, class A>
-void sgd(A* main, T* weights, const A* gradient, A rate, int64_t n) {
+template <class T, class A, class G>
+void sgd(A* main, T* weights, const G* gradient, A rate, int64_t n) {
   if (weights) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) store(weights, i, main[i] -= rate * gradient[i]);
+    for (int64_t i = 0; i < n; ++i) store(weights, i, main[i] -= rate * static_cast<A>(load(gradient, i)));
   } else {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) main[i] -= rate * gradient[i];
+    for (int64_t i = 0; i < n; ++i) main[i] -= rate * static_cast<A>(load(gradient, i));
   }
 }
 
 template <class T>
 constexpr OptimizerLoops<T> loops{
-    .adamw_f32 = adamw<T, float>, .adamw_f64 = adamw<T, double>, .sgd_f32 = sgd<T, float>, .sgd_f64 = sgd<T, double>};
+    .f32 = {.adamw = adamw<T, float, float>, .sgd = sgd<T, float, float>},
+    .f32_from_bf16 = {.adamw = adamw<T, float, bf16>, .sgd = sgd<T, float, bf16>},
+    .f64 = {.adamw = adamw<T, double, double>, .sgd = sgd<T, double, double>},
+    .f64_from_bf16 = {.adamw = adamw<T, double, bf16>, .sgd = sgd<T, double, bf16>},
+};
 
 }  // namespace
 

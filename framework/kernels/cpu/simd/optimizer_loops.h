@@ -8,39 +8,41 @@ namespace hexad::kernels::cpu {
 /// What does not depend on the element (Kingma & Ba 2015, section 2, with the corrections moved into constants).
 template <class A>
 struct AdamwConstants {
-  A gradient_scale, beta1, beta2, keep;  // keep: 1 - lr * decay
+  A factor, beta1, beta2, keep;  // keep: 1 - lr * decay
   A one_minus_beta1, one_minus_beta2;
   A step_size;        // lr / (1 - beta1^step)
   A root_correction;  // 1 / sqrt(1 - beta2^step)
   A eps;
 };
 
-/// T: dtype of the model's copy. `weights` null: there is none beside main.
+/// T: dtype of the model's copy; A: of main and moments; G: of the gradient, A or bf16. `weights` null: there is no
+/// copy beside main.
+template <class T, class A, class G>
+struct OptimizerLoop {
+  void (*adamw)(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& c, int64_t n);
+  void (*sgd)(A* main, T* weights, const G* gradient, A rate, int64_t n);
+};
+
 template <class T>
 struct OptimizerLoops {
-  template <class A>
-  using Adamw = void (*)(A* main, A* m, A* v, T* weights, const A* gradient, const AdamwConstants<A>& c, int64_t n);
-  template <class A>
-  using Sgd = void (*)(A* main, T* weights, const A* gradient, A rate, int64_t n);
+  OptimizerLoop<T, float, float> f32;
+  OptimizerLoop<T, float, base::bf16> f32_from_bf16;
+  OptimizerLoop<T, double, double> f64;
+  OptimizerLoop<T, double, base::bf16> f64_from_bf16;
 
-  Adamw<float> adamw_f32;
-  Adamw<double> adamw_f64;
-  Sgd<float> sgd_f32;
-  Sgd<double> sgd_f64;
-
-  template <class A>
-  auto adamw() const {
-    if constexpr (std::is_same_v<A, float>)
-      return adamw_f32;
-    else
-      return adamw_f64;
-  }
-  template <class A>
-  auto sgd() const {
-    if constexpr (std::is_same_v<A, float>)
-      return sgd_f32;
-    else
-      return sgd_f64;
+  template <class A, class G>
+  const OptimizerLoop<T, A, G>& of() const {
+    if constexpr (std::is_same_v<A, float>) {
+      if constexpr (std::is_same_v<G, A>)
+        return f32;
+      else
+        return f32_from_bf16;
+    } else {
+      if constexpr (std::is_same_v<G, A>)
+        return f64;
+      else
+        return f64_from_bf16;
+    }
   }
 };
 

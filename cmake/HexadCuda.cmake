@@ -1,0 +1,52 @@
+# The CUDA backend's compiler, libraries and headers.
+#
+# HEXAD_CUDA_ARCH names one generation: "90a" (H100, H200) uses what later ones lack, so that the program runs on no
+# other; "90" would run on later ones, too, but the products' kernels need "90a".
+set(HEXAD_CUDA_ARCH 90a CACHE STRING "Generation of GPUs to build for")
+set(HEXAD_CUTLASS_DIR ${PROJECT_SOURCE_DIR}/build/headers/cutlass/include CACHE PATH "Headers of CUTLASS 4.2")
+set(HEXAD_CUDNN_FRONTEND_DIR ${PROJECT_SOURCE_DIR}/build/headers/cudnn-frontend/include CACHE PATH
+    "Headers of cuDNN's C++ front end")
+foreach(header ${HEXAD_CUTLASS_DIR}/cutlass/cutlass.h ${HEXAD_CUDNN_FRONTEND_DIR}/cudnn_frontend.h)
+  if(NOT EXISTS ${header})
+    message(FATAL_ERROR "the CUDA backend needs ${header}; tools/install-dependencies.sh --cuda brings it")
+  endif()
+endforeach()
+
+find_program(HEXAD_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(NOT HEXAD_NVCC AND NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "the CUDA backend needs nvcc: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put its folder "
+                      "bin on the PATH, or use the preset 'release' (CPU)")
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${HEXAD_NVCC} CACHE FILEPATH "CUDA compiler")
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program starts where there is no driver
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # CUTLASS without NDEBUG compiles to slow code
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc takes C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+endif()
+if(HEXAD_CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${HEXAD_CCACHE})
+endif()
+# -Wpedantic would complain about what nvcc makes of every file.
+add_compile_options(
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-march=${HEXAD_ARCH},-ffp-contract=off>")
+
+find_package(CUDAToolkit 13.0 REQUIRED)
+find_library(HEXAD_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}
+             PATH_SUFFIXES lib lib64)
+find_path(HEXAD_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(NOT HEXAD_CUDNN_LIBRARY OR NOT HEXAD_CUDNN_INCLUDE_DIR)
+  message(FATAL_ERROR "the CUDA backend needs cuDNN 9 beside the toolkit in ${CUDAToolkit_LIBRARY_DIR}; elsewhere: set "
+                      "HEXAD_CUDNN_LIBRARY and HEXAD_CUDNN_INCLUDE_DIR")
+endif()
+
+# What the kernels are compiled with: no part of the installed package.
+add_library(hexad_cuda_headers INTERFACE)
+target_include_directories(hexad_cuda_headers SYSTEM INTERFACE ${HEXAD_CUTLASS_DIR} ${HEXAD_CUDNN_FRONTEND_DIR}
+                           ${HEXAD_CUDNN_INCLUDE_DIR})

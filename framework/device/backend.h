@@ -1,0 +1,43 @@
+// What a kind of device gives the context of a rank.
+#pragma once
+
+#include <memory>
+
+#include "framework/device/allocator.h"
+#include "framework/device/device_kind.h"
+#include "framework/device/lane.h"
+#include "framework/device/stream.h"
+
+namespace hexad::device {
+
+struct ContextOptions {
+  DeviceKind kind = DeviceKind::cpu;
+  int64_t memory_limit = 0;   // bytes; 0: none
+  bool poison = false;        // fill new blocks with NaN
+  bool worker_lanes = false;  // see DeviceContext::run_lanes_by_themselves
+  std::string offload_folder = "/tmp";
+};
+
+/// A folder of a device implements this and fills a KernelTable; nothing else knows what a device is made of.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual DeviceKind kind() const = 0;
+  /// "NVIDIA H100 80GB HBM3, 132 SMs": for messages and reports.
+  virtual std::string description() const = 0;
+  virtual std::shared_ptr<Allocator> make_allocator() = 0;
+  virtual std::shared_ptr<Allocator> make_offload_allocator() = 0;
+  virtual std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) = 0;
+  /// Copies between any two of host and device memory, in the order of `stream`. What the host gives may be used again
+  /// on return; what it is to get may be read when the stream has come to that point.
+  virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
+  virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
+  /// Host memory to which the device copies without the host's help.
+  virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
+};
+
+std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
+/// Throws Error(resource) naming the reason: built without CUDA, no driver, no device.
+std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
+
+}  // namespace hexad::device

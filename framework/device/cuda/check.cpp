@@ -1,0 +1,14 @@
+#include "framework/device/cuda/check.h"
+
+#include "framework/base/error.h"
+
+namespace hexad::device::cuda {
+
+void check(cudaError_t result, std::string_view what) {
+  if (result == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // else the next launch would report this error as its own
+  base::fail(base::ExitCode::resource, "[cuda] ", what, ": ", cudaGetErrorName(result), " (",
+             cudaGetErrorString(result), ")");
+}
+
+}  // namespace hexad::device::cuda

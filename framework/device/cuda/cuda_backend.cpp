@@ -1,0 +1,119 @@
+// An NVIDIA card as a device.
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "framework/base/error.h"
+#include "framework/device/backend.h"
+#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_allocator.h"
+#include "framework/device/cuda/cuda_stream.h"
+#include "framework/device/cuda/pinned_buffers.h"
+
+namespace hexad::device {
+namespace {
+
+using cuda::check;
+
+[[noreturn]] void refuse(const std::string& reason) {
+  base::fail(base::ExitCode::resource, "device: cuda was asked for, but ", reason, "; use device: cpu");
+}
+
+// CUDA's 13000 is 13.0.
+std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
+
+int count_devices() {
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  if (driver == 0) refuse("no NVIDIA driver is loaded (there is no libcuda.so.1)");
+  check(cudaRuntimeGetVersion(&runtime), "asking for CUDA's version");
+  int devices = 0;
+  const cudaError_t result = cudaGetDeviceCount(&devices);
+  static_cast<void>(cudaGetLastError());  // answered here
+  if (result == cudaErrorInsufficientDriver)
+    refuse(base::cat("the NVIDIA driver knows CUDA ", version(driver), " and this program needs ", version(runtime)));
+  if (result == cudaErrorNoDevice || (result == cudaSuccess && devices == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    refuse(visible ? base::cat("no GPU is visible (CUDA_VISIBLE_DEVICES is '", visible, "')") : "there is no GPU");
+  }
+  if (result != cudaSuccess) refuse(base::cat("the driver fails: ", cudaGetErrorString(result)));
+  return devices;
+}
+
+// Ranks of one node share its cards in turn. Ranks that are threads of one process share one.
+int choose_device(int devices) {
+  const char* text = std::getenv("HEXAD_LOCAL_RANK");
+  if (!text) return 0;
+  char* end = nullptr;
+  const long rank = std::strtol(text, &end, 10);
+  if (end == text || *end != '\0' || rank < 0)
+    base::fail(base::ExitCode::usage, "HEXAD_LOCAL_RANK is '", text, "', expected a number from 0");
+  return static_cast<int>(rank % devices);
+}
+
+// HEXAD_CUDA_ARCH is "90a": kernels that use what only this generation has; or "90": that one and later ones.
+void require_generation(const cudaDeviceProp& card) {
+  const std::string built = HEXAD_CUDA_ARCH;
+  const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;
+  const bool only = built.find_first_not_of("0123456789") != std::string::npos;
+  if (only ? has != needed : has < needed)
+    refuse(base::cat("the ", card.name, " has compute capability ", card.major, ".", card.minor,
+                     " and this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const ContextOptions& options)
+      : options_(options), card_(std::make_shared<cuda::Card>(choose_device(count_devices()))) {
+    require_generation(card_->properties());
+    queue_ = std::make_shared<cuda::Queue>(card_->ordinal(), 0);
+    buffers_ = std::make_shared<cuda::PinnedBuffers>(queue_);
+  }
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string description() const override {
+    return base::cat(card_->properties().name, ", ", card_->multiprocessors(), " SMs");
+  }
+  std::shared_ptr<Allocator> make_allocator() override {
+    return std::make_shared<cuda::CudaAllocator>(
+        queue_, cuda::CudaAllocator::Options{
+                    .source = cuda::Source::card, .limit = options_.memory_limit, .poison = options_.poison});
+  }
+  std::shared_ptr<Allocator> make_offload_allocator() override {
+    return std::make_shared<cuda::CudaAllocator>(queue_,
+                                                 cuda::CudaAllocator::Options{.source = cuda::Source::pinned_host});
+  }
+  // All lanes are one queue of the card for now: whatever is issued runs in that order, so that memory can be reused
+  // in the order of issue and no lane can overtake another.
+  std::unique_ptr<Stream> make_lane(Lane, bool) override { return std::make_unique<cuda::CudaStream>(card_, queue_); }
+
+  // From memory that the program got elsewhere than here, CUDA has read everything when the call returns (it stages
+  // such pages itself), and into such memory it has copied everything. From host_buffer(), which the card reads by
+  // itself, it reads when the stream comes to it: write there again only after that, or let the buffer go and take
+  // another one.
+  void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
+    if (bytes > 0 && to != from)
+      check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, handle(stream)), "copying");
+  }
+  void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
+    if (bytes > 0) check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), handle(stream)), "filling memory");
+  }
+  std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
+
+ private:
+  static cudaStream_t handle(Stream& stream) { return cuda::cuda_stream(stream).handle(); }
+
+  const ContextOptions options_;
+  const std::shared_ptr<cuda::Card> card_;
+  std::shared_ptr<cuda::Queue> queue_;
+  std::shared_ptr<cuda::PinnedBuffers> buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options) {
+  return std::make_unique<CudaBackend>(options);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,18 @@
+// The kinds of device that a rank can compute on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace hexad::device {
+
+/// `cpu` runs kernels where they are called; `cuda` queues them on the device, whose memory the host cannot read.
+enum class DeviceKind : uint8_t { cpu, cuda };
+constexpr auto enum_names(DeviceKind) {
+  return std::to_array<std::pair<DeviceKind, std::string_view>>({{DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}});
+}
+std::string_view name_of(DeviceKind kind);
+
+}  // namespace hexad::device

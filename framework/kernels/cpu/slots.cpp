@@ -1,0 +1,56 @@
+#include <numeric>
+
+#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/operands.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
+  stream.run([=] {
+    const int64_t tokens = ids.dim(0), slots = ids.dim(1);
+    require_flat("mask", "ids", ids, tokens * slots);
+    require_flat("mask", "valid", valid, tokens);
+    auto* id = ids.data<int32_t>();
+    const auto* keep = valid.data<uint8_t>();
+    for (int64_t t = 0; t < tokens; ++t)
+      if (!keep[t]) std::fill_n(id + t * slots, slots, -1);
+  });
+}
+
+// Counting sort: an expert's first row is known from the counts of those before it, the others follow in order.
+void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
+  stream.run([=] {
+    const int64_t slots = ids.numel(), top_k = ids.dim(1), experts = offsets.numel() - 1;
+    require_flat("sort", "offsets", offsets, std::max<int64_t>(experts, 0) + 1);
+    require_flat("sort", "rows", rows, slots);
+    require_flat("sort", "tokens", tokens, slots);
+    const int32_t* id = checked_indices<int32_t>("sort", "ids", ids, -1, experts);
+    auto* offset = offsets.data<int64_t>();
+    std::fill_n(offset, experts + 1, 0);
+    for (int64_t slot = 0; slot < slots; ++slot)
+      if (id[slot] >= 0) ++offset[id[slot] + 1];
+    std::partial_sum(offset, offset + experts + 1, offset);
+    std::vector<int64_t> next(offset, offset + experts);
+    auto *row = rows.data<int64_t>(), *token = tokens.data<int64_t>();
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      row[slot] = id[slot] < 0 ? -1 : next[static_cast<size_t>(id[slot])]++;
+      if (row[slot] >= 0) token[row[slot]] = slot / top_k;
+    }
+    std::fill(token + offset[experts], token + slots, -1);
+  });
+}
+
+void iota(Stream& stream, const Tensor& out, int64_t first) {
+  stream.run([=] {
+    require_flat("iota", "out", out, out.numel());
+    auto* y = out.data<int64_t>();
+    std::iota(y, y + out.numel(), first);
+  });
+}
+
+}  // namespace
+
+const SlotKernels slots{.mask = mask, .sort = sort, .iota = iota};
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,73 @@
+// Checks a call and chooses who computes it: cuDNN where its answer is certainly ours and fast, else our own kernels.
+#include <cstdint>
+
+#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/families.h"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+void require_rows(std::string_view name, const Tensor& t, Dtype dtype, const Shape& shape) {
+  require(t.shape() == shape && t.dtype() == dtype, "[attention] ", name, " is ", t.dtype(), " ", t.shape(),
+          "; expected ", dtype, " ", shape);
+  require(shape[2] <= 1 || t.strides()[2] == 1, "[attention] ", name, " of shape ", t.shape(), " has strides ",
+          t.strides(), "; expected the last dimension to be contiguous");
+}
+
+void require_bounds(std::string_view name, const Tensor& t, const AttentionShape& shape) {
+  if (!t.defined()) return;
+  require(t.dtype() == Dtype::i32 && t.numel() == shape.sequences * shape.queries && t.contiguous(), "[attention] ",
+          name, " is ", t.dtype(), " ", t.shape(), "; expected contiguous i32 ",
+          Shape({shape.sequences, shape.queries}));
+}
+
+/// What forward and backward have in common.
+template <class Call>
+void check_call(const Call& c) {
+  const AttentionShape& s = c.shape;
+  require(c.q.rank() == 3 && c.k.rank() == 3 && is_floating(c.q.dtype()), "[attention] q is ", c.q.dtype(), " ",
+          c.q.shape(), " and k ", c.k.shape(), "; expected floating [tokens, heads, size]");
+  const int64_t heads = c.q.dim(1), key_heads = c.k.dim(1), size = c.q.dim(2);
+  require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
+          " key heads; expected a multiple");
+  constexpr int64_t most = INT32_MAX / 2;  // tiles past the end are still int
+  require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most,
+          "[attention] heads of size ", size, ", ", s.queries, " queries and ", s.keys,
+          " keys; expected sizes from 1 and at most ", most, " of each");
+  require_rows("q", c.q, c.q.dtype(), {s.sequences * s.queries, heads, size});
+  require_rows("k", c.k, c.q.dtype(), {s.sequences * s.keys, key_heads, size});
+  require_rows("v", c.v, c.q.dtype(), c.k.shape());
+  require_rows("out", c.out, c.q.dtype(), c.q.shape());
+  const Dtype acc = accumulator_dtype(c.q.dtype());
+  require(c.log_sum_exp.dtype() == acc && c.log_sum_exp.numel() == s.sequences * s.queries * heads &&
+              c.log_sum_exp.contiguous(),
+          "[attention] log_sum_exp is ", c.log_sum_exp.dtype(), " ", c.log_sum_exp.shape(), "; expected contiguous ",
+          acc, " ", Shape({s.sequences * s.queries, heads}));
+  require_bounds("first", c.first, s);
+  require_bounds("last", c.last, s);
+}
+
+void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
+             const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+  const AttentionForward call{out, log_sum_exp, q, k, v, first, last, shape};
+  check_call(call);
+  if (q.numel() > 0 && !cudnn_attention(stream, call)) tiled_attention(stream, call);
+}
+
+void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
+              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
+              const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+  const AttentionBackward call{dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape};
+  check_call(call);
+  require_rows("dout", dout, q.dtype(), q.shape());
+  require_rows("dq", dq, q.dtype(), q.shape());
+  require_rows("dk", dk, q.dtype(), k.shape());
+  require_rows("dv", dv, q.dtype(), k.shape());
+  if (q.numel() + k.numel() > 0 && !cudnn_attention(stream, call)) tiled_attention(stream, call);
+}
+
+}  // namespace
+
+const AttentionKernels attention{.forward = forward, .backward = backward};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,82 @@
+// What the attention kernels share: rows of heads, sizes, where a block of threads works, launches.
+#pragma once
+
+#include "framework/kernels/cuda/attention/calls.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+
+/// Queries that a block takes at once, and keys.
+inline constexpr int tile_rows = 64;
+
+__host__ __device__ constexpr int64_t tiles_of(int64_t rows) { return (rows + tile_rows - 1) / tile_rows; }
+
+/// A tensor [tokens, heads, size] whose last dimension is contiguous.
+template <class D>
+struct HeadRows {
+  D* data = nullptr;
+  int64_t token = 0, head = 0;  // strides
+  __device__ __forceinline__ D* at(int64_t t, int64_t h) const { return data + t * token + h * head; }
+};
+template <class T>
+HeadRows<device_t<T>> head_rows(const Tensor& t) {
+  return {pointer<T>(t), t.strides()[0], t.strides()[1]};
+}
+
+struct AttentionSizes {
+  int64_t sequences, queries, keys;
+  int heads, key_heads, size;
+};
+inline AttentionSizes sizes_of(const Tensor& q, const Tensor& k, const AttentionShape& shape) {
+  return {.sequences = shape.sequences,
+          .queries = shape.queries,
+          .keys = shape.keys,
+          .heads = static_cast<int>(q.dim(1)),
+          .key_heads = static_cast<int>(k.dim(1)),
+          .size = static_cast<int>(q.dim(2))};
+}
+
+/// Some rows of one head of one sequence.
+template <class D>
+struct HeadTile {
+  HeadRows<D> rows;
+  int64_t token;
+  int count;  // rows from `token` on that are there
+  int64_t head;
+};
+/// The rows from `begin` on of a sequence of `length` positions, at most `most`.
+template <class D>
+__device__ __forceinline__ HeadTile<D> head_tile(const HeadRows<D>& rows, int64_t sequence, int64_t length,
+                                                 int64_t begin, int most, int64_t head) {
+  const int64_t left = length - begin;
+  return {rows, sequence * length + begin, static_cast<int>(left < most ? left : most), head};
+}
+
+/// Which tile of which head of which sequence a block works on; tiles of one head are neighbours.
+struct Place {
+  int64_t tile, head, sequence;
+};
+__device__ __forceinline__ Place place_of(int64_t block, int64_t tiles, int64_t heads) {
+  return {block % tiles, block / tiles % heads, block / tiles / heads};
+}
+
+/// As launch(), with `shared` bytes of dynamic shared memory.
+template <class... Parameters, class... Arguments>
+void launch_shared(std::string_view op, void (*kernel)(Parameters...), int64_t blocks, int threads, size_t shared,
+                   Stream& stream, Arguments&&... arguments) {
+  if (blocks == 0) return;
+  require(blocks <= INT32_MAX, "[", op, "] needs ", blocks, " blocks of threads; at most ", INT32_MAX, " are possible");
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)), op);
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared, cuda_stream(stream).handle()>>>(
+      static_cast<Parameters>(arguments)...);
+  check(cudaGetLastError(), op);
+}
+
+/// The block's dynamic shared memory as a T.
+template <class T>
+__device__ __forceinline__ T& shared_memory() {
+  extern __shared__ uint4 attention_memory[];
+  return *reinterpret_cast<T*>(attention_memory);
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,125 @@
+// Tiles of the plain kernels: products of any element type and head size by threads, staged through shared memory. A
+// block of 256 threads works on 64 queries x 64 keys; thread (y, x) of 16 x 16 has the rows y + 16 i and columns
+// x + 16 j. Head sizes above a slice of 64 elements take one block a slice, each with the whole scores.
+#pragma once
+
+#include "framework/kernels/cuda/attention/visibility.cuh"
+
+namespace hexad::kernels::cuda {
+
+inline constexpr int plain_threads = 256, plain_side = 16, plain_share = tile_rows / plain_side;
+inline constexpr int plain_slice = 64, plain_chunk = 32;
+
+/// A thread's part of a tile.
+template <class A>
+using Share = A[plain_share][plain_share];
+/// Padded so that neighbouring rows lie in different banks.
+template <class A, int Columns>
+using Staged = A[tile_rows][Columns + 1];
+
+/// What a block holds: operands of the scores, then a slice of rows to be weighed, in the same memory.
+template <class A>
+union Stage {
+  struct {
+    Staged<A, plain_chunk> left, right;
+  } pair;
+  Staged<A, plain_slice> rows;
+};
+
+inline __host__ __device__ int slices_of(int size) { return (size + plain_slice - 1) / plain_slice; }
+
+__device__ __forceinline__ int plain_row(int i) { return static_cast<int>(threadIdx.x) / plain_side + plain_side * i; }
+__device__ __forceinline__ int plain_column(int j) {
+  return static_cast<int>(threadIdx.x) % plain_side + plain_side * j;
+}
+
+/// Elements [column, column + Columns) of a tile's rows; zeros for what is not there.
+template <int Columns, class A, class D>
+__device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile<D>& tile, int column, int size) {
+  for (int i = static_cast<int>(threadIdx.x); i < tile_rows * Columns; i += plain_threads) {
+    const int r = i / Columns, c = i % Columns;
+    const bool there = r < tile.count && column + c < size;
+    staged[r][c] = there ? to<A>(tile.rows.at(tile.token + r, tile.head)[column + c]) : A(0);
+  }
+}
+
+/// sums[i][j] = <left row i, right row j>. The stage is free afterwards once all threads are past a barrier.
+template <class A, class D>
+__device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const HeadTile<D>& left,
+                                         const HeadTile<D>& right, int size) {
+  for (auto& row : sums)
+    for (A& sum : row) sum = 0;
+  for (int column = 0; column < size; column += plain_chunk) {
+    __syncthreads();
+    stage<plain_chunk>(memory.pair.left, left, column, size);
+    stage<plain_chunk>(memory.pair.right, right, column, size);
+    __syncthreads();
+#pragma unroll 4
+    for (int c = 0; c < plain_chunk; ++c) {
+      A x[plain_share], y[plain_share];
+#pragma unroll
+      for (int i = 0; i < plain_share; ++i)
+        x[i] = memory.pair.left[plain_row(i)][c], y[i] = memory.pair.right[plain_column(i)][c];
+#pragma unroll
+      for (int i = 0; i < plain_share; ++i)
+#pragma unroll
+        for (int j = 0; j < plain_share; ++j) sums[i][j] += x[i] * y[j];
+    }
+  }
+}
+
+__device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
+
+/// sums[i][c] += sum_j weights[i][j] rows[j][c], or weights[j][i] when `Transposed`, where the weights are [query,
+/// key]. `Masked`: only over pairs that see each other, so that a NaN in a row stays unseen where its weight is zero.
+template <bool Transposed, bool Masked, class A>
+__device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
+                                      const int2 (&ranges)[tile_rows], int64_t first_key) {
+#pragma unroll 4
+  for (int j = 0; j < tile_rows; ++j) {
+    A x[plain_share];
+#pragma unroll
+    for (int c = 0; c < plain_share; ++c) x[c] = memory.rows[j][plain_column(c)];
+#pragma unroll
+    for (int i = 0; i < plain_share; ++i) {
+      const int r = plain_row(i), query = Transposed ? j : r, key = Transposed ? r : j;
+      if (Masked && !sees(ranges[query], first_key + key)) continue;
+      const A w = weights[query][key];
+#pragma unroll
+      for (int c = 0; c < plain_share; ++c) sums[i][c] += w * x[c];
+    }
+  }
+}
+template <bool Transposed, class A>
+__device__ __forceinline__ void weigh(bool masked, Share<A>& sums, const Staged<A, tile_rows>& weights,
+                                      const Stage<A>& memory, const int2 (&ranges)[tile_rows], int64_t first_key) {
+  if (masked) {
+    weigh<Transposed, true>(sums, weights, memory, ranges, first_key);
+  } else {
+    weigh<Transposed, false>(sums, weights, memory, ranges, first_key);
+  }
+}
+
+/// A thread's part of a slice of the result.
+template <class D, class A>
+__device__ __forceinline__ void store_share(const HeadTile<D>& tile, const Share<A>& sums, int column, int size) {
+#pragma unroll
+  for (int i = 0; i < plain_share; ++i) {
+    const int r = plain_row(i);
+    if (r >= tile.count) continue;
+    D* row = tile.rows.at(tile.token + r, tile.head);
+#pragma unroll
+    for (int j = 0; j < plain_share; ++j) {
+      const int c = column + plain_column(j);
+      if (c < size) row[c] = to<D>(sums[i][j]);
+    }
+  }
+}
+
+/// The rows' ranges of keys; none for rows that are not there.
+__device__ __forceinline__ void load_ranges(int2 (&ranges)[tile_rows], const Visible& visible, int64_t row, int count) {
+  const auto r = static_cast<int>(threadIdx.x);
+  if (r < tile_rows) ranges[r] = r < count ? visible.rows[row + r] : make_int2(0, 0);
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,36 @@
+// Which keys each query sees. Causality, documents and lengths become one range a row, and one summary a tile of rows,
+// by which kernels skip what nobody sees and leave the mask out where everybody sees everything.
+#pragma once
+
+#include "framework/kernels/cuda/attention/operands.cuh"
+
+namespace hexad::kernels::cuda {
+
+/// Keys of one tile of queries: somebody sees none outside [begin, end) (INT_MAX, 0: nobody sees any); everybody sees
+/// [all_begin, all_end), which is empty where rows are missing at the end of the sequence.
+struct TileRange {
+  int begin, end, all_begin, all_end;
+
+  __device__ __forceinline__ bool sees_some(int64_t first, int64_t last) const { return begin < last && end > first; }
+  __device__ __forceinline__ bool sees_all(int64_t first, int64_t last) const {
+    return all_begin <= first && last <= all_end;
+  }
+};
+
+/// As kernels see it: ranges of keys [rows[r].x, rows[r].y) of the queries [B S] (0, 0: sees none) and of their tiles.
+struct Visible {
+  const int2* rows;
+  const TileRange* tiles;  // [B, tiles_of(S)]
+};
+
+/// The memory behind a Visible; frees it in stream order.
+class Visibility {
+ public:
+  Visibility(Stream& stream, const Tensor& first, const Tensor& last, const AttentionShape& shape, Device device);
+  Visible view() const;
+
+ private:
+  Tensor rows_, tiles_;
+};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,237 @@
+#include <cuda_pipeline.h>
+
+#include <limits>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/vectors.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+/// D: dtype of dlogits, null where they are not wanted.
+template <class A, class D>
+struct Operands {
+  A* losses;
+  D* dlogits;
+  const A* logits;
+  const int32_t* targets;
+  int64_t rows, vocabulary;
+  A scale;
+};
+
+/// NaN is no maximum: it comes back through the sum of exponentials.
+template <class A>
+__device__ __forceinline__ A block_max(A x, A* scratch) {
+  x = warp_max(x);
+  const int warps = static_cast<int>(blockDim.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  if (lane == 0) scratch[threadIdx.x / warp_size] = x;
+  __syncthreads();
+  x = warp_max(scratch[lane < warps ? lane : 0]);
+  __syncthreads();
+  return x;
+}
+
+/// The logit of the target. One that is out of range makes the loss NaN, so that the step is skipped.
+template <class A, class D>
+__device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
+  return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
+}
+
+// Vectors of a row that a thread holds, and threads at most: 32768 words.
+constexpr int held = 8, most_threads = 1024;
+constexpr int row_elements = 4;  // f32 in 16 bytes
+
+/// Rows that fit into a block's registers, blocks going from row to row. The next row is on its way to shared memory
+/// while this one is worked on; a thread reads there only what it asked for itself.
+template <class D>
+__global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
+  constexpr int N = row_elements;
+  extern __shared__ float4 next[];  // [held][threads]
+  __shared__ float scratch[warp_size];
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const int vectors = static_cast<int>(o.vocabulary / N);
+  const auto fetch = [&](int64_t row) {
+#pragma unroll
+    for (int k = 0; k < held; ++k) {
+      const int v = thread + k * threads;
+      if (row < o.rows && v < vectors)
+        __pipeline_memcpy_async(&next[v], o.logits + row * o.vocabulary + v * N, sizeof(float4));
+    }
+    __pipeline_commit();
+  };
+
+  fetch(blockIdx.x);
+  for (int64_t row = blockIdx.x; row < o.rows; row += gridDim.x) {
+    const int32_t target = o.targets[row];
+    const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;  // dlogits may overwrite it
+    __pipeline_wait_prior(0);
+    constexpr float lowest = std::numeric_limits<float>::lowest();
+    Vector<float, N> x[held];
+    float largest = lowest, sum = 0;
+#pragma unroll
+    for (int k = 0; k < held; ++k) {
+      const int v = thread + k * threads;
+      if (v >= vectors) continue;
+      x[k] = load<N>(reinterpret_cast<const float*>(&next[v]));
+#pragma unroll
+      for (int e = 0; e < N; ++e) largest = x[k].at[e] > largest ? x[k].at[e] : largest;
+    }
+    fetch(row + gridDim.x);
+
+    const bool ignored = target < 0, gradient = o.dlogits && !ignored && o.scale != 0;
+    largest = block_max(largest, scratch);
+#pragma unroll
+    for (int k = 0; k < held; ++k) {
+      if (thread + k * threads >= vectors) continue;
+#pragma unroll
+      for (int e = 0; e < N; ++e) {
+        x[k].at[e] = expf(x[k].at[e] - largest);
+        sum += x[k].at[e];
+      }
+    }
+    sum = block_sum(sum, scratch);
+    if (thread == 0) o.losses[row] = ignored ? 0.0f : logf(sum) - (at_target - largest);
+    if (!o.dlogits) continue;
+    const float factor = o.scale / sum;
+#pragma unroll
+    for (int k = 0; k < held; ++k) {
+      const int v = thread + k * threads;
+      if (v >= vectors) continue;
+      Vector<D, N> y;
+#pragma unroll
+      for (int e = 0; e < N; ++e) {
+        const float onehot = v * N + e == target ? o.scale : 0.0f;
+        y.at[e] = to<D>(gradient ? x[k].at[e] * factor - onehot : 0.0f);
+      }
+      store_once(o.dlogits + row * o.vocabulary + v * N, y);
+    }
+  }
+}
+
+/// The largest of what a thread has seen, and the sum of exponentials relative to it.
+template <class A>
+struct Running {
+  A largest = std::numeric_limits<A>::lowest(), sum = 0;
+
+  template <int N>
+  __device__ __forceinline__ void take(const Vector<A, N>& x) {
+    A here = largest;
+#pragma unroll
+    for (int e = 0; e < N; ++e) here = x.at[e] > here ? x.at[e] : here;
+    sum *= exp(largest - here);
+    largest = here;
+#pragma unroll
+    for (int e = 0; e < N; ++e) sum += exp(x.at[e] - largest);
+  }
+};
+
+constexpr int any_threads = 512;
+
+/// Any vocabulary and alignment, by vectors of N: a block a row, read once for the sum and once for the gradient.
+template <class A, class D, int N>
+__global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
+  constexpr int at_once = 4;
+  __shared__ A scratch[warp_size];
+  const int64_t row = blockIdx.x, start = row * o.vocabulary;
+  const int32_t target = o.targets[row];
+  const bool ignored = target < 0;
+  A largest = 0, sum = 1;
+  if (!ignored) {
+    Running<A> mine;
+    for (int64_t top = threadIdx.x * N; top < o.vocabulary; top += any_threads * N * at_once) {
+      Vector<A, N> x[at_once];
+#pragma unroll
+      for (int u = 0; u < at_once; ++u)
+        if (top + u * any_threads * N < o.vocabulary) x[u] = load<N>(o.logits + start + top + u * any_threads * N);
+#pragma unroll
+      for (int u = 0; u < at_once; ++u)
+        if (top + u * any_threads * N < o.vocabulary) mine.take(x[u]);
+    }
+    const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);  // dlogits may overwrite it
+    largest = block_max(mine.largest, scratch);
+    sum = block_sum(mine.sum * exp(mine.largest - largest), scratch);
+    if (threadIdx.x == 0) o.losses[row] = log(sum) - (at_target - largest);
+  } else if (threadIdx.x == 0) {
+    o.losses[row] = 0;
+  }
+  if (!o.dlogits) return;
+  const bool gradient = !ignored && o.scale != 0;
+  const A factor = o.scale / sum;
+  for (int64_t c = threadIdx.x * N; c < o.vocabulary; c += any_threads * N) {
+    Vector<A, N> x{};
+    if (gradient) x = load<N>(o.logits + start + c);
+    Vector<D, N> y;
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      const A onehot = c + e == target ? o.scale : A(0);
+      y.at[e] = to<D>(gradient ? exp(x.at[e] - largest) * factor - onehot : A(0));
+    }
+    store_once(o.dlogits + start + c, y);
+  }
+}
+
+template <class D>
+void launch_rows(Stream& stream, const Operands<float, D>& o) {
+  const int64_t vectors = o.vocabulary / row_elements;
+  const int warps = static_cast<int>((vectors + held * warp_size - 1) / (held * warp_size)),
+            threads = warps * warp_size;
+  constexpr int vector_bytes = static_cast<int>(sizeof(float4));
+  // Always the most: other host threads may be setting it for other vocabularies.
+  check(cudaFuncSetAttribute(losses_of_rows<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             held * most_threads * vector_bytes),
+        "cross_entropy");
+  const int64_t blocks =
+      std::min<int64_t>(o.rows, cuda_stream(stream).card().multiprocessors() * (most_threads / threads));
+  losses_of_rows<D><<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
+                      static_cast<size_t>(held * threads * vector_bytes), cuda_stream(stream).handle()>>>(o);
+  check(cudaGetLastError(), "cross_entropy");
+}
+
+template <class A, class D>
+void launch_any(Stream& stream, const Operands<A, D>& o) {
+  const auto on = [](const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; };
+  const dim3 blocks(static_cast<unsigned>(o.rows));
+  if constexpr (std::is_same_v<A, float>) {
+    constexpr int N = row_elements;
+    if (o.vocabulary % N == 0 && on(o.logits, 16) && on(o.dlogits, sizeof(D) * N)) {
+      if (o.vocabulary <= int64_t{N} * held * most_threads) return launch_rows(stream, o);
+      return launch("cross_entropy", losses_any<A, D, N>, blocks, any_threads, stream, o);
+    }
+  }
+  launch("cross_entropy", losses_any<A, D, 1>, blocks, any_threads, stream, o);
+}
+
+void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,
+             double scale) {
+  const int64_t vocabulary = logits.dim(-1), rows = targets.numel();
+  require_flat("cross_entropy", "logits", logits, rows * vocabulary);
+  require_flat("cross_entropy", "losses", losses, rows);
+  require_flat("cross_entropy", "targets", targets, rows);
+  if (dlogits.defined()) require_flat("cross_entropy", "dlogits", dlogits, rows * vocabulary);
+  if (rows == 0) return;
+  with_dtype<float, double>("cross_entropy", logits.dtype(), [&]<class A>() {
+    with_dtype<float, bf16, double>("cross_entropy", dlogits.defined() ? dlogits.dtype() : logits.dtype(),
+                                    [&]<class T>() {
+                                      using D = device_t<T>;
+                                      launch_any(stream, Operands<A, D>{.losses = pointer<A>(losses),
+                                                                        .dlogits = pointer<T>(dlogits),
+                                                                        .logits = pointer<A>(logits),
+                                                                        .targets = pointer<int32_t>(targets),
+                                                                        .rows = rows,
+                                                                        .vocabulary = vocabulary,
+                                                                        .scale = static_cast<A>(scale)});
+                                    });
+  });
+}
+
+/// Logits of about 512 MiB in f32, since the head's weight gradient is rewritten once a chunk; never below 4096 rows.
+int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
+  constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
+  return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));
+}
+
+}  // namespace
+
+const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
+
+}  // namespace hexad::kernels::cuda

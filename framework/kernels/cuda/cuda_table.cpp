@@ -1,0 +1,29 @@
+#include "framework/kernels/cuda/families.h"
+
+namespace hexad::kernels {
+
+const KernelTable& cuda_kernels() {
+  static const KernelTable table{
+      .matmul = cuda::matmul,
+      .grouped_matmul = cuda::grouped_matmul,
+      .bias = cuda::bias,
+      .rms_norm = cuda::rms_norm,
+      .layer_norm = cuda::layer_norm,
+      .rotary = cuda::rotary,
+      .attention = cuda::attention,
+      .swiglu = cuda::swiglu,
+      .gelu = cuda::gelu,
+      .router = cuda::router,
+      .router_loss = cuda::router_loss,
+      .slots = cuda::slots,
+      .permute = cuda::permute,
+      .wire = cuda::wire,
+      .embedding = cuda::embedding,
+      .cross_entropy = cuda::cross_entropy,
+      .pointwise = cuda::pointwise,
+      .optimizer = cuda::optimizer,
+  };
+  return table;
+}
+
+}  // namespace hexad::kernels

@@ -1,0 +1,159 @@
+// Rows of a table by id, and their gradient: tokens are sorted by id, stably, and a block adds the rows of one id up in
+// the order of their tokens, a thread a few columns.
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+constexpr int warps = 8, threads = warps * warp_size;
+constexpr int batch = 4;           // accesses in flight
+constexpr int run_batch = 8;       // the same for the rows of one id, which are added up one by one
+constexpr int most_threads = 512;  // that share the columns of an id
+
+unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
+
+/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
+template <class T>
+Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
+  const auto rows = rows_of<T>(op, t);
+  require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
+          " are not evenly spaced");
+  return rows;
+}
+template <int N, class D>
+__device__ Vector<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
+  return reinterpret_cast<Vector<D, N>*>(matrix.data + r * matrix.stride[0]);
+}
+
+/// out[t] = table[ids[t]], a warp a token.
+template <class D, int N>
+__global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> table, const int32_t* ids) {
+  const int64_t t = int64_t{blockIdx.x} * warps + threadIdx.x / warp_size;
+  if (t >= out.count) return;
+  auto* const target = vectors<N>(out, t);
+  const auto* const row = vectors<N>(table, ids[t]);
+  const int64_t width = out.width / N;
+  for (int64_t first = threadIdx.x % warp_size; first < width; first += batch * warp_size) {
+    Vector<D, N> held[batch];
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+      if (first + b * warp_size < width) held[b] = row[first + b * warp_size];
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+      if (first + b * warp_size < width) target[first + b * warp_size] = held[b];
+  }
+}
+
+__global__ void __launch_bounds__(threads) number_kernel(int32_t* tokens, int count) {
+  const int t = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
+  if (t < count) tokens[t] = t;
+}
+
+/// Block p adds the rows of the tokens whose id stands first at position p of the sorted ids; other blocks have none.
+template <class A, class D, int N>
+__global__ void __launch_bounds__(most_threads, 2)
+    backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
+  // Kept as bytes, or the compiler spreads bf16 over twice the registers.
+  using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint2), uint2, Vector<D, N>>;
+  const int begin = static_cast<int>(blockIdx.x), id = ids[begin];
+  if (begin > 0 && ids[begin - 1] == id) return;
+  auto* const target = vectors<N>(dtable, id);
+  for (int64_t v = threadIdx.x; v < dout.width / N; v += blockDim.x) {
+    Vector<A, N> sum = target[v];
+    for (int first = begin; first < count && ids[first] == id; first += run_batch) {
+      Packed held[run_batch];
+      bool same[run_batch];
+#pragma unroll
+      for (int b = 0; b < run_batch; ++b) {
+        same[b] = first + b < count && ids[first + b] == id;
+        if (same[b]) held[b] = reinterpret_cast<const Packed*>(vectors<N>(dout, tokens[first + b]))[v];
+      }
+#pragma unroll
+      for (int b = 0; b < run_batch; ++b) {
+        if (!same[b]) break;
+        const auto elements = std::bit_cast<Vector<D, N>>(held[b]);
+#pragma unroll
+        for (int n = 0; n < N; ++n) sum.at[n] += to<A>(elements.at[n]);
+      }
+    }
+    target[v] = sum;
+  }
+}
+
+/// The tokens in the order of their ids, those of one id in theirs.
+struct SortedTokens {
+  Tensor ids, tokens;  // [T] i32
+};
+SortedTokens sort_tokens(Stream& stream, const Tensor& ids, int64_t vocabulary) {
+  const auto count = static_cast<int>(ids.numel());
+  const auto room = [&] { return Tensor::empty({count}, Dtype::i32, ids.device()); };
+  const SortedTokens sorted{room(), room()};
+  const Tensor numbers = room();
+  launch("embedding", number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
+  const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocabulary - 1))));
+  size_t bytes = 0;
+  const auto sort = [&](void* scratch) {
+    check(cub::DeviceRadixSort::SortPairs(scratch, bytes, reinterpret_cast<const uint32_t*>(pointer<int32_t>(ids)),
+                                          reinterpret_cast<uint32_t*>(pointer<int32_t>(sorted.ids)),
+                                          pointer<int32_t>(numbers), pointer<int32_t>(sorted.tokens), count, 0, bits,
+                                          cuda_stream(stream).handle()),
+          "embedding");
+  };
+  sort(nullptr);  // says how much it needs
+  const Tensor scratch = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, ids.device());
+  sort(pointer<uint8_t>(scratch));
+  return sorted;
+}
+
+void forward(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids) {
+  with_dtype<float, bf16, double>("embedding", table.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    const Rows<D> rows = matrix_of<T>("embedding", table), target = matrix_of<T>("embedding", out);
+    require(target.count == ids.numel() && target.width == rows.width, "[embedding] out has shape ", out.shape(),
+            " for ", ids.numel(), " ids of a table ", table.shape());
+    require_flat("embedding", "ids", ids, ids.numel());
+    const auto start = [&]<int N>(std::integral_constant<int, N>) {
+      launch("embedding", forward_kernel<D, N>, blocks_of(target.count, warps), threads, stream, target, rows,
+             pointer<int32_t>(ids));
+    };
+    if (target.aligned(wide<D>) && rows.aligned(wide<D>))
+      start(std::integral_constant<int, wide<D>>{});
+    else
+      start(std::integral_constant<int, 1>{});
+  });
+}
+
+void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
+  with_dtype<float, bf16, double>("embedding", dout.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    using A = accumulator_t<T>;
+    const Rows<D> rows = matrix_of<T>("embedding", dout);
+    const Rows<A> target = matrix_of<A>("embedding", dtable);
+    require(rows.count == ids.numel() && rows.width == target.width, "[embedding] dout has shape ", dout.shape(),
+            " for ", ids.numel(), " ids of a table ", dtable.shape());
+    require_flat("embedding", "ids", ids, ids.numel());
+    require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens at once");
+    if (rows.count == 0 || rows.width == 0) return;
+    const SortedTokens sorted = sort_tokens(stream, ids, target.count);
+    const auto start = [&]<int N>(std::integral_constant<int, N>) {
+      const int64_t lanes = (rows.width / N + warp_size - 1) / warp_size * warp_size;
+      launch("embedding", backward_kernel<A, D, N>, static_cast<unsigned>(rows.count),
+             static_cast<int>(std::min<int64_t>(lanes, most_threads)), stream, target, rows,
+             pointer<int32_t>(sorted.ids), pointer<int32_t>(sorted.tokens), rows.count);
+    };
+    if (rows.aligned(wide<A>) && target.aligned(wide<A>))
+      start(std::integral_constant<int, wide<A>>{});
+    else
+      start(std::integral_constant<int, 1>{});
+  });
+}
+
+}  // namespace
+
+const EmbeddingKernels embedding{.forward = forward, .backward = backward};
+
+}  // namespace hexad::kernels::cuda

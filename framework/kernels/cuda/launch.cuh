@@ -1,0 +1,183 @@
+// What every CUDA family stands on: element types, rows, vectors of 16 bytes, sums over warps and blocks, launches.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_stream.h"
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cuda {
+
+using namespace tensor;
+using device::cuda::check;
+using device::cuda::cuda_stream;
+
+inline constexpr int warp_size = 32;
+
+/// The device's type for a host element type: bf16 has CUDA's own there.
+template <class T>
+struct DeviceType {
+  using type = T;
+};
+template <>
+struct DeviceType<bf16> {
+  using type = __nv_bfloat16;
+};
+template <class T>
+using device_t = typename DeviceType<T>::type;
+/// Sums over a device type: double for double, else float.
+template <class D>
+using sum_t = std::conditional_t<std::is_same_v<D, double>, double, float>;
+
+/// First element of a tensor, as kernels see it. T is the host's type.
+template <class T>
+device_t<T>* pointer(const Tensor& t) {
+  return t.defined() ? reinterpret_cast<device_t<T>*>(t.device_data<T>()) : nullptr;
+}
+
+/// Conversions that round to nearest even, as the CPU's do.
+template <class To, class From>
+__device__ __forceinline__ To to(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (std::is_same_v<To, __nv_bfloat16>) {
+    if constexpr (std::is_same_v<From, double>) {
+      return __float2bfloat16_rn(static_cast<float>(x));
+    } else {
+      return __float2bfloat16_rn(x);
+    }
+  } else if constexpr (std::is_same_v<From, __nv_bfloat16>) {
+    return static_cast<To>(__bfloat162float(x));
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+/// N elements that are read or written at once.
+template <class D, int N>
+struct alignas(sizeof(D) * N) Vector {
+  D at[N];
+};
+/// Elements in 16 bytes.
+template <class D>
+inline constexpr int wide = 16 / static_cast<int>(sizeof(D));
+
+/// A tensor as rows of contiguous elements; leading dimensions may have any strides. Passed to kernels by value.
+template <class D>
+struct Rows {
+  static constexpr int max_levels = 3;
+  D* data = nullptr;
+  int64_t count = 1, width = 1;
+  int levels = 0;  // leading dimensions that do not merge, innermost first
+  int64_t size[max_levels]{}, stride[max_levels]{};
+
+  /// First element of row r.
+  __host__ __device__ D* operator[](int64_t r) const {
+    if (levels <= 1) return data + r * stride[0];
+    int64_t offset = 0;
+    for (int l = 0; l + 1 < levels; ++l) {
+      offset += r % size[l] * stride[l];
+      r /= size[l];
+    }
+    return data + offset + r * stride[levels - 1];
+  }
+  /// Whether every row, and its end, lies on a multiple of `elements` elements.
+  bool aligned(int elements) const {
+    bool ok =
+        reinterpret_cast<uintptr_t>(data) % (sizeof(D) * static_cast<size_t>(elements)) == 0 && width % elements == 0;
+    for (int l = 0; l < levels; ++l) ok = ok && (size[l] == 1 || stride[l] % elements == 0);
+    return ok;
+  }
+};
+
+/// Throws std::logic_error naming `op` when the tensor is no rows.
+template <class T>
+Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
+  Rows<device_t<T>> rows;
+  rows.data = pointer<T>(t);
+  rows.width = t.rank() ? t.dim(-1) : 1;
+  require(rows.width <= 1 || t.strides()[-1] == 1, "[", op, "] the last dimension of a tensor of shape ", t.shape(),
+          " has stride ", t.strides()[-1], "; expected 1");
+  for (int d = t.rank() - 2; d >= 0; --d) {
+    rows.count *= t.dim(d);
+    if (t.dim(d) == 1) continue;
+    const int last = rows.levels - 1;
+    if (rows.levels > 0 && t.strides()[d] == rows.size[last] * rows.stride[last]) {
+      rows.size[last] *= t.dim(d);
+      continue;
+    }
+    require(rows.levels < Rows<device_t<T>>::max_levels, "[", op, "] a tensor of shape ", t.shape(), " and strides ",
+            t.strides(), " has too many dimensions that do not merge");
+    rows.size[rows.levels] = t.dim(d);
+    rows.stride[rows.levels++] = t.strides()[d];
+  }
+  return rows;
+}
+
+/// Throws unless `t` has the shape.
+inline void require_shape(std::string_view op, std::string_view name, const Tensor& t, const Shape& shape) {
+  require(t.shape() == shape, "[", op, "] ", name, " has shape ", t.shape(), "; expected ", shape);
+}
+
+/// Throws unless `t` has `count` elements, all contiguous.
+inline void require_flat(std::string_view op, std::string_view name, const Tensor& t, int64_t count) {
+  require(t.numel() == count && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(), " and strides ",
+          t.strides(), "; expected ", count, " contiguous elements");
+}
+
+/// Starts `kernel` unless there is no block, and checks that it could be started.
+template <class... Parameters, class... Arguments>
+void launch(std::string_view op, void (*kernel)(Parameters...), dim3 blocks, int threads, Stream& stream,
+            Arguments&&... arguments) {
+  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return;
+  kernel<<<blocks, static_cast<unsigned>(threads), 0, cuda_stream(stream).handle()>>>(
+      static_cast<Parameters>(arguments)...);
+  check(cudaGetLastError(), op);
+}
+
+/// Blocks for a loop over n items with a stride of the whole grid: enough to fill the card, no more than there is work.
+inline unsigned blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
+  const int64_t most = int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor;
+  return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 0, most));
+}
+
+/// The same on all lanes of the warp, in an order that is always the same.
+template <class A>
+__device__ __forceinline__ A warp_sum(A x) {
+#pragma unroll
+  for (int step = warp_size / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+template <class A>
+__device__ __forceinline__ A warp_max(A x) {
+#pragma unroll
+  for (int step = warp_size / 2; step > 0; step /= 2) {
+    const A other = __shfl_xor_sync(0xffffffffu, x, step);
+    x = x < other ? other : x;
+  }
+  return x;
+}
+
+/// Over all threads of the block (a multiple of a warp, at most 1024), the same on each. `scratch`: 32 elements of
+/// shared memory, free again for the next call.
+template <class A>
+__device__ __forceinline__ A block_sum(A x, A* scratch) {
+  x = warp_sum(x);
+  const int warps = static_cast<int>(blockDim.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  if (warps == 1) return x;
+  if (lane == 0) scratch[threadIdx.x / warp_size] = x;
+  __syncthreads();
+  x = lane < warps ? scratch[lane] : A(0);
+  x = warp_sum(x);
+  __syncthreads();
+  return x;
+}
+
+}  // namespace hexad::kernels::cuda

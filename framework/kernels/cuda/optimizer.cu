@@ -1,0 +1,265 @@
+#include <cmath>
+#include <vector>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/total.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+/// A slice as the kernel sees it. A: accumulator, G: the gradient's type, W: the type of the model's copy.
+template <class A, class G, class W>
+struct Slice {
+  A *main, *m, *v;
+  W* weights;  // null: there is no copy beside main
+  const G* gradient;
+  int64_t count;
+  int64_t first_chunk;  // chunks of the slices before it
+  A keep;               // 1 - lr * decay
+  bool aligned;         // all pointers are multiples of a vector
+};
+
+/// What does not depend on the slice (Kingma & Ba 2015, section 2, with the corrections moved into constants).
+template <class A>
+struct AdamwConstants {
+  A beta1, beta2, one_minus_beta1, one_minus_beta2;
+  A step_size;        // lr / (1 - beta1^step)
+  A root_correction;  // 1 / sqrt(1 - beta2^step)
+  A eps;
+};
+
+constexpr int threads = 256, at_once = 2;
+constexpr int64_t chunk = 16384;  // elements of a block
+constexpr int most_slices = 48;   // so that a launch's arguments stay below 4 KiB
+
+template <class A, class G, class W>
+struct Batch {
+  Slice<A, G, W> slices[most_slices];
+  int used = 0;
+  int64_t chunks = 0;
+};
+
+/// -1 or so: the step is skipped.
+__device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
+
+template <class A, class G, class W, int N>
+struct Elements {
+  Words<A, N> main, m, v;
+  Words<G, N> gradient;
+
+  __device__ __forceinline__ void read(const Slice<A, G, W>& s, int64_t i) {
+    main = load_words_once<N>(s.main + i);
+    m = load_words_once<N>(s.m + i);
+    v = load_words_once<N>(s.v + i);
+    gradient = load_words_once<N>(s.gradient + i);
+  }
+  __device__ __forceinline__ void update(const Slice<A, G, W>& s, const AdamwConstants<A>& c, A factor,
+                                         int64_t i) const {
+    const Vector<G, N> gradients = elements(gradient);
+    Vector<A, N> ps = elements(main), ms = elements(m), vs = elements(v);
+    Vector<W, N> ws;
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      const A g = factor * to<A>(gradients.at[e]);
+      const A mi = c.beta1 * ms.at[e] + c.one_minus_beta1 * g;
+      const A vi = c.beta2 * vs.at[e] + c.one_minus_beta2 * g * g;
+      ms.at[e] = mi;
+      vs.at[e] = vi;
+      ps.at[e] = s.keep * ps.at[e] - c.step_size * mi / (sqrt(vi) * c.root_correction + c.eps);
+      ws.at[e] = to<W>(ps.at[e]);
+    }
+    store_once(s.main + i, ps);
+    store_once(s.m + i, ms);
+    store_once(s.v + i, vs);
+    if (s.weights) store(s.weights + i, ws);
+  }
+};
+
+/// Elements [begin, end) of a slice, N at a time.
+template <int N, class A, class G, class W>
+__device__ __forceinline__ void update_range(const Slice<A, G, W>& s, const AdamwConstants<A>& c, A factor,
+                                             int64_t begin, int64_t end) {
+  for (int64_t top = begin + threadIdx.x * N; top < end; top += threads * N * at_once) {
+    Elements<A, G, W, N> part[at_once];
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+      if (top + u * threads * N < end) part[u].read(s, top + u * threads * N);
+#pragma unroll
+    for (int u = 0; u < at_once; ++u)
+      if (top + u * threads * N < end) part[u].update(s, c, factor, top + u * threads * N);
+  }
+}
+
+/// A block takes one chunk of one slice.
+template <class A, class G, class W>
+__global__ void __launch_bounds__(threads)
+    adamw_chunks(const __grid_constant__ Batch<A, G, W> batch, AdamwConstants<A> constants, const double* factor) {
+  const double by = factor_of(factor);
+  if (by < 0) return;
+  int low = 0, high = batch.used;  // the last slice whose first chunk is not behind this one
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (batch.slices[middle].first_chunk <= int64_t{blockIdx.x} ? low : high) = middle;
+  }
+  const Slice<A, G, W> s = batch.slices[low];
+  const int64_t begin = (blockIdx.x - s.first_chunk) * chunk, end = min(begin + chunk, s.count);
+  constexpr int N = 16 / static_cast<int>(sizeof(A));
+  const int64_t middle = s.aligned ? end - end % N : begin;
+  update_range<N>(s, constants, static_cast<A>(by), begin, middle);
+  update_range<1>(s, constants, static_cast<A>(by), middle, end);
+}
+
+template <class A>
+AdamwConstants<A> constants_of(const AdamwStep& s) {
+  const double step = static_cast<double>(s.step);
+  return {.beta1 = static_cast<A>(s.beta1),
+          .beta2 = static_cast<A>(s.beta2),
+          .one_minus_beta1 = static_cast<A>(1 - s.beta1),
+          .one_minus_beta2 = static_cast<A>(1 - s.beta2),
+          .step_size = static_cast<A>(s.lr / (1 - std::pow(s.beta1, step))),
+          .root_correction = static_cast<A>(1 / std::sqrt(1 - std::pow(s.beta2, step))),
+          .eps = static_cast<A>(s.eps)};
+}
+
+template <class A, class G, class W>
+void launch_adamw(Stream& stream, const Batch<A, G, W>& batch, const AdamwStep& step, const double* factor) {
+  launch("adamw", adamw_chunks<A, G, W>, dim3(static_cast<unsigned>(batch.chunks)), threads, stream, batch,
+         constants_of<A>(step), factor);
+}
+
+template <class... P>
+bool on_vectors(int elements, const P*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(P) * static_cast<size_t>(elements)) == 0) && ...);
+}
+
+/// Calls f<A, G, W>(weights), for main, gradient and the copy of main, whose address is null where it is main itself.
+template <class F>
+void with_types(std::string_view op, const Tensor& main, const Tensor& gradient, const Tensor& weights, const F& f) {
+  require_flat(op, "main", main, main.numel());
+  require_flat(op, "weights", weights, main.numel());
+  require_flat(op, "gradient", gradient, main.numel());
+  const auto with_copy = [&]<class A, class G>() {
+    with_dtype<float, bf16, double>(op, weights.dtype(), [&]<class T>() {
+      device_t<T>* copy = weights.device_raw() == main.device_raw() ? nullptr : pointer<T>(weights);
+      f.template operator()<A, G, device_t<T>>(copy);
+    });
+  };
+  with_dtype<float, double>(op, main.dtype(), [&]<class A>() {
+    if (gradient.dtype() == Dtype::bf16) {
+      with_copy.template operator()<A, __nv_bfloat16>();
+    } else {
+      with_copy.template operator()<A, A>();
+    }
+  });
+}
+
+/// First element of a gradient, which is acc or bf16.
+template <class G>
+const G* gradient_of(const Tensor& t) {
+  return pointer<std::conditional_t<std::is_same_v<G, __nv_bfloat16>, bf16, G>>(t);
+}
+
+const double* factor_pointer(std::string_view op, const Tensor& factor) {
+  if (factor.defined()) require_flat(op, "factor", factor, 1);
+  return pointer<double>(factor);
+}
+
+/// One launch for each combination of types and each `most_slices` slices of it.
+void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
+  require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
+  const double* by = factor_pointer("adamw", factor);
+  std::vector<bool> done(slices.size());
+  for (size_t first = 0; first < slices.size(); ++first) {
+    if (done[first]) continue;
+    const AdamwSlice& model = slices[first];
+    with_types("adamw", model.main, model.gradient, model.weights, [&]<class A, class G, class W>(W*) {
+      Batch<A, G, W> batch;
+      for (size_t i = first; i < slices.size(); ++i) {
+        const AdamwSlice& s = slices[i];
+        if (done[i] || s.main.dtype() != model.main.dtype() || s.gradient.dtype() != model.gradient.dtype() ||
+            s.weights.dtype() != model.weights.dtype())
+          continue;
+        done[i] = true;
+        const int64_t n = s.main.numel();
+        for (const auto& [name, t] :
+             {std::pair{"main", s.main}, {"m", s.m}, {"v", s.v}, {"weights", s.weights}, {"gradient", s.gradient}})
+          require_flat("adamw", name, t, n);
+        if (n == 0) continue;
+        if (batch.used == most_slices) {
+          launch_adamw(stream, batch, step, by);
+          batch = {};
+        }
+        Slice<A, G, W>& slice = batch.slices[batch.used++];
+        slice = {.main = pointer<A>(s.main),
+                 .m = pointer<A>(s.m),
+                 .v = pointer<A>(s.v),
+                 .weights =
+                     s.weights.device_raw() == s.main.device_raw() ? nullptr : static_cast<W*>(s.weights.device_raw()),
+                 .gradient = gradient_of<G>(s.gradient),
+                 .count = n,
+                 .first_chunk = batch.chunks,
+                 .keep = static_cast<A>(1 - step.lr * s.weight_decay),
+                 .aligned = false};
+        slice.aligned =
+            on_vectors(16 / static_cast<int>(sizeof(A)), slice.main, slice.m, slice.v, slice.weights, slice.gradient);
+        batch.chunks += (n + chunk - 1) / chunk;
+      }
+      launch_adamw(stream, batch, step, by);
+    });
+  }
+}
+
+template <class A, class G, class W>
+__global__ void __launch_bounds__(item_threads)
+    sgd_elements(A* main, W* weights, const G* gradient, int64_t count, double lr, const double* factor) {
+  const double by = factor_of(factor);
+  if (by < 0) return;
+  const A rate = static_cast<A>(lr * by);
+#pragma unroll
+  for (int u = 0; u < items_at_once; ++u) {
+    const int64_t i = item_of_thread<items_at_once>(u);
+    if (i >= count) return;
+    const A p = main[i] - rate * to<A>(gradient[i]);
+    main[i] = p;
+    if (weights) weights[i] = to<W>(p);
+  }
+}
+
+void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr,
+         const Tensor& factor) {
+  with_types("sgd", main, gradient, weights, [&]<class A, class G, class W>(W* copy) {
+    launch("sgd", sgd_elements<A, G, W>, blocks_of<items_at_once>(Items<1>{main.numel(), main.numel()}), item_threads,
+           stream, pointer<A>(main), copy, gradient_of<G>(gradient), main.numel(), lr, factor_pointer("sgd", factor));
+  });
+}
+
+struct Square {
+  __device__ double operator()(double x) const { return x * x; }
+};
+
+void squared_norm(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  require(out.dtype() == Dtype::f64, "[squared_norm] out is ", out.dtype(), "; expected f64");
+  total<Square>("squared_norm", stream, out, x, write);
+}
+
+__global__ void __launch_bounds__(item_threads)
+    clip_factor(double* factor, const double* sums, int64_t count, double limit) {
+  int bad = 0;
+  for (int64_t i = threadIdx.x; i < count; i += item_threads) bad |= !isfinite(sums[i]);
+  bad = __syncthreads_or(bad);
+  if (threadIdx.x == 0) *factor = bad ? -1.0 : limit == 0 ? 1.0 : fmin(1.0, limit / sqrt(sums[0]));
+}
+
+void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit) {
+  require_flat("clip", "factor", factor, 1);
+  require_flat("clip", "sums", sums, sums.numel());
+  require(sums.numel() > 0, "[clip] there are no sums");
+  launch("clip", clip_factor, dim3(1), item_threads, stream, pointer<double>(factor), pointer<double>(sums),
+         sums.numel(), limit);
+}
+
+}  // namespace
+
+const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,185 @@
+#include <bit>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/total.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+template <class D>
+struct Fill {
+  D value;
+  __device__ D operator()() const { return value; }
+};
+
+template <class D>
+struct Copy {
+  __device__ D operator()(D x) const { return x; }
+};
+
+template <class D>
+struct Add {
+  __device__ sum_t<D> operator()(D a, D b) const { return to<sum_t<D>>(a) + to<sum_t<D>>(b); }
+};
+
+template <class D, class X>
+struct Axpy {
+  sum_t<D> alpha;
+  __device__ sum_t<D> operator()(D y, X x) const { return to<sum_t<D>>(y) + alpha * to<sum_t<D>>(x); }
+};
+
+template <class D>
+struct Scale {
+  sum_t<D> alpha;
+  __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
+};
+
+// Comparisons are such that NaN passes, as it must to be noticed.
+template <class D>
+struct Clamp {
+  sum_t<D> limit;
+  __device__ sum_t<D> operator()(D x) const {
+    const auto v = to<sum_t<D>>(x);
+    return v > limit ? limit : (v < -limit ? -limit : v);
+  }
+};
+
+template <class D>
+struct ClampBackward {
+  sum_t<D> limit;
+  __device__ sum_t<D> operator()(D dout, D x) const {
+    const auto v = to<sum_t<D>>(x);
+    return v <= limit && v >= -limit ? to<sum_t<D>>(dout) : sum_t<D>(0);
+  }
+};
+
+struct Itself {
+  __device__ double operator()(double x) const { return x; }
+};
+
+/// The unsigned integer as wide as an element: kernels that only move elements exist once a size.
+template <class T>
+using bits_t = std::conditional_t<
+    sizeof(T) == 8, uint64_t,
+    std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+
+template <class T>
+Rows<bits_t<T>> bits_of(const Rows<device_t<T>>& rows) {
+  Rows<bits_t<T>> bits;
+  bits.data = reinterpret_cast<bits_t<T>*>(rows.data);
+  bits.count = rows.count;
+  bits.width = rows.width;
+  bits.levels = rows.levels;
+  std::copy_n(rows.size, Rows<bits_t<T>>::max_levels, bits.size);
+  std::copy_n(rows.stride, Rows<bits_t<T>>::max_levels, bits.stride);
+  return bits;
+}
+
+void fill(Stream& stream, const Tensor& out, double value) {
+  const int64_t n = out.numel();
+  require_flat("fill", "out", out, n);
+  with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("fill", out.dtype(), [&]<class T>() {
+    T element;
+    if constexpr (std::is_same_v<T, bf16>) {
+      element = bf16(static_cast<float>(value));
+    } else {
+      element = static_cast<T>(value);
+    }
+    map("fill", stream, Fill<bits_t<T>>{std::bit_cast<bits_t<T>>(element)},
+        one_row(reinterpret_cast<bits_t<T>*>(pointer<T>(out)), n));
+  });
+}
+
+void copy(Stream& stream, const Tensor& out, const Tensor& x) {
+  require_shape("copy", "out", out, x.shape());
+  if (x.numel() == 0) return;
+  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous())  // either may lie in pinned host memory
+    return check(cudaMemcpyAsync(out.device_raw(), x.device_raw(), static_cast<size_t>(x.bytes()), cudaMemcpyDefault,
+                                 cuda_stream(stream).handle()),
+                 "copy");
+  if (out.dtype() == x.dtype())
+    return with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("copy", x.dtype(), [&]<class T>() {
+      map("copy", stream, Copy<bits_t<T>>{}, bits_of<T>(rows_of<T>("copy", out)), bits_of<T>(rows_of<T>("copy", x)));
+    });
+  with_dtype<float, bf16, double>("copy", out.dtype(), [&]<class T>() {
+    with_dtype<float, bf16, double>("copy", x.dtype(), [&]<class X>() {
+      if constexpr (!std::is_same_v<T, X>)
+        map("copy", stream, Copy<device_t<X>>{}, rows_of<T>("copy", out), rows_of<X>("copy", x));
+    });
+  });
+}
+
+void add(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& b) {
+  const int64_t n = out.numel();
+  require_flat("add", "out", out, n);
+  require_flat("add", "a", a, n);
+  require_flat("add", "b", b, n);
+  with_dtype<float, bf16, double>("add", out.dtype(), [&]<class T>() {
+    map("add", stream, Add<device_t<T>>{}, one_row(pointer<T>(out), n), one_row(pointer<T>(a), n),
+        one_row(pointer<T>(b), n));
+  });
+}
+
+template <class T, class X>
+void axpy_of(Stream& stream, const Tensor& out, double alpha, const Tensor& x) {
+  using D = device_t<T>;
+  const Rows<D> y = one_row(pointer<T>(out), out.numel());
+  map("axpy", stream, Axpy<D, device_t<X>>{static_cast<sum_t<D>>(alpha)}, y, y, one_row(pointer<X>(x), x.numel()));
+}
+
+void axpy(Stream& stream, const Tensor& out, double alpha, const Tensor& x) {
+  require_flat("axpy", "out", out, out.numel());
+  require_flat("axpy", "x", x, out.numel());
+  if (out.dtype() == Dtype::f32 && x.dtype() == Dtype::bf16) return axpy_of<float, bf16>(stream, out, alpha, x);
+  with_dtype<float, bf16, double>("axpy", out.dtype(), [&]<class T>() { axpy_of<T, T>(stream, out, alpha, x); });
+}
+
+void scale(Stream& stream, const Tensor& out, double alpha) {
+  const int64_t n = out.numel();
+  require_flat("scale", "out", out, n);
+  with_dtype<float, bf16, double>("scale", out.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    const Rows<D> y = one_row(pointer<T>(out), n);
+    map("scale", stream, Scale<D>{static_cast<sum_t<D>>(alpha)}, y, y);
+  });
+}
+
+void clamp(Stream& stream, const Tensor& out, const Tensor& x, double limit) {
+  const int64_t n = x.numel();
+  require_flat("clamp", "out", out, n);
+  require_flat("clamp", "x", x, n);
+  with_dtype<float, bf16, double>("clamp", x.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    map("clamp", stream, Clamp<D>{static_cast<sum_t<D>>(limit)}, one_row(pointer<T>(out), n),
+        one_row(pointer<T>(x), n));
+  });
+}
+
+void clamp_backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor& x, double limit) {
+  const int64_t n = x.numel();
+  require_flat("clamp", "x", x, n);
+  require_flat("clamp", "dx", dx, n);
+  require_flat("clamp", "dout", dout, n);
+  with_dtype<float, bf16, double>("clamp", x.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    map("clamp", stream, ClampBackward<D>{static_cast<sum_t<D>>(limit)}, one_row(pointer<T>(dx), n),
+        one_row(pointer<T>(dout), n), one_row(pointer<T>(x), n));
+  });
+}
+
+void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  total<Itself>("sum", stream, out, x, write);
+}
+
+}  // namespace
+
+const PointwiseKernels pointwise{.fill = fill,
+                                 .copy = copy,
+                                 .add = add,
+                                 .axpy = axpy,
+                                 .scale = scale,
+                                 .clamp = clamp,
+                                 .clamp_backward = clamp_backward,
+                                 .sum = sum};
+
+}  // namespace hexad::kernels::cuda

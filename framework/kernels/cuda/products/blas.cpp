@@ -1,0 +1,198 @@
+#include "framework/kernels/cuda/products/blas.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <compare>
+#include <map>
+
+#include "framework/device/cuda/cuda_stream.h"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+using device::cuda::cuda_stream;
+
+constexpr size_t most_workspace = size_t{32} << 20;  // what cuBLAS itself takes on Hopper
+constexpr size_t most_plans = 4096;                  // rows of experts differ every step
+constexpr uint32_t best_alignment = 256;
+
+void check(cublasStatus_t status, std::string_view what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail(ExitCode::resource, "[cublasLt] ", what, ": ", cublasLtGetStatusString(status));
+}
+
+cudaDataType_t data_type(Dtype dtype) {
+  return dtype == Dtype::bf16 ? CUDA_R_16BF : dtype == Dtype::f64 ? CUDA_R_64F : CUDA_R_32F;
+}
+
+/// The largest power of two, up to best_alignment, that divides the address.
+uint32_t alignment_of(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p) | best_alignment;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+/// A product as cuBLASLt sees it. It thinks in columns: a row-major matrix [r, c] with rows `stride` apart is its
+/// column-major matrix c x r with leading dimension `stride`, the transpose. Our out = left right therefore is its
+/// out^T = right^T left^T:
+///
+///   ours                                    | its m, n, k | its A                 | its B
+///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
+///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
+///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
+///
+/// So A is our right factor, B our left one, and each is transposed for cuBLASLt exactly where it is for us.
+struct Problem {
+  int64_t m, n, k, a_stride, b_stride, out_stride;
+  Dtype in, out;
+  bool a_transposed, b_transposed, add;
+  uint32_t a_alignment, b_alignment, out_alignment;
+
+  auto operator<=>(const Problem&) const = default;
+};
+
+Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, Write write) {
+  const Matrix &a = right.matrix, &b = left.matrix;
+  return {.m = out.columns,
+          .n = out.rows,
+          .k = left.columns(),
+          .a_stride = a.stride,
+          .b_stride = b.stride,
+          .out_stride = out.stride,
+          .in = left.dtype(),
+          .out = out.tensor.dtype(),
+          .a_transposed = right.transposed,
+          .b_transposed = left.transposed,
+          .add = write == Write::add,
+          .a_alignment = alignment_of(a.tensor.device_raw()),
+          .b_alignment = alignment_of(b.tensor.device_raw()),
+          .out_alignment = alignment_of(out.tensor.device_raw())};
+}
+
+struct Plan {
+  cublasLtMatmulDescOpaque_t product{};
+  cublasLtMatrixLayoutOpaque_t a{}, b{}, out{};
+  cublasLtMatmulAlgo_t algorithm{};
+  size_t workspace = 0;
+  bool possible = false;
+};
+
+/// cuBLASLt on one card and what it thought of the products so far.
+class Library {
+ public:
+  Library() { check(cublasLtCreate(&handle_), "create"); }
+  ~Library() { cublasLtDestroy(handle_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  cublasLtHandle_t handle() const { return handle_; }
+
+  /// Valid until the next call.
+  Plan& plan(const Problem& problem) {
+    if (const auto known = plans_.find(problem); known != plans_.end()) return known->second;
+    if (plans_.size() >= most_plans) plans_.clear();
+    return plans_.emplace(problem, make_plan(problem)).first->second;
+  }
+
+ private:
+  Plan make_plan(const Problem& p);
+
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<Problem, Plan> plans_;
+};
+
+template <class T>
+void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
+}
+
+Plan Library::make_plan(const Problem& p) {
+  Plan plan;
+  const bool wide = p.in == Dtype::f64;
+  // CUBLAS_COMPUTE_32F keeps f32 operands whole: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+  check(cublasLtMatmulDescInit(&plan.product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                               wide ? CUDA_R_64F : CUDA_R_32F),
+        "product");
+  const auto side = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+    const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check(cublasLtMatmulDescSetAttribute(&plan.product, attribute, &value, sizeof value), "product");
+  };
+  side(CUBLASLT_MATMUL_DESC_TRANSA, p.a_transposed);
+  side(CUBLASLT_MATMUL_DESC_TRANSB, p.b_transposed);
+  const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, Dtype dtype, int64_t rows, int64_t columns, int64_t stride) {
+    check(cublasLtMatrixLayoutInit(&to, data_type(dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                                   stride),
+          "layout");
+  };
+  layout(plan.a, p.in, p.a_transposed ? p.k : p.m, p.a_transposed ? p.m : p.k, p.a_stride);
+  layout(plan.b, p.in, p.b_transposed ? p.n : p.k, p.b_transposed ? p.k : p.n, p.b_stride);
+  layout(plan.out, p.out, p.m, p.n, p.out_stride);
+
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  check(cublasLtMatmulPreferenceInit(&preference), "preference");
+  prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
+  // Where a sum is split, its parts stay in f32 in the workspace: parts in a bf16 result would be rounded.
+  prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
+  prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.b_alignment);
+  prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.out_alignment);
+  prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.out_alignment);
+
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &plan.product, &plan.a, &plan.b, &plan.out,
+                                                               &plan.out, &preference, 1, &best, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return plan;
+  check(status, "choice of a kernel");
+  plan.possible = found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
+  plan.algorithm = best.algo;
+  plan.workspace = best.workspaceSize;
+  return plan;
+}
+
+}  // namespace
+
+Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
+  const int inner = t.rank() - 1;
+  require(inner >= 1 && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ", t.shape(),
+          "; expected floating rows");
+  const int64_t columns = t.dim(inner);
+  int64_t rows = 1, stride = columns;
+  for (int d = inner - 1; d >= 0; --d) {
+    if (t.dim(d) == 1) continue;
+    if (rows == 1) stride = t.strides()[d];
+    require(t.strides()[d] == rows * stride, "[", op, "] ", name, " of shape ", t.shape(), " has strides ", t.strides(),
+            "; expected equally spaced rows");
+    rows *= t.dim(d);
+  }
+  require((columns <= 1 || t.strides()[inner] == 1) && (rows <= 1 || stride >= columns), "[", op, "] ", name,
+          " of shape ", t.shape(), " has strides ", t.strides(), "; expected contiguous rows");
+  return {t, rows, columns, stride};
+}
+
+bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write) {
+  const Problem problem = problem_of(out, left, right, write);
+  Library& library = cuda_stream(stream).card().shared<Library>();
+  Plan& plan = library.plan(problem);
+  if (!plan.possible) return false;
+
+  // Taken anew for each product, so that streams never share one; the allocator keeps it.
+  Tensor workspace;
+  if (plan.workspace > 0)
+    workspace = Tensor::empty({static_cast<int64_t>(plan.workspace)}, Dtype::u8, out.tensor.device());
+  const float singles[] = {1.0F, problem.add ? 1.0F : 0.0F};
+  const double doubles[] = {1.0, problem.add ? 1.0 : 0.0};
+  const bool wide = problem.in == Dtype::f64;
+  const void* alpha = wide ? static_cast<const void*>(&doubles[0]) : &singles[0];
+  const void* beta = wide ? static_cast<const void*>(&doubles[1]) : &singles[1];
+  void* result = out.tensor.device_raw();
+  check(cublasLtMatmul(library.handle(), &plan.product, alpha, right.matrix.tensor.device_raw(), &plan.a,
+                       left.matrix.tensor.device_raw(), &plan.b, beta, result, &plan.out, result, &plan.out,
+                       &plan.algorithm, workspace.defined() ? workspace.device_raw() : nullptr, plan.workspace,
+                       cuda_stream(stream).handle()),
+        "product");
+  return true;
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,130 @@
+// Chooses a way for each grouped product; the host never reads offsets back.
+#include <algorithm>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/cuda/products/groups.h"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+// From here on a loop of dense products, which fill the card one by one, is faster than CUTLASS's one kernel (H100, 8
+// experts of 14336 x 4096: 801 against 785 TFLOP/s forward, 724 against 432 for weight gradients in f32).
+constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
+
+/// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
+struct Operands {
+  Tensor x, y, w;
+  int64_t groups = 0, rows = 0, features = 0, width = 0;
+
+  Tensor weight_of(int64_t e) const { return w.slice(0, e, e + 1).reshape({features, width}); }
+};
+
+Tensor contiguous_rows(std::string_view op, std::string_view name, const Tensor& t) {
+  require(t.rank() >= 2 && t.contiguous() && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ",
+          t.shape(), " with strides ", t.strides(), "; expected contiguous floating rows");
+  const int64_t columns = t.dim(-1);
+  return t.rank() == 2 ? t : t.reshape({columns == 0 ? 0 : t.numel() / columns, columns});
+}
+
+Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const Tensor& w) {
+  require(w.rank() >= 3 && w.contiguous(), "[", op, "] weights are ", w.shape(), " with strides ", w.strides(),
+          "; expected contiguous [experts, features, width]");
+  Operands o{.x = contiguous_rows(op, "x", x), .y = contiguous_rows(op, "y", y), .w = w};
+  o.groups = w.dim(0);
+  o.rows = o.x.dim(0);
+  o.features = o.y.dim(1);
+  o.width = o.x.dim(1);
+  require(o.y.dim(0) == o.rows, "[", op, "] ", o.rows, " rows of one operand and ", o.y.dim(0), " of the other");
+  require(w.dim(-1) == o.width && w.numel() == o.groups * o.features * o.width, "[", op, "] weights are ", w.shape(),
+          " for rows of ", o.width, " and ", o.features, " elements");
+  const bool acc = w.dtype() == accumulator_dtype(x.dtype());
+  require(x.dtype() == y.dtype() && (w.dtype() == x.dtype() || acc), "[", op, "] operands are ", x.dtype(), ", ",
+          y.dtype(), " and ", w.dtype(), "; expected one dtype");
+  return o;
+}
+
+/// TMA wants rows of multiples of 16 bytes, and a tile's sum has a term at least.
+bool fits_tensor_cores(const Operands& o) {
+  const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.device_raw()) % 16 == 0; };
+  return o.x.dtype() == Dtype::bf16 && o.features > 0 && o.features % 8 == 0 && o.width > 0 && o.width % 8 == 0 &&
+         aligned(o.x) && aligned(o.y) && aligned(o.w);
+}
+
+bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets) {
+  if (offsets.host.empty() || o.features * o.width < large_weight) return false;
+  return offsets.host.back() - offsets.host.front() >= many_rows * o.groups;
+}
+
+/// Whether the host cannot rule it out.
+bool may_have_empty_groups(const GroupOffsets& offsets) {
+  return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
+}
+
+/// Calls f(e, rows of x, rows of y) for every expert.
+template <class F>
+void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f) {
+  for (int64_t e = 0; e < o.groups; ++e) {
+    const auto i = static_cast<size_t>(e);
+    const int64_t begin = offsets.host[i], end = offsets.host[i + 1];
+    f(e, o.x.slice(0, begin, end), o.y.slice(0, begin, end));
+  }
+}
+
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& weight, const GroupOffsets& offsets,
+             Write write) {
+  const std::string_view op = "grouped matmul";
+  const Operands o = operands(op, x, out, weight.data);
+  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", x.dtype());
+  check_offsets(op, offsets, o.groups, o.rows);
+  if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
+  if (goes_one_by_one(o, offsets))
+    return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
+      matmul.forward(stream, result, in, o.weight_of(e), write);
+    });
+  const auto way = fits_tensor_cores(o) ? tensor_cores::forward : simple::forward;
+  way(stream, o.y, o.x, o.w, offsets_on_device(stream, offsets, x.device()), write);
+}
+
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& weight,
+                    const GroupOffsets& offsets, Write write) {
+  const std::string_view op = "grouped matmul gradient";
+  const Operands o = operands(op, dx, dy, weight.data);
+  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", dx.dtype());
+  check_offsets(op, offsets, o.groups, o.rows);
+  if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
+  if (goes_one_by_one(o, offsets))
+    return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
+      matmul.input_gradient(stream, result, in, o.weight_of(e), write);
+    });
+  const auto way = fits_tensor_cores(o) ? tensor_cores::input_gradient : simple::input_gradient;
+  way(stream, o.x, o.y, o.w, offsets_on_device(stream, offsets, dy.device()), write);
+}
+
+void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
+                     Write write) {
+  const std::string_view op = "grouped matmul weight gradient";
+  const Operands o = operands(op, x, dy, dw);
+  check_offsets(op, offsets, o.groups, o.rows);
+  if (o.groups == 0 || o.features == 0 || o.width == 0) return;
+  if (o.rows == 0) {
+    if (write == Write::replace) dw.device().context().fill(stream, dw.device_raw(), 0, dw.bytes());
+    return;
+  }
+  if (goes_one_by_one(o, offsets))
+    return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
+      matmul.weight_gradient(stream, o.weight_of(e), dout, in, write);
+    });
+  const Tensor known = offsets_on_device(stream, offsets, x.device());
+  if (!fits_tensor_cores(o)) return simple::weight_gradient(stream, dw, o.y, o.x, known, write);
+  if (write == Write::replace && may_have_empty_groups(offsets)) zero_empty_groups(stream, dw, known);
+  const auto way = dw.dtype() == Dtype::bf16 ? tensor_cores::weight_gradient_bf16 : tensor_cores::weight_gradient;
+  way(stream, dw, o.y, o.x, known, write);
+}
+
+}  // namespace
+
+const GroupedMatmulKernels grouped_matmul{
+    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,162 @@
+// Grouped products on Hopper's tensor cores: one persistent CUTLASS kernel whose problem shapes are on the device only.
+// Each instantiation takes half a minute to compile: one a file. Without -DNDEBUG its asserts serialise the products.
+#pragma once
+
+#include <cutlass/cutlass.h>
+#include <cutlass/gemm/device/gemm_universal_adapter.h>
+#include <cute/tensor.hpp>
+#include <cutlass/epilogue/collective/collective_builder.hpp>
+#include <cutlass/gemm/collective/collective_builder.hpp>
+#include <cutlass/gemm/dispatch_policy.hpp>
+#include <cutlass/gemm/group_array_problem_shape.hpp>
+#include <cutlass/gemm/kernel/gemm_universal.hpp>
+#include <cutlass/util/packed_stride.hpp>
+
+#include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/products/group_problem.h"
+#include "framework/kernels/cuda/products/grouped_passes.h"
+
+namespace hexad::kernels::cuda {
+
+/// The kernel of a pass with results of type Out. Tile and cluster are the fastest of those measured in all passes
+/// (128 x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
+template <GroupedPass pass, class Out>
+struct GroupedGemm {
+  using Element = cutlass::bfloat16_t;
+  using Row = cutlass::layout::RowMajor;
+  using Column = cutlass::layout::ColumnMajor;
+  // a row-major transpose is a column-major matrix
+  using LayoutA = std::conditional_t<pass == GroupedPass::weight_gradient, Column, Row>;
+  using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
+  using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
+  using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
+  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // elements: 16 bytes, as TMA wants
+
+  using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
+      cutlass::epilogue::collective::EpilogueTileAuto, float, float, Out, Row*, aligned_out, Out, Row*, aligned_out,
+      cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative,
+      cutlass::epilogue::fusion::LinearCombination<Out, float>>::CollectiveOp;
+  using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Element, LayoutA*, aligned, Element, LayoutB*, aligned,
+      float, Tile, Cluster,
+      cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
+      cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative>::CollectiveOp;
+  using Problems = cutlass::gemm::GroupProblemShape<cute::Shape<int, int, int>>;
+  using Kernel = cutlass::gemm::kernel::GemmUniversal<Problems, Mainloop, Epilogue>;
+  using Adapter = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
+
+  using StrideA = typename Kernel::InternalStrideA;
+  using StrideB = typename Kernel::InternalStrideB;
+  using StrideD = typename Kernel::InternalStrideD;
+  static_assert(std::is_same_v<StrideD, typename Kernel::InternalStrideC>);
+
+  /// What the kernel reads of each group, in device memory. What is added to is what is written.
+  struct Groups {
+    typename Problems::UnderlyingProblemShape* shapes = nullptr;
+    const Element **a = nullptr, **b = nullptr;
+    Out** d = nullptr;
+    StrideA* stride_a = nullptr;
+    StrideB* stride_b = nullptr;
+    StrideD* stride_d = nullptr;
+  };
+
+  /// How many clusters the card runs at once; asked once a card.
+  struct Occupancy {
+    int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
+  };
+};
+
+/// Hands out parts of one block of memory, each aligned to 64 bytes as tensor maps must be. From nullptr it only
+/// measures.
+class Parts {
+ public:
+  explicit Parts(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)), next_(begin_) {}
+  template <class T>
+  T* take(size_t count) {
+    T* part = reinterpret_cast<T*>(next_);
+    next_ += (count * sizeof(T) + 63) / 64 * 64;
+    return part;
+  }
+  size_t bytes() const { return next_ - begin_; }
+
+ private:
+  uintptr_t begin_, next_;
+};
+
+template <class Gemm>
+typename Gemm::Groups take_groups(Parts& parts, size_t groups) {
+  return {.shapes = parts.take<std::remove_pointer_t<decltype(Gemm::Groups::shapes)>>(groups),
+          .a = parts.take<const typename Gemm::Element*>(groups),
+          .b = parts.take<const typename Gemm::Element*>(groups),
+          .d = parts.take<std::remove_pointer_t<decltype(Gemm::Groups::d)>>(groups),
+          .stride_a = parts.take<typename Gemm::StrideA>(groups),
+          .stride_b = parts.take<typename Gemm::StrideB>(groups),
+          .stride_d = parts.take<typename Gemm::StrideD>(groups)};
+}
+
+/// One thread a group.
+template <GroupedPass pass, class Out>
+__global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, const cutlass::bfloat16_t* a,
+                                const cutlass::bfloat16_t* b, Out* d, const int64_t* offsets, int64_t groups,
+                                int64_t features, int64_t width) {
+  using Gemm = GroupedGemm<pass, Out>;
+  const int64_t e = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (e >= groups) return;
+  const GroupProblem p = group_problem(pass, e, offsets[e], offsets[e + 1], features, width);
+  to.shapes[e] = cute::make_shape(p.m, p.n, p.k);
+  to.a[e] = a + p.a;
+  to.b[e] = b + p.b;
+  to.d[e] = d + p.d;
+  to.stride_a[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideA{}, cute::make_shape(p.m, p.k, 1));
+  to.stride_b[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideB{}, cute::make_shape(p.n, p.k, 1));
+  to.stride_d[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
+}
+
+/// d = or += a b for every group, with weights [E, features, width].
+template <GroupedPass pass, class Out>
+void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                  int64_t features, int64_t width, Write write) {
+  using Gemm = GroupedGemm<pass, Out>;
+  using Element = typename Gemm::Element;
+  const int64_t groups = offsets.numel() - 1;
+  device::cuda::Card& card = cuda_stream(stream).card();
+  const auto count = static_cast<size_t>(groups);
+
+  typename Gemm::Adapter::Arguments arguments{};
+  arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
+  arguments.problem_shape.num_groups = static_cast<int>(groups);
+  arguments.epilogue.thread.alpha = 1;
+  arguments.epilogue.thread.beta = write == Write::add ? 1 : 0;
+  arguments.hw_info.device_id = card.ordinal();
+  arguments.hw_info.sm_count = card.multiprocessors();
+  arguments.hw_info.max_active_clusters = card.shared<typename Gemm::Occupancy>().clusters;
+  const size_t workspace_bytes = Gemm::Adapter::get_workspace_size(arguments);
+
+  Parts measure(nullptr);
+  measure.take<std::byte>(workspace_bytes);
+  take_groups<Gemm>(measure, count);
+  const Tensor memory = Tensor::empty({static_cast<int64_t>(measure.bytes())}, Dtype::u8, d.device());
+  Parts parts(memory.device_raw());
+  std::byte* workspace = parts.take<std::byte>(workspace_bytes);
+  const auto list = take_groups<Gemm>(parts, count);
+
+  constexpr int threads = 128;
+  launch("grouped matmul: groups", describe_groups<pass, Out>, static_cast<unsigned>((groups + threads - 1) / threads),
+         threads, stream, list, static_cast<const Element*>(a.device_raw()),
+         static_cast<const Element*>(b.device_raw()), static_cast<Out*>(d.device_raw()), offsets.device_data<int64_t>(),
+         groups, features, width);
+
+  arguments.problem_shape.problem_shapes = list.shapes;
+  arguments.mainloop = {list.a, list.stride_a, list.b, list.stride_b};
+  arguments.epilogue.ptr_C = const_cast<const Out**>(list.d);
+  arguments.epilogue.dC = list.stride_d;
+  arguments.epilogue.ptr_D = list.d;
+  arguments.epilogue.dD = list.stride_d;
+  typename Gemm::Adapter gemm;
+  const cutlass::Status status = gemm.run(arguments, workspace, cuda_stream(stream).handle());
+  if (status != cutlass::Status::kSuccess)
+    fail(ExitCode::resource, "[grouped matmul] CUTLASS: ", cutlass::cutlassGetStatusString(status));
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,31 @@
+// The ways to a grouped product on the device. Which rows are whose is known there only: `offsets` is [E + 1] i64.
+#pragma once
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cuda {
+
+using namespace tensor;
+
+/// On tensor cores by CUTLASS: bf16, contiguous, widths multiples of 8 and not zero, addresses multiples of 16 bytes.
+/// The weight gradient (f32 or bf16) of a group without rows is untouched, whatever `write` says.
+namespace tensor_cores {
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
+                    Write write);
+void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                     Write write);
+void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                          Write write);
+}  // namespace tensor_cores
+
+/// For what tensor cores do not take: f32, f64, odd widths. Contiguous.
+namespace simple {
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
+                    Write write);
+void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                     Write write);
+}  // namespace simple
+
+}  // namespace hexad::kernels::cuda

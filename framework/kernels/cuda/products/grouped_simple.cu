@@ -1,0 +1,189 @@
+// Grouped products for what tensor cores do not take: tiles of 64 x 64 in shared memory, any width, any address.
+#include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/products/grouped_passes.h"
+
+namespace hexad::kernels::cuda::simple {
+namespace {
+
+constexpr int tile = 64, depth = 16, threads = 256;
+constexpr int side = 16, each = tile / side;  // threads are a square; each has every 16th row and column of the tile
+
+/// How a factor's terms lie: one after another in its row or column, or a stride apart.
+enum class Terms : uint8_t { adjacent, strided };
+
+/// Of a factor: `lines` rows (of the left one) or columns (of the right one) from `data` on.
+template <class D, Terms terms>
+struct Lines {
+  const D* data;
+  int64_t stride;  // between lines where terms are adjacent, else between terms
+  int64_t lines;
+
+  __device__ D at(int64_t line, int64_t term) const {
+    return terms == Terms::adjacent ? data[line * stride + term] : data[term * stride + line];
+  }
+};
+
+template <class A>
+struct Scratch {
+  A left[depth][tile + 1], right[depth][tile + 1];
+};
+
+/// Terms [first, first + depth) of a tile's lines; zeros, without reading, outside. Neighbouring threads read
+/// neighbouring elements.
+template <class A, class D, Terms terms>
+__device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, int64_t first, int64_t count) {
+  for (int i = static_cast<int>(threadIdx.x); i < tile * depth; i += threads) {
+    const int line = terms == Terms::adjacent ? i / depth : i % tile;
+    const int term = terms == Terms::adjacent ? i % depth : i / tile;
+    const bool there = line < from.lines && first + term < count;
+    tiles[term][line] = there ? to<A>(from.at(line, first + term)) : A(0);
+  }
+}
+
+/// out[i, j] = or += the sum over `count` terms, in their order, for the lines that are there. All threads call it.
+template <class Out, class D, Terms l, Terms r>
+__device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
+                              int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
+  using A = sum_t<D>;
+  const int row = static_cast<int>(threadIdx.x) / side, column = static_cast<int>(threadIdx.x) % side;
+  A sums[each][each] = {};
+  for (int64_t first = 0; first < count; first += depth) {
+    load(scratch.left, left, first, count);
+    load(scratch.right, right, first, count);
+    __syncthreads();
+#pragma unroll
+    for (int term = 0; term < depth; ++term) {
+      A a[each], b[each];
+#pragma unroll
+      for (int i = 0; i < each; ++i) {
+        a[i] = scratch.left[term][row + i * side];
+        b[i] = scratch.right[term][column + i * side];
+      }
+#pragma unroll
+      for (int i = 0; i < each; ++i)
+#pragma unroll
+        for (int j = 0; j < each; ++j) sums[i][j] += a[i] * b[j];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < each; ++i)
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+      const int at_row = row + i * side, at_column = column + j * side;
+      if (at_row >= left.lines || at_column >= right.lines) continue;
+      Out* result = out + at_row * out_stride + at_column;
+      *result = to<Out>(add ? to<A>(*result) + sums[i][j] : sums[i][j]);
+    }
+}
+
+/// The first group that ends after `row`.
+__device__ int64_t group_at(const int64_t* offsets, int64_t groups, int64_t row) {
+  int64_t low = 0, high = groups;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (offsets[middle + 1] > row) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+struct RowProduct {
+  const int64_t* offsets;
+  int64_t groups, rows, terms, columns;
+  bool add;
+};
+
+/// out[rows, columns] = x[rows, terms] times each row's group's matrix of w: [columns, terms] where its terms are
+/// adjacent, else [terms, columns]. A block has 64 rows, wherever groups begin, and 64 columns; it goes through the
+/// groups of its rows one by one, so that the host need not know how many rows a group has.
+template <class D, Terms w_terms>
+__global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
+  __shared__ Scratch<sum_t<D>> scratch;
+  const int64_t tiles = (p.columns + tile - 1) / tile;
+  const int64_t first_row = blockIdx.x / tiles * tile, column = blockIdx.x % tiles * tile;
+  const int64_t last_row = min(first_row + tile, p.rows);
+  for (int64_t e = group_at(p.offsets, p.groups, first_row); e < p.groups && p.offsets[e] < last_row; ++e) {
+    const int64_t begin = max(p.offsets[e], first_row), end = min(p.offsets[e + 1], last_row);
+    if (begin >= end) continue;
+    const D* weight = w + e * p.columns * p.terms;
+    const bool adjacent = w_terms == Terms::adjacent;
+    const Lines<D, Terms::adjacent> left{x + begin * p.terms, p.terms, end - begin};
+    const Lines<D, w_terms> right{adjacent ? weight + column * p.terms : weight + column,
+                                  adjacent ? p.terms : p.columns, p.columns - column};
+    multiply_tile(out + begin * p.columns + column, p.columns, left, right, p.terms, p.add, scratch);
+  }
+}
+
+/// dw[e, features, width] = or += dy^T x over the rows of group e; a block has 64 x 64 elements of one group.
+template <class D, class Out>
+__global__ void __launch_bounds__(threads) columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets,
+                                                           int64_t features, int64_t width, bool add) {
+  __shared__ Scratch<sum_t<D>> scratch;
+  const int64_t down = (features + tile - 1) / tile, across = (width + tile - 1) / tile;
+  const int64_t column = blockIdx.x % across * tile, row = blockIdx.x / across % down * tile;
+  const int64_t e = blockIdx.x / (across * down);
+  const int64_t begin = offsets[e], count = offsets[e + 1] - begin;
+  const Lines<D, Terms::strided> left{dy + begin * features + row, features, features - row};
+  const Lines<D, Terms::strided> right{x + begin * width + column, width, width - column};
+  multiply_tile(dw + (e * features + row) * width + column, width, left, right, count, add, scratch);
+}
+
+/// Blocks for that many tiles, of which all may be in one dimension of the grid.
+dim3 blocks_of(std::string_view op, int64_t count) {
+  require(count <= INT32_MAX, "[", op, "] takes ", count, " blocks; at most ", INT32_MAX);
+  return dim3(static_cast<unsigned>(count));
+}
+int64_t tiles_of(int64_t n) { return (n + tile - 1) / tile; }
+
+template <Terms w_terms>
+void by_weights(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w,
+                const Tensor& offsets, Write write) {
+  const RowProduct p{.offsets = offsets.device_data<int64_t>(),
+                     .groups = offsets.numel() - 1,
+                     .rows = x.dim(0),
+                     .terms = x.dim(1),
+                     .columns = out.dim(1),
+                     .add = write == Write::add};
+  with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
+    launch(op, rows_by_weights<device_t<T>, w_terms>, blocks_of(op, tiles_of(p.rows) * tiles_of(p.columns)), threads,
+           stream, pointer<T>(out), pointer<T>(x), pointer<T>(w), p);
+  });
+}
+
+template <class T, class Out>
+void by_rows(std::string_view op, Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x,
+             const Tensor& offsets, Write write) {
+  const int64_t features = dy.dim(1), width = x.dim(1), groups = offsets.numel() - 1;
+  launch(op, columns_by_rows<device_t<T>, device_t<Out>>, blocks_of(op, groups * tiles_of(features) * tiles_of(width)),
+         threads, stream, pointer<Out>(dw), pointer<T>(dy), pointer<T>(x), offsets.device_data<int64_t>(), features,
+         width, write == Write::add);
+}
+
+}  // namespace
+
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write) {
+  by_weights<Terms::adjacent>("grouped matmul", stream, out, x, w, offsets, write);
+}
+
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
+                    Write write) {
+  by_weights<Terms::strided>("grouped matmul gradient", stream, dx, dy, w, offsets, write);
+}
+
+void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                     Write write) {
+  const std::string_view op = "grouped matmul weight gradient";
+  with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
+    if (dw.dtype() == dtype_of<T>) {
+      by_rows<T, T>(op, stream, dw, dy, x, offsets, write);
+    } else {
+      by_rows<T, accumulator_t<T>>(op, stream, dw, dy, x, offsets, write);
+    }
+  });
+}
+
+}  // namespace hexad::kernels::cuda::simple

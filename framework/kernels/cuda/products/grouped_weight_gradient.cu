@@ -1,0 +1,10 @@
+#include "framework/kernels/cuda/products/grouped_gemm.cuh"
+
+namespace hexad::kernels::cuda::tensor_cores {
+
+void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                     Write write) {
+  grouped_gemm<GroupedPass::weight_gradient, float>(stream, dw, dy, x, offsets, dy.dim(-1), x.dim(-1), write);
+}
+
+}  // namespace hexad::kernels::cuda::tensor_cores

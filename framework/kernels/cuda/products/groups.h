@@ -1,0 +1,25 @@
+// What kernels over groups of rows share: their offsets on the device, zeros for groups without rows.
+#pragma once
+
+#include <string_view>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cuda {
+
+using namespace tensor;
+
+/// Throws std::logic_error unless the offsets are for `groups` groups and, where the host knows them, rise within 0 ..
+/// rows.
+void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
+
+/// [groups + 1] i64 on `device`, copied there in the order of `stream` where only the host knows them. Each call copies
+/// anew, from pageable memory through the driver's staging buffer, which costs the host microseconds: callers who use
+/// offsets more than once had better give them on the device, too.
+Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
+
+/// Zeros the slices of dw[E, ...] whose group has no rows; the device looks for them, so a host that knows that there
+/// is none saves the launch. A slice is a multiple of 16 bytes, and so is its address.
+void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets);
+
+}  // namespace hexad::kernels::cuda

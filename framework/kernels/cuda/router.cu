@@ -1,0 +1,341 @@
+// Routers: a warp scores the experts of one token, chooses among them and weighs the chosen.
+#include <limits>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+constexpr double tiny = 1e-20;  // keeps 0/0 away when every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr int warps = 4, threads = warps * warp_size;
+constexpr unsigned whole_warp = 0xffffffffu;
+
+/// A RouterRule as kernels see it.
+template <class A>
+struct Rule {
+  bool softmax, normalize;
+  int experts, top_k, groups, top_groups;
+  A scale;
+};
+
+template <class A>
+Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
+  return {.softmax = rule.score == RouterScore::softmax,
+          .normalize = rule.normalize,
+          .experts = static_cast<int>(experts),
+          .top_k = static_cast<int>(rule.top_k),
+          .groups = static_cast<int>(rule.groups),
+          .top_groups = static_cast<int>(rule.top_groups),
+          .scale = static_cast<A>(rule.scale)};
+}
+
+void check_rule(const RouterRule& rule, int64_t experts) {
+  require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
+              rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
+          "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
+          rule.groups, " groups");
+}
+
+/// Integers in the order of the numbers that they stand for: NaN before all numbers, and `taken` before NaN.
+template <class A>
+using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;
+constexpr uint32_t taken = 0, nan_order = 1;
+
+template <class A>
+constexpr Order<A> sign_bit = Order<A>{1} << (8 * sizeof(A) - 1);
+
+template <class A>
+__device__ Order<A> order_of(A x) {
+  if (x != x) return nan_order;
+  x += A(0);  // zero has one sign
+  Order<A> bits;
+  if constexpr (std::is_same_v<A, double>) {
+    bits = static_cast<Order<A>>(__double_as_longlong(x));
+  } else {
+    bits = __float_as_uint(x);
+  }
+  return bits & sign_bit<A> ? ~bits : bits | sign_bit<A>;
+}
+
+/// The number, or -infinity for NaN.
+template <class A>
+__device__ A number_of(Order<A> order) {
+  if (order == nan_order) return -std::numeric_limits<A>::infinity();
+  const Order<A> bits = order & sign_bit<A> ? order ^ sign_bit<A> : ~order;
+  if constexpr (std::is_same_v<A, double>) {
+    return __longlong_as_double(static_cast<long long>(bits));
+  } else {
+    return __uint_as_float(bits);
+  }
+}
+
+template <class A>
+struct Candidate {
+  Order<A> order = taken;
+  int index = 0;
+
+  /// Offered in rising index, ties keep the lower one.
+  __device__ void offer(Order<A> other, int at) {
+    if (other > order) order = other, index = at;
+  }
+  /// The best of all lanes, the lower index where they tie.
+  __device__ Candidate of_warp() const {
+    Candidate best{order, 0};
+    if constexpr (std::is_same_v<A, double>) {
+      best.order = warp_max(order);
+    } else {
+      best.order = __reduce_max_sync(whole_warp, order);
+    }
+    best.index = static_cast<int>(
+        __reduce_min_sync(whole_warp, order == best.order ? static_cast<unsigned>(index) : whole_warp));
+    return best;
+  }
+};
+
+/// Elements lane, lane + 32, ... of a row: N of them in registers, or any number of them in memory for N = 0.
+template <class X, int N>
+struct LaneRow {
+  X at[N];
+  __device__ explicit LaneRow(X*) {}
+  __device__ X& operator[](int i) { return at[i]; }
+};
+template <class X>
+struct LaneRow<X, 0> {
+  X* row;
+  __device__ explicit LaneRow(X* row_) : row(row_ + threadIdx.x % warp_size) {}
+  __device__ X& operator[](int i) { return row[int64_t{i} * warp_size]; }
+};
+
+/// Calls f(i, e) for element i of this lane, which is element e of the row, in rising order.
+template <int N, class F>
+__device__ __forceinline__ void for_mine(int width, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  if constexpr (N > 0) {
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      if (i * warp_size + lane < width) f(i, i * warp_size + lane);
+  } else {
+    for (int i = 0; i * warp_size + lane < width; ++i) f(i, i * warp_size + lane);
+  }
+}
+
+/// Takes the experts of all groups but the best away: orders[experts] and, as scratch, group_orders[groups], memory of
+/// this warp.
+template <class A>
+__device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rule<A>& rule) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, size = rule.experts / rule.groups;
+  for (int g = lane; g < rule.groups; g += warp_size) {
+    A first = -std::numeric_limits<A>::infinity(), second = first;
+    for (int e = g * size; e < (g + 1) * size; ++e) {
+      const A s = number_of<A>(orders[e]);
+      if (s > first) {
+        second = first;
+        first = s;
+      } else if (s > second) {
+        second = s;
+      }
+    }
+    group_orders[g] = order_of(size > 1 ? first + second : first);
+  }
+  for (int n = 0; n < rule.top_groups; ++n) {  // a lane looks at its own groups only
+    Candidate<A> best;
+    for (int g = lane; g < rule.groups; g += warp_size) best.offer(group_orders[g], g);
+    best = best.of_warp();
+    if (best.index % warp_size == lane) group_orders[best.index] = taken;
+  }
+  __syncwarp();
+  for (int e = lane; e < rule.experts; e += warp_size)
+    if (group_orders[e / size] != taken) orders[e] = taken;
+}
+
+/// Up to 32 N experts; any number for N = 0, where `scratch` has room for experts and groups of every warp.
+template <class A, int N>
+__global__ void __launch_bounds__(threads)
+    forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,
+                   Order<A>* scratch) {
+  __shared__ Order<A> shared[warps][2][N > 0 ? N * warp_size : 1];
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int64_t first = int64_t{blockIdx.x} * warps + warp;
+  Order<A>* const orders = N > 0 ? shared[warp][0] : scratch + first * (rule.experts + rule.groups);
+  Order<A>* const group_orders = N > 0 ? shared[warp][1] : orders + rule.experts;
+
+  for (int64_t t = first; t < tokens; t += int64_t{gridDim.x} * warps) {
+    A *const score_row = scores + t * rule.experts, *const weight = weights + t * rule.top_k;
+    LaneRow<A, N> score(score_row);
+    LaneRow<Order<A>, N> order(orders);
+
+    A largest = -std::numeric_limits<A>::infinity();  // a NaN that it passes over still reaches the sum
+    for_mine<N>(rule.experts, [&](int i, int e) {
+      const A x = logits[t * rule.experts + e];
+      score[i] = x;
+      largest = x > largest ? x : largest;
+    });
+    if (rule.softmax) {
+      largest = warp_max(largest);
+      A sum = 0;
+      for_mine<N>(rule.experts, [&](int i, int) { sum += score[i] = exp(score[i] - largest); });
+      sum = warp_sum(sum);
+      for_mine<N>(rule.experts, [&](int i, int) { score[i] /= sum; });
+    } else {
+      for_mine<N>(rule.experts, [&](int i, int) { score[i] = 1 / (1 + exp(-score[i])); });
+    }
+    for_mine<N>(rule.experts, [&](int i, int e) {
+      if constexpr (N > 0) score_row[e] = score[i];
+      order[i] = order_of(bias ? score[i] + bias[e] : score[i]);
+    });
+
+    if (rule.top_groups < rule.groups) {
+      if constexpr (N > 0) for_mine<N>(rule.experts, [&](int i, int e) { orders[e] = order[i]; });
+      __syncwarp();
+      close_groups(orders, group_orders, rule);
+      if constexpr (N > 0) for_mine<N>(rule.experts, [&](int i, int e) { order[i] = orders[e]; });
+    }
+
+    A sum = 0;
+    for (int k = 0; k < rule.top_k; ++k) {
+      Candidate<A> best;
+      for_mine<N>(rule.experts, [&](int i, int e) { best.offer(order[i], e); });
+      best = best.of_warp();
+      A chosen = 0;
+      for_mine<N>(rule.experts, [&](int i, int e) {
+        if (e != best.index) return;
+        order[i] = taken;
+        chosen = score[i];
+      });
+      chosen = __shfl_sync(whole_warp, chosen, best.index % warp_size);
+      sum += chosen;
+      if (k % warp_size == lane) {
+        ids[t * rule.top_k + k] = best.index;
+        weight[k] = chosen;
+      }
+    }
+    const A factor = rule.scale / (rule.normalize ? sum + static_cast<A>(tiny) : A(1));
+    for (int k = lane; k < rule.top_k; k += warp_size) weight[k] *= factor;
+  }
+}
+
+template <class A>
+__global__ void __launch_bounds__(threads)
+    weigh_kernel(A* weights, const int32_t* ids, const A* scores, int64_t tokens, Rule<A> rule) {
+  const int64_t t = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (t >= tokens) return;
+  A* const weight = weights + t * rule.top_k;
+  A sum = 0;
+  for (int k = 0; k < rule.top_k; ++k) sum += weight[k] = scores[t * rule.experts + ids[t * rule.top_k + k]];
+  const A factor = rule.scale / (rule.normalize ? sum + static_cast<A>(tiny) : A(1));
+  for (int k = 0; k < rule.top_k; ++k) weight[k] *= factor;
+}
+
+// ds = dscores, plus at the chosen experts scale (dw - <dw, s> / sum) / sum (normalised) or scale dw; then through the
+// scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s) ds.
+template <class A, int N>
+__global__ void __launch_bounds__(threads)
+    backward_kernel(A* __restrict__ dlogits, const A* __restrict__ dweights, const A* __restrict__ dscores,
+                    const A* __restrict__ scores, const int32_t* __restrict__ ids, int64_t tokens, Rule<A> rule) {
+  const int64_t t = int64_t{blockIdx.x} * warps + threadIdx.x / warp_size;
+  if (t >= tokens) return;
+  A* const dx = dlogits + t * rule.experts;
+  const A *const s = scores + t * rule.experts, *const dw = dweights + t * rule.top_k;
+  const int32_t* const id = ids + t * rule.top_k;
+  LaneRow<A, N> ds(dx);
+  for_mine<N>(rule.experts, [&](int i, int e) { ds[i] = dscores ? dscores[t * rule.experts + e] : A(0); });
+
+  A sum = 1, mean = 0;
+  if (rule.normalize) {
+    sum = static_cast<A>(tiny);
+    for (int k = 0; k < rule.top_k; ++k) sum += s[id[k]];
+    for (int k = 0; k < rule.top_k; ++k) mean += dw[k] * s[id[k]] / sum;
+  }
+  for (int k = 0; k < rule.top_k; ++k) {
+    const int chosen = id[k];
+    const A gradient = rule.scale * (dw[k] - mean) / sum;
+    for_mine<N>(rule.experts, [&](int i, int e) {
+      if (e == chosen) ds[i] += gradient;
+    });
+  }
+
+  if (rule.softmax) {
+    A inner = 0;
+    for_mine<N>(rule.experts, [&](int i, int e) { inner += s[e] * ds[i]; });
+    inner = warp_sum(inner);
+    for_mine<N>(rule.experts, [&](int i, int e) { dx[e] = s[e] * (ds[i] - inner); });
+  } else {
+    for_mine<N>(rule.experts, [&](int i, int e) { dx[e] = s[e] * (1 - s[e]) * ds[i]; });
+  }
+}
+
+/// Calls f with the number of a row's elements that a lane holds in registers, 0: none.
+template <class A, class F>
+void with_held(int64_t experts, const F& f) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (experts <= 1 * warp_size) return f(std::integral_constant<int, 1>{});
+    if (experts <= 2 * warp_size) return f(std::integral_constant<int, 2>{});
+    if (experts <= 4 * warp_size) return f(std::integral_constant<int, 4>{});
+    if (experts <= 8 * warp_size) return f(std::integral_constant<int, 8>{});
+    if (experts <= 16 * warp_size) return f(std::integral_constant<int, 16>{});
+  }
+  f(std::integral_constant<int, 0>{});
+}
+
+unsigned blocks_of(int64_t tokens, int per_block) {
+  return static_cast<unsigned>((tokens + per_block - 1) / per_block);
+}
+
+void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
+             const Tensor& bias, const RouterRule& rule) {
+  const int64_t tokens = logits.dim(0), experts = logits.dim(1);
+  check_rule(rule, experts);
+  require_flat("router", "logits", logits, tokens * experts);
+  require_flat("router", "scores", scores, tokens * experts);
+  require_flat("router", "ids", ids, tokens * rule.top_k);
+  require_flat("router", "weights", weights, tokens * rule.top_k);
+  if (bias.defined()) require_flat("router", "bias", bias, experts);
+  with_dtype<float, double>("router", logits.dtype(), [&]<class A>() {
+    with_held<A>(experts, [&]<int N>(std::integral_constant<int, N>) {
+      const unsigned blocks = N > 0 ? blocks_of(tokens, warps) : blocks_for(stream, tokens, warps, 4);
+      Tensor scratch;
+      if (N == 0) {
+        const int64_t bytes = int64_t{blocks} * warps * (experts + rule.groups) * int64_t{sizeof(Order<A>)};
+        scratch = Tensor::empty({bytes}, Dtype::u8, logits.device());
+      }
+      launch("router", forward_kernel<A, N>, blocks, threads, stream, pointer<A>(scores), pointer<int32_t>(ids),
+             pointer<A>(weights), pointer<A>(logits), pointer<A>(bias), tokens, rule_for<A>(rule, experts),
+             reinterpret_cast<Order<A>*>(pointer<uint8_t>(scratch)));
+    });
+  });
+}
+
+void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule) {
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1);
+  require_flat("router", "scores", scores, tokens * experts);
+  require_flat("router", "weights", weights, tokens * rule.top_k);
+  require_flat("router", "ids", ids, tokens * rule.top_k);
+  with_dtype<float, double>("router", scores.dtype(), [&]<class A>() {
+    launch("router", weigh_kernel<A>, blocks_of(tokens, threads), threads, stream, pointer<A>(weights),
+           pointer<int32_t>(ids), pointer<A>(scores), tokens, rule_for<A>(rule, experts));
+  });
+}
+
+void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, const Tensor& dscores,
+              const Tensor& scores, const Tensor& ids, const RouterRule& rule) {
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1);
+  require_flat("router", "scores", scores, tokens * experts);
+  require_flat("router", "dlogits", dlogits, tokens * experts);
+  require_flat("router", "dweights", dweights, tokens * rule.top_k);
+  require_flat("router", "ids", ids, tokens * rule.top_k);
+  if (dscores.defined()) require_flat("router", "dscores", dscores, tokens * experts);
+  with_dtype<float, double>("router", scores.dtype(), [&]<class A>() {
+    with_held<A>(experts, [&]<int N>(std::integral_constant<int, N>) {
+      launch("router", backward_kernel<A, N>, blocks_of(tokens, warps), threads, stream, pointer<A>(dlogits),
+             pointer<A>(dweights), pointer<A>(dscores), pointer<A>(scores), pointer<int32_t>(ids), tokens,
+             rule_for<A>(rule, experts));
+    });
+  });
+}
+
+}  // namespace
+
+const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,276 @@
+// Statistics of routing and the losses taken from them. Sums over tokens are made of a number of partial sums that
+// follows from the number of tokens alone.
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+constexpr int threads = 256, warps = threads / warp_size;
+constexpr int shared_bins = 4096;
+
+unsigned warps_for(int64_t tokens) { return static_cast<unsigned>((tokens + warps - 1) / warps); }
+/// Blocks among which a sum over tokens is shared: enough for any card.
+unsigned partial_sums(int64_t tokens) { return std::min(warps_for(tokens), 1024u); }
+
+__device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
+__device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
+__device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
+
+/// Scope of token t, -1 for none.
+__device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
+
+/// Counts into shared memory first where all counts of all scopes fit there.
+__global__ void __launch_bounds__(threads) count_kernel(int64_t* counts, const int32_t* ids, const int32_t* segment,
+                                                        int64_t slots, int top_k, int experts, int bins, bool shared) {
+  __shared__ unsigned local[shared_bins];
+  if (shared) {
+    for (int i = static_cast<int>(threadIdx.x); i < bins; i += threads) local[i] = 0;
+    __syncthreads();
+  }
+  auto* const global = reinterpret_cast<unsigned long long*>(counts);
+  for (int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x; i < slots; i += int64_t{gridDim.x} * threads) {
+    const int id = ids[i], scope = segment ? segment[i / top_k] : 0;
+    if (id < 0 || scope < 0) continue;
+    if (shared) {
+      atomicAdd(&local[scope * experts + id], 1u);
+    } else {
+      atomicAdd(&global[int64_t{scope} * experts + id], 1ull);
+    }
+  }
+  if (!shared) return;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < bins; i += threads)
+    if (local[i]) atomicAdd(&global[i], static_cast<unsigned long long>(local[i]));
+}
+
+template <class A, class C>
+__global__ void __launch_bounds__(threads)
+    fractions_kernel(A* fractions, const C* counts, int64_t scopes, int64_t experts) {
+  const int64_t scope = warp_id();
+  if (scope >= scopes) return;
+  const C* const count = counts + scope * experts;
+  double sum = 0;
+  for (int64_t e = lane_id(); e < experts; e += warp_size) sum += static_cast<double>(count[e]);
+  sum = warp_sum(sum);
+  for (int64_t e = lane_id(); e < experts; e += warp_size)
+    fractions[scope * experts + e] =
+        static_cast<A>(sum != 0 ? static_cast<double>(count[e]) / sum : 1 / static_cast<double>(experts));
+}
+
+/// Sums over the scores of one token, on every lane.
+struct TokenSums {
+  double total, weighted;  // sum p, sum p f
+};
+
+template <class A>
+__device__ TokenSums sums_of(const A* scores, const A* fractions, int64_t experts) {
+  TokenSums sums{0, 0};
+  for (int64_t e = lane_id(); e < experts; e += warp_size) {
+    const double p = static_cast<double>(scores[e]);
+    sums.total += p;
+    sums.weighted += p * static_cast<double>(fractions[e]);
+  }
+  return {warp_sum(sums.total), warp_sum(sums.weighted)};
+}
+
+/// partials[block] = the sum over its warps of `mine`, which is the same on all lanes of a warp.
+__device__ void store_partial(double* partials, double mine) {
+  __shared__ double scratch[warp_size];
+  const double sum = block_sum(lane_id() == 0 ? mine : 0.0, scratch);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+template <class A>
+__global__ void __launch_bounds__(threads)
+    balance_kernel(double* partials, const A* scores, const int32_t* segment, const A* fractions,
+                   const double* coefficients, int64_t tokens, int64_t experts) {
+  double sum = 0;
+  for (int64_t t = warp_id(); t < tokens; t += warp_count()) {
+    const int scope = scope_of(segment, t);
+    if (scope < 0) continue;
+    const TokenSums sums = sums_of(scores + t * experts, fractions + scope * experts, experts);
+    if (sums.total != 0) sum += coefficients[scope] * sums.weighted / sums.total;
+  }
+  store_partial(partials, sum);
+}
+
+template <class A>
+__global__ void __launch_bounds__(threads)
+    balance_backward_kernel(A* dscores, const A* dloss, const A* scores, const int32_t* segment, const A* fractions,
+                            const double* coefficients, int64_t tokens, int64_t experts) {
+  const int64_t t = warp_id();
+  if (t >= tokens) return;
+  const int scope = scope_of(segment, t);
+  const A* const fraction = fractions + (scope < 0 ? 0 : scope) * experts;
+  double factor = 0, mean = 0;
+  if (scope >= 0) {
+    const TokenSums sums = sums_of(scores + t * experts, fraction, experts);
+    if (sums.total != 0) {
+      factor = coefficients[scope] * static_cast<double>(*dloss) / sums.total;
+      mean = sums.weighted / sums.total;
+    }
+  }
+  for (int64_t e = lane_id(); e < experts; e += warp_size)
+    dscores[t * experts + e] = factor != 0 ? static_cast<A>(factor * (static_cast<double>(fraction[e]) - mean)) : A(0);
+}
+
+template <class A>
+__global__ void __launch_bounds__(threads) z_kernel(double* partials, A* log_sum_exp, const A* logits,
+                                                    const int32_t* segment, int64_t tokens, int64_t experts) {
+  double sum = 0;
+  for (int64_t t = warp_id(); t < tokens; t += warp_count()) {
+    if (scope_of(segment, t) < 0) {
+      if (lane_id() == 0) log_sum_exp[t] = 0;
+      continue;
+    }
+    const A* const row = logits + t * experts;
+    A top = row[0];  // a NaN that the maximum passes over still reaches the sum
+    for (int64_t e = lane_id(); e < experts; e += warp_size) top = row[e] > top ? row[e] : top;
+    const double largest = static_cast<double>(warp_max(top));
+    double total = 0;
+    for (int64_t e = lane_id(); e < experts; e += warp_size) total += exp(static_cast<double>(row[e]) - largest);
+    const double z = largest + log(warp_sum(total));
+    if (lane_id() == 0) log_sum_exp[t] = static_cast<A>(z);
+    sum += z * z;
+  }
+  store_partial(partials, sum);
+}
+
+template <class A>
+__global__ void __launch_bounds__(threads)
+    z_backward_kernel(A* dlogits, const A* dloss, const A* logits, const A* log_sum_exp, const int32_t* segment,
+                      int64_t tokens, int64_t experts, double scale) {
+  const int64_t t = warp_id();
+  if (t >= tokens) return;
+  const bool counts = scope_of(segment, t) >= 0;
+  const double z = static_cast<double>(log_sum_exp[t]), factor = 2 * z * scale * static_cast<double>(*dloss);
+  for (int64_t e = lane_id(); e < experts; e += warp_size) {
+    const int64_t i = t * experts + e;
+    dlogits[i] = counts ? static_cast<A>(factor * exp(static_cast<double>(logits[i]) - z)) : A(0);
+  }
+}
+
+/// loss = scale times the sum of the partial sums.
+template <class A>
+__global__ void __launch_bounds__(threads) finish_kernel(A* loss, const double* partials, int count, double scale) {
+  __shared__ double scratch[warp_size];
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) sum += partials[i];
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) *loss = static_cast<A>(scale * sum);
+}
+
+void require_segment(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
+  if (segment.defined()) require_flat(op, "segment", segment, tokens);
+  require(scopes > 0 || tokens == 0, "[", op, "] there is no scope for ", tokens, " tokens");
+}
+
+void count(Stream& stream, const Tensor& counts, const Tensor& ids, const Tensor& segment, Write write) {
+  const int64_t scopes = counts.dim(0), experts = counts.dim(1), tokens = ids.dim(0), top_k = ids.dim(1);
+  require_flat("router_count", "counts", counts, scopes * experts);
+  require_flat("router_count", "ids", ids, tokens * top_k);
+  require_segment("router_count", segment, tokens, scopes);
+  if (write == Write::replace && counts.numel() > 0)
+    check(
+        cudaMemsetAsync(pointer<int64_t>(counts), 0, static_cast<size_t>(counts.bytes()), cuda_stream(stream).handle()),
+        "router_count");
+  const bool shared = counts.numel() <= shared_bins;
+  launch("router_count", count_kernel, blocks_for(stream, ids.numel(), threads * 4, 2), threads, stream,
+         pointer<int64_t>(counts), pointer<int32_t>(ids), pointer<int32_t>(segment), ids.numel(), top_k, experts,
+         shared ? counts.numel() : 0, shared);
+}
+
+void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
+  const int64_t scopes = counts.dim(0), experts = counts.dim(1);
+  require_flat("router_fractions", "counts", counts, scopes * experts);
+  require_shape("router_fractions", "fractions", fractions, counts.shape());
+  require_flat("router_fractions", "fractions", fractions, scopes * experts);
+  with_dtype<float, double>("router_fractions", fractions.dtype(), [&]<class A>() {
+    const auto of = [&]<class C>() {
+      launch("router_fractions", fractions_kernel<A, C>, warps_for(scopes), threads, stream, pointer<A>(fractions),
+             pointer<C>(counts), scopes, experts);
+    };
+    with_dtype<int64_t, A>("router_fractions", counts.dtype(), of);
+  });
+}
+
+/// Throws unless the operands of a balance loss fit each other.
+void require_balance(const Tensor& scores, const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
+  const int64_t scopes = fractions.dim(0), tokens = scores.dim(0), experts = scores.dim(1);
+  require_flat("router_balance", "scores", scores, tokens * experts);
+  require_shape("router_balance", "fractions", fractions, {scopes, experts});
+  require_flat("router_balance", "fractions", fractions, scopes * experts);
+  require_flat("router_balance", "coefficients", coefficients, scopes);
+  require_segment("router_balance", segment, tokens, scopes);
+}
+
+void balance(Stream& stream, const Tensor& loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
+             const Tensor& coefficients) {
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1);
+  require_balance(scores, segment, fractions, coefficients);
+  require_flat("router_balance", "loss", loss, 1);
+  const unsigned blocks = partial_sums(tokens);
+  const Tensor partials = Tensor::empty({blocks}, Dtype::f64, scores.device());
+  with_dtype<float, double>("router_balance", scores.dtype(), [&]<class A>() {
+    launch("router_balance", balance_kernel<A>, blocks, threads, stream, pointer<double>(partials), pointer<A>(scores),
+           pointer<int32_t>(segment), pointer<A>(fractions), pointer<double>(coefficients), tokens, experts);
+    launch("router_balance", finish_kernel<A>, 1, threads, stream, pointer<A>(loss), pointer<double>(partials), blocks,
+           1.0);
+  });
+}
+
+void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
+                      const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1);
+  require_balance(scores, segment, fractions, coefficients);
+  require_flat("router_balance", "dloss", dloss, 1);
+  require_flat("router_balance", "dscores", dscores, tokens * experts);
+  with_dtype<float, double>("router_balance", scores.dtype(), [&]<class A>() {
+    launch("router_balance", balance_backward_kernel<A>, warps_for(tokens), threads, stream, pointer<A>(dscores),
+           pointer<A>(dloss), pointer<A>(scores), pointer<int32_t>(segment), pointer<A>(fractions),
+           pointer<double>(coefficients), tokens, experts);
+  });
+}
+
+void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
+       double scale) {
+  const int64_t tokens = logits.dim(0), experts = logits.dim(1);
+  require_flat("router_z", "logits", logits, tokens * experts);
+  require_flat("router_z", "loss", loss, 1);
+  require_flat("router_z", "log_sum_exp", log_sum_exp, tokens);
+  require_segment("router_z", segment, tokens, 1);
+  const unsigned blocks = partial_sums(tokens);
+  const Tensor partials = Tensor::empty({blocks}, Dtype::f64, logits.device());
+  with_dtype<float, double>("router_z", logits.dtype(), [&]<class A>() {
+    launch("router_z", z_kernel<A>, blocks, threads, stream, pointer<double>(partials), pointer<A>(log_sum_exp),
+           pointer<A>(logits), pointer<int32_t>(segment), tokens, experts);
+    launch("router_z", finish_kernel<A>, 1, threads, stream, pointer<A>(loss), pointer<double>(partials), blocks,
+           scale);
+  });
+}
+
+void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
+                const Tensor& log_sum_exp, const Tensor& segment, double scale) {
+  const int64_t tokens = logits.dim(0), experts = logits.dim(1);
+  require_flat("router_z", "logits", logits, tokens * experts);
+  require_flat("router_z", "dlogits", dlogits, tokens * experts);
+  require_flat("router_z", "dloss", dloss, 1);
+  require_flat("router_z", "log_sum_exp", log_sum_exp, tokens);
+  require_segment("router_z", segment, tokens, 1);
+  with_dtype<float, double>("router_z", logits.dtype(), [&]<class A>() {
+    launch("router_z", z_backward_kernel<A>, warps_for(tokens), threads, stream, pointer<A>(dlogits), pointer<A>(dloss),
+           pointer<A>(logits), pointer<A>(log_sum_exp), pointer<int32_t>(segment), tokens, experts, scale);
+  });
+}
+
+}  // namespace
+
+const RouterLossKernels router_loss{.count = count,
+                                    .fractions = fractions,
+                                    .balance = balance,
+                                    .balance_backward = balance_backward,
+                                    .z = z,
+                                    .z_backward = z_backward};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,189 @@
+// A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
+// expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr unsigned whole_warp = 0xffffffffu;
+/// Counters of a block that places slots, one for each warp and expert.
+constexpr int counters = 8192;
+/// Parts of the slots; one block scans the parts of an expert, a thread each.
+constexpr int most_parts = 512;
+
+unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
+
+__global__ void __launch_bounds__(threads) mask_kernel(int32_t* ids, const uint8_t* valid, int64_t slots, int top_k) {
+  const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i < slots && valid[i / top_k] == 0) ids[i] = -1;
+}
+
+__global__ void __launch_bounds__(threads) iota_kernel(int64_t* out, int64_t count, int64_t first) {
+  const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i < count) out[i] = first + i;
+}
+
+/// How slots are parted: `part` slots to a block, `chunk` of them to each of its warps, whole warps of slots each.
+struct Parts {
+  int slots, experts, top_k, warps, chunk, part, count;
+};
+
+Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
+  require(experts <= counters, "[slots] cannot sort by ", experts, " experts; expected at most ", counters);
+  require(tokens * top_k <= (1 << 30), "[slots] cannot sort ", tokens, " tokens of ", top_k, " slots");
+  Parts p{.slots = static_cast<int>(tokens * top_k),
+          .experts = static_cast<int>(experts),
+          .top_k = static_cast<int>(top_k),
+          .warps = static_cast<int>(std::clamp<int64_t>(counters / std::max<int64_t>(experts, 1), 1, 8)),
+          .chunk = 0,
+          .part = 0,
+          .count = 0};
+  const int warps_in_all = most_parts * p.warps, steps = (p.slots + warps_in_all - 1) / warps_in_all;
+  p.chunk = std::max((steps + warp_size - 1) / warp_size, 2) * warp_size;
+  p.part = p.chunk * p.warps;
+  p.count = (p.slots + p.part - 1) / p.part;
+  return p;
+}
+
+/// The expert of slot i, -1 for dropped slots and for those from `end` on.
+__device__ int expert_of(const int32_t* ids, int i, int end) { return i < end ? ids[i] : -1; }
+
+/// counts[expert, part].
+__global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, const int32_t* ids, Parts p) {
+  __shared__ unsigned local[counters];
+  for (int e = static_cast<int>(threadIdx.x); e < p.experts; e += threads) local[e] = 0;
+  __syncthreads();
+  const int begin = static_cast<int>(blockIdx.x) * p.part, end = min(begin + p.part, p.slots);
+  for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += threads)
+    if (ids[i] >= 0) atomicAdd(&local[ids[i]], 1u);
+  __syncthreads();
+  for (int e = static_cast<int>(threadIdx.x); e < p.experts; e += threads)
+    counts[int64_t{e} * p.count + blockIdx.x] = local[e];
+}
+
+/// The sum over the threads before this one, and over all.
+struct Scan {
+  unsigned before, all;
+};
+
+template <int Threads>
+__device__ Scan block_scan(unsigned x) {
+  constexpr int warps = Threads / warp_size;
+  __shared__ unsigned sums[warp_size];
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  const auto up_to_lane = [&](unsigned value) {
+#pragma unroll
+    for (int step = 1; step < warp_size; step *= 2) {
+      const unsigned other = __shfl_up_sync(whole_warp, value, static_cast<unsigned>(step));
+      if (lane >= step) value += other;
+    }
+    return value;
+  };
+  const unsigned in_warp = up_to_lane(x);
+  if (lane == warp_size - 1) sums[warp] = in_warp;
+  __syncthreads();
+  const unsigned up_to_warp = up_to_lane(lane < warps ? sums[lane] : 0);
+  const unsigned all = __shfl_sync(whole_warp, up_to_warp, warp_size - 1);
+  const unsigned warps_before = __shfl_sync(whole_warp, up_to_warp, max(warp - 1, 0));
+  __syncthreads();
+  return {(warp > 0 ? warps_before : 0) + in_warp - x, all};
+}
+
+/// A block an expert: counts[expert, part] becomes the number of the expert's slots in earlier parts.
+__global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
+  unsigned* const row = counts + int64_t{blockIdx.x} * parts;
+  const int part = static_cast<int>(threadIdx.x);
+  const Scan scan = block_scan<most_parts>(part < parts ? row[part] : 0);
+  if (part < parts) row[part] = scan.before;
+  if (part == 0) totals[blockIdx.x] = scan.all;
+}
+
+/// One block: offsets[experts + 1] from totals[experts].
+__global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, const unsigned* totals, int experts) {
+  unsigned before = 0;
+  for (int first = 0; first < experts; first += most_parts) {
+    const int e = first + static_cast<int>(threadIdx.x);
+    const Scan scan = block_scan<most_parts>(e < experts ? totals[e] : 0);
+    if (e < experts) offsets[e] = before + scan.before;
+    before += scan.all;
+  }
+  if (threadIdx.x == 0) offsets[experts] = before;
+}
+
+__global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t* rows, const int64_t* offsets,
+                                                        const unsigned* counts, const int32_t* ids, Parts p) {
+  __shared__ unsigned next[counters];  // [warp, expert]: slots of the warp, then the row of its next slot
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  for (int i = static_cast<int>(threadIdx.x); i < p.warps * p.experts; i += static_cast<int>(blockDim.x)) next[i] = 0;
+  __syncthreads();
+  const int begin = static_cast<int>(blockIdx.x) * p.part + warp * p.chunk, end = min(begin + p.chunk, p.slots);
+  unsigned* const mine = next + warp * p.experts;
+  for (int i = begin + lane; i < end; i += warp_size)
+    if (ids[i] >= 0) atomicAdd(&mine[ids[i]], 1u);
+  __syncthreads();
+  for (int e = static_cast<int>(threadIdx.x); e < p.experts; e += static_cast<int>(blockDim.x)) {
+    unsigned row = static_cast<unsigned>(offsets[e]) + counts[int64_t{e} * p.count + blockIdx.x];
+    for (int w = 0; w < p.warps; ++w) {
+      const unsigned count = next[w * p.experts + e];
+      next[w * p.experts + e] = row;
+      row += count;
+    }
+  }
+  __syncthreads();
+
+  const auto kept = static_cast<int>(offsets[p.experts]);
+  for (int first = begin; first < end; first += warp_size) {
+    const int i = first + lane, e = expert_of(ids, i, end);
+    const unsigned same = __match_any_sync(whole_warp, e), before = same & ((1u << lane) - 1);
+    unsigned row = 0;
+    if (e >= 0) row = mine[e] + static_cast<unsigned>(__popc(before));
+    __syncwarp();
+    if (e >= 0 && before == 0) mine[e] += static_cast<unsigned>(__popc(same));
+    __syncwarp();
+    if (i >= end) continue;
+    rows[i] = e >= 0 ? int64_t{row} : -1;
+    if (e >= 0) tokens[row] = static_cast<unsigned>(i) / static_cast<unsigned>(p.top_k);
+    if (i >= kept) tokens[i] = -1;
+  }
+}
+
+void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
+  const int64_t tokens = ids.dim(0), top_k = ids.dim(1);
+  require_flat("slots_mask", "ids", ids, tokens * top_k);
+  require_flat("slots_mask", "valid", valid, tokens);
+  launch("slots_mask", mask_kernel, blocks_of(ids.numel(), threads), threads, stream, pointer<int32_t>(ids),
+         pointer<uint8_t>(valid), ids.numel(), top_k);
+}
+
+void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
+  require_flat("slots_sort", "ids", ids, ids.dim(0) * ids.dim(1));
+  require_shape("slots_sort", "rows", rows, ids.shape());
+  require_flat("slots_sort", "rows", rows, ids.numel());
+  require_flat("slots_sort", "tokens", tokens, ids.numel());
+  require_flat("slots_sort", "offsets", offsets, offsets.numel());
+  require(offsets.numel() > 0, "[slots_sort] offsets has no elements; expected one more than there are experts");
+  const Parts p = parts_of(ids.dim(0), ids.dim(1), offsets.numel() - 1);
+  const Tensor counts = Tensor::empty({int64_t{p.experts} * (p.count + 1)}, Dtype::i32, ids.device());
+  auto* const count = reinterpret_cast<unsigned*>(pointer<int32_t>(counts));
+  unsigned* const totals = count + int64_t{p.experts} * p.count;
+  launch("slots_sort", histogram_kernel, static_cast<unsigned>(p.count), threads, stream, count, pointer<int32_t>(ids),
+         p);
+  launch("slots_sort", scan_parts_kernel, static_cast<unsigned>(p.experts), most_parts, stream, count, totals, p.count);
+  launch("slots_sort", offsets_kernel, 1, most_parts, stream, pointer<int64_t>(offsets), totals, p.experts);
+  launch("slots_sort", place_kernel, static_cast<unsigned>(p.count), p.warps * warp_size, stream,
+         pointer<int64_t>(tokens), pointer<int64_t>(rows), pointer<int64_t>(offsets), count, pointer<int32_t>(ids), p);
+}
+
+void iota(Stream& stream, const Tensor& out, int64_t first) {
+  require_flat("iota", "out", out, out.numel());
+  launch("iota", iota_kernel, blocks_of(out.numel(), threads), threads, stream, pointer<int64_t>(out), out.numel(),
+         first);
+}
+
+}  // namespace
+
+const SlotKernels slots{.mask = mask, .sort = sort, .iota = iota};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,81 @@
+// Sums over all elements of a tensor, taken in double in an order that depends on their number alone.
+#pragma once
+
+#include "framework/kernels/cuda/vectors.cuh"
+
+namespace hexad::kernels::cuda {
+
+inline constexpr int total_threads = 256, total_at_once = 4, final_threads = 1024;
+
+/// The vector at p, zeros from `left` elements on. The same elements whether or not p is aligned.
+template <int N, class D>
+__device__ __forceinline__ Vector<D, N> load_some(const D* p, int64_t left, bool aligned) {
+  if (aligned && left >= N) return load<N>(p);
+  Vector<D, N> v{};
+#pragma unroll
+  for (int e = 0; e < N; ++e)
+    if (e < left) v.at[e] = p[e];
+  return v;
+}
+
+/// partials[b] = the sum of term(x) over elements [b, b + 1) * per_block.
+template <class Term, class D>
+__global__ void __launch_bounds__(total_threads)
+    partial_totals(double* partials, const D* x, int64_t count, int64_t per_block, bool aligned) {
+  constexpr int N = wide<D>;
+  __shared__ double scratch[warp_size];
+  const int64_t begin = int64_t{blockIdx.x} * per_block, end = min(begin + per_block, count);
+  double sum = 0;
+  for (int64_t at = begin; at < end; at += int64_t{total_threads} * total_at_once * N) {
+    Vector<D, N> v[total_at_once];
+#pragma unroll
+    for (int u = 0; u < total_at_once; ++u) {
+      const int64_t i = at + (int64_t{u} * total_threads + threadIdx.x) * N;
+      v[u] = load_some<N>(x + min(i, end), end - i, aligned);
+    }
+#pragma unroll
+    for (int u = 0; u < total_at_once; ++u) {
+      double part = 0;
+#pragma unroll
+      for (int e = 0; e < N; ++e) part += Term()(to<double>(v[u].at[e]));
+      sum += part;
+    }
+  }
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+/// out[0] = or += the sum of the partial sums. One block.
+template <class Out>
+__global__ void __launch_bounds__(final_threads)
+    add_totals(Out* out, const double* partials, int64_t count, bool replace) {
+  __shared__ double scratch[warp_size];
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += final_threads) sum += partials[i];
+  sum = block_sum(sum, scratch);
+  if (threadIdx.x == 0) *out = static_cast<Out>(replace ? sum : static_cast<double>(*out) + sum);
+}
+
+/// out[1] = or += the sum of Term()(x) over all elements.
+template <class Term>
+void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
+  constexpr int64_t smallest = 16384, most_blocks = 2048;  // elements of a block; their partial sums
+  const int64_t count = x.numel();
+  require_flat(op, "out", out, 1);
+  require_flat(op, "x", x, count);
+  const int64_t per_block =
+      smallest * std::max<int64_t>(1, (count + smallest * most_blocks - 1) / (smallest * most_blocks));
+  const int64_t blocks = (count + per_block - 1) / per_block;
+  const Tensor partials = Tensor::empty({std::max<int64_t>(1, blocks)}, Dtype::f64, out.device());
+  with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
+    const device_t<T>* in = pointer<T>(x);
+    launch(op, partial_totals<Term, device_t<T>>, dim3(static_cast<unsigned>(blocks)), total_threads, stream,
+           pointer<double>(partials), in, count, per_block, reinterpret_cast<uintptr_t>(in) % 16 == 0);
+  });
+  with_dtype<float, double>(op, out.dtype(), [&]<class Out>() {
+    launch(op, add_totals<Out>, dim3(1), final_threads, stream, pointer<Out>(out), pointer<double>(partials), blocks,
+           write == Write::replace);
+  });
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,302 @@
+// Rows on the wire (framework/kernels/wire.h), a warp a row.
+#include <cuda_fp8.h>
+
+#include <bit>
+#include <cfloat>
+
+#include "framework/base/fp8.h"
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+constexpr int warps = 8, threads = warps * warp_size;
+constexpr int batch = 4;         // accesses in flight
+constexpr int codes_a_lane = 8;  // fp8: codes that a lane writes at once where rows are aligned
+
+unsigned blocks_of(int64_t rows) { return static_cast<unsigned>((rows + warps - 1) / warps); }
+
+__device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
+__device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
+
+/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
+template <class T>
+Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
+  const auto rows = rows_of<T>(op, t);
+  require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
+          " are not evenly spaced");
+  return rows;
+}
+
+/// Rows of bytes and the rows of extras that lie in them.
+struct Wire {
+  uint8_t* bytes;
+  int64_t stride;   // of the rows, in bytes
+  uint8_t* extras;  // null: none wanted
+  int64_t extra_bytes;
+  WireLayout layout;
+  int64_t rows;
+  const int64_t* index;  // of the tensor's rows; null: row by row
+};
+
+template <class V>
+__device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
+  for (int64_t first = lane_id(); first < count; first += batch * warp_size) {
+    V held[batch];
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+      if (first + b * warp_size < count) held[b] = from[first + b * warp_size];
+#pragma unroll
+    for (int b = 0; b < batch; ++b)
+      if (first + b * warp_size < count) to[first + b * warp_size] = held[b];
+  }
+}
+
+/// What follows the values of row r: the scale if there is one, extras, zeros in the gaps.
+__device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
+  const WireLayout& layout = wire.layout;
+  for (int64_t i = layout.values + lane_id(); i < layout.bytes; i += warp_size) {
+    const int64_t in_scale = i - layout.scale, in_extras = i - layout.extras;
+    uint8_t byte = 0;
+    if (scaled && in_scale >= 0 && in_scale < 4)
+      byte = static_cast<uint8_t>(__float_as_uint(scale) >> (8 * in_scale));
+    else if (in_extras >= 0 && in_extras < wire.extra_bytes)
+      byte = wire.extras[r * wire.extra_bytes + in_extras];
+    row[i] = byte;
+  }
+}
+
+__device__ void read_extras(const Wire& wire, const uint8_t* row, int64_t r) {
+  if (!wire.extras) return;
+  for (int64_t i = lane_id(); i < wire.extra_bytes; i += warp_size)
+    wire.extras[r * wire.extra_bytes + i] = row[wire.layout.extras + i];
+}
+
+/// V: what is copied at a time.
+template <class V, class D>
+__global__ void __launch_bounds__(threads) pack_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
+  const int64_t r = warp_id();
+  if (r >= wire.rows) return;
+  uint8_t* const row = wire.bytes + r * wire.stride;
+  const D* const from = x.data + (wire.index ? wire.index[r] : r) * x.stride[0];
+  copy_row(reinterpret_cast<V*>(row), reinterpret_cast<const V*>(from), wire.layout.values / int64_t{sizeof(V)});
+  write_tail(wire, row, r, false, 0);
+}
+
+template <class V, class D>
+__global__ void __launch_bounds__(threads) unpack_kernel(Rows<D> out, const __grid_constant__ Wire wire) {
+  const int64_t r = warp_id();
+  if (r >= wire.rows) return;
+  const uint8_t* const row = wire.bytes + r * wire.stride;
+  D* const target = out.data + (wire.index ? wire.index[r] : r) * out.stride[0];
+  copy_row(reinterpret_cast<V*>(target), reinterpret_cast<const V*>(row), wire.layout.values / int64_t{sizeof(V)});
+  read_extras(wire, row, r);
+}
+
+/// N codes, the first in the lowest byte.
+template <int N>
+using Codes = std::conditional_t<N == 1, uint8_t, uint64_t>;
+
+/// N elements, read or written by as many bytes at a time as may be.
+template <class D, int N>
+struct Elements {
+  static constexpr int together = std::min(N, wide<D>);
+  Vector<D, together> part[N / together];
+  __device__ D& operator[](int n) { return part[n / together].at[n % together]; }
+};
+
+/// The scale of a row whose largest magnitude is `largest`. It is never a subnormal float, which could be off by so
+/// much that the quotient overflows the format.
+__device__ float scale_of(float largest) {
+  if (!(largest <= FLT_MAX)) return __uint_as_float(0x7fc00000u);
+  return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;
+}
+
+/// x / divisor for many x: the quotient rounded as a division rounds it, from the rounded reciprocal, for what is not
+/// lost below the codes (Markstein 1990: a quotient off by a few units, made better twice by its exact remainder).
+struct Divider {
+  float divisor, reciprocal;
+  bool exact;  // remainders that count are no subnormal floats
+  __device__ explicit Divider(float divisor_)
+      : divisor(divisor_), reciprocal(1 / divisor_), exact(divisor_ >= 0x1p-80f && divisor_ <= 0x1p80f) {}
+  __device__ float operator()(float x) const {
+    if (!exact) return x / divisor;
+    float q = x * reciprocal;
+    q = fmaf(fmaf(-q, divisor, x), reciprocal, q);
+    q = fmaf(fmaf(-q, divisor, x), reciprocal, q);
+    return copysignf(q, x);  // remainders of -0 are 0
+  }
+};
+
+/// Elements come N at a time.
+template <class D, int N>
+__global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
+  const int64_t r = warp_id();
+  if (r >= wire.rows) return;
+  uint8_t* const row = wire.bytes + r * wire.stride;
+  const auto* const from =
+      reinterpret_cast<const Elements<D, N>*>(x.data + (wire.index ? wire.index[r] : r) * x.stride[0]);
+  auto* const codes = reinterpret_cast<Codes<N>*>(row);
+  const int64_t width = x.width / N;
+
+  uint32_t largest = 0;  // bits of floats that are not negative are in their order, infinity and NaN above them all
+#pragma unroll 4
+  for (int64_t v = lane_id(); v < width; v += warp_size) {
+    Elements<D, N> elements = from[v];
+#pragma unroll
+    for (int n = 0; n < N; ++n) largest = max(largest, __float_as_uint(to<float>(elements[n])) & 0x7fffffffu);
+  }
+  largest = __reduce_max_sync(0xffffffffu, largest);
+  const float scale = scale_of(__uint_as_float(largest));
+  const bool poisoned = scale != scale;
+  const Divider quotient(scale > 0 ? scale : 1);
+
+#pragma unroll 2
+  for (int64_t v = lane_id(); v < width; v += warp_size) {
+    Elements<D, N> elements = from[v];
+    Codes<N> code = 0;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      const float value = quotient(to<float>(elements[n]));
+      const uint8_t one = poisoned ? base::e4m3::nan : __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
+      code |= static_cast<Codes<N>>(Codes<N>{one} << (8 * n));
+    }
+    codes[v] = code;
+  }
+  write_tail(wire, row, r, true, scale);
+}
+
+/// Value of a code, as base::e4m3 has it: the exponent put right by a product, which makes subnormals normal, too.
+__device__ float value_of(uint8_t code) {
+  const uint32_t magnitude = code & 0x7fu;
+  const float value =
+      magnitude == base::e4m3::nan ? __uint_as_float(0x7fc00000u) : __uint_as_float(magnitude << 20) * 0x1p120f;
+  return code & 0x80u ? -value : value;
+}
+
+template <class D, int N>
+__global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __grid_constant__ Wire wire) {
+  using A = sum_t<D>;
+  const int64_t r = warp_id();
+  if (r >= wire.rows) return;
+  const uint8_t* const row = wire.bytes + r * wire.stride;
+  const auto* const codes = reinterpret_cast<const Codes<N>*>(row);
+  auto* const target = reinterpret_cast<Elements<D, N>*>(out.data + (wire.index ? wire.index[r] : r) * out.stride[0]);
+  uint32_t bits = 0;  // by bytes: rows may lie anywhere
+  for (int i = 0; i < 4; ++i) bits |= uint32_t{row[wire.layout.scale + i]} << (8 * i);
+  const A scale = __uint_as_float(bits);
+#pragma unroll 4
+  for (int64_t v = lane_id(); v < out.width / N; v += warp_size) {
+    const Codes<N> code = codes[v];
+    Elements<D, N> elements;
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      elements[n] = to<D>(scale * static_cast<A>(value_of(static_cast<uint8_t>(code >> (8 * n)))));
+    target[v] = elements;
+  }
+  read_extras(wire, row, r);
+}
+
+/// Bytes of `extras`, which may be undefined: none.
+int64_t bytes_of_extras(std::string_view op, std::string_view name, const Tensor& extras, int64_t rows, Dtype dtype) {
+  if (!extras.defined()) return 0;
+  require(extras.rank() == 2 && extras.dim(0) == rows && extras.contiguous(), "[", op, "] ", name, " has shape ",
+          extras.shape(), " and strides ", extras.strides(), "; expected ", rows, " contiguous rows");
+  require(extras.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", extras.dtype(), " beside ", dtype);
+  return extras.dim(1) * size_of(extras.dtype());
+}
+
+/// Whether rows of bytes begin at multiples of `bytes`.
+bool aligned(const Wire& wire, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(wire.bytes) % static_cast<uintptr_t>(bytes) == 0 && wire.stride % bytes == 0;
+}
+
+/// Calls f with an object of the widest type that both rows can be copied by.
+template <class D, class F>
+void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
+  constexpr int eight = sizeof(D) < 8 ? 8 / static_cast<int>(sizeof(D)) : 1;
+  if (aligned(wire, 16) && rows.aligned(wide<D>))
+    f(uint4{});
+  else if (aligned(wire, 8) && rows.aligned(eight))
+    f(uint2{});
+  else if (aligned(wire, sizeof(D)))
+    f(D{});
+  else
+    require(false, "[wire] rows of bytes do not begin at multiples of ", sizeof(D));
+}
+
+/// Calls f with the number of elements that fp8 rows can be converted by.
+template <class D, class F>
+void with_codes(const Wire& wire, const Rows<D>& rows, const F& f) {
+  if (aligned(wire, codes_a_lane) && rows.width % codes_a_lane == 0 && rows.aligned(wide<D>))
+    f(std::integral_constant<int, codes_a_lane>{});
+  else
+    f(std::integral_constant<int, 1>{});
+}
+
+void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+          WireFormat format) {
+  with_dtype<float, bf16, double>("pack", x.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    const Rows<D> from = matrix_of<T>("pack", x);
+    const int64_t rows = index.defined() ? index.numel() : from.count;
+    const int64_t extra_bytes = bytes_of_extras("pack", "extras", extras, rows, x.dtype());
+    const WireLayout layout = wire_layout(format, x.dtype(), from.width, extras.defined() ? extras.dim(1) : 0);
+    require_shape("pack", "bytes", bytes, {rows, layout.bytes});
+    require_flat("pack", "bytes", bytes, rows * layout.bytes);
+    if (index.defined()) require_flat("pack", "index", index, rows);
+    const Wire wire{.bytes = pointer<uint8_t>(bytes),
+                    .stride = layout.bytes,
+                    .extras = extras.defined() ? static_cast<uint8_t*>(extras.device_raw()) : nullptr,
+                    .extra_bytes = extra_bytes,
+                    .layout = layout,
+                    .rows = rows,
+                    .index = pointer<int64_t>(index)};
+    if (format == WireFormat::fp8)
+      with_codes(wire, from, [&]<int N>(std::integral_constant<int, N>) {
+        launch("pack", encode_kernel<D, N>, blocks_of(rows), threads, stream, wire, from);
+      });
+    else
+      with_copy(wire, from,
+                [&]<class V>(V) { launch("pack", pack_kernel<V, D>, blocks_of(rows), threads, stream, wire, from); });
+  });
+}
+
+void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+            WireFormat format) {
+  with_dtype<float, bf16, double>("unpack", out.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    const Rows<D> target = matrix_of<T>("unpack", out);
+    const int64_t rows = index.defined() ? index.numel() : target.count;
+    const bool extra = extras_out.defined();
+    const int64_t extra_bytes = bytes_of_extras("unpack", "extras_out", extras_out, rows, out.dtype());
+    const WireLayout layout = wire_layout(format, out.dtype(), target.width, extra ? extras_out.dim(1) : 0);
+    require(bytes.rank() == 2 && bytes.dim(0) == rows && bytes.contiguous() &&
+                (bytes.dim(1) == layout.bytes || (!extra && bytes.dim(1) > layout.bytes)),
+            "[unpack] bytes has shape ", bytes.shape(), " and strides ", bytes.strides(), "; expected ", rows,
+            " contiguous rows of ", layout.bytes, " bytes", extra ? "" : " or more");
+    if (index.defined()) require_flat("unpack", "index", index, rows);
+    const Wire wire{.bytes = pointer<uint8_t>(bytes),
+                    .stride = bytes.dim(1),
+                    .extras = extra ? static_cast<uint8_t*>(extras_out.device_raw()) : nullptr,
+                    .extra_bytes = extra_bytes,
+                    .layout = layout,
+                    .rows = rows,
+                    .index = pointer<int64_t>(index)};
+    if (format == WireFormat::fp8)
+      with_codes(wire, target, [&]<int N>(std::integral_constant<int, N>) {
+        launch("unpack", decode_kernel<D, N>, blocks_of(rows), threads, stream, target, wire);
+      });
+    else
+      with_copy(wire, target, [&]<class V>(V) {
+        launch("unpack", unpack_kernel<V, D>, blocks_of(rows), threads, stream, target, wire);
+      });
+  });
+}
+
+}  // namespace
+
+const WireKernels wire{.pack = pack, .unpack = unpack};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,10 @@
+// Stands for framework/kernels/cuda in a program that is built without it.
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels {
+
+const KernelTable& cuda_kernels() {
+  fail(ExitCode::resource, "[kernels] this program was built without CUDA (cmake --preset cuda builds with it)");
+}
+
+}  // namespace hexad::kernels

@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include "framework/kernels/reference/array.h"
+#include "framework/kernels/reference/families.h"
+
+namespace hexad::kernels::reference {
+namespace {
+
+/// Which scope each token is in.
+class Scopes {
+ public:
+  explicit Scopes(const Tensor& segment) : defined_(segment.defined()), segment_(defined_ ? load(segment) : Array{}) {}
+  int64_t operator[](int64_t token) const { return defined_ ? index_at(segment_, token) : 0; }
+
+ private:
+  bool defined_;
+  Array segment_;
+};
+
+void count(Stream& stream, const Tensor& counts, const Tensor& ids, const Tensor& segment, Write write) {
+  stream.run([=] {
+    const Array Ids = load(ids);
+    const Scopes scope(segment);
+    Array Counts = write == Write::add ? load(counts) : zeros(counts);
+    for (int64_t t = 0; t < Ids.rows; ++t)
+      for (int64_t k = 0; k < Ids.columns; ++k)
+        if (scope[t] >= 0 && Ids(t, k) >= 0) ++Counts(scope[t], index_at(Ids, t * Ids.columns + k));
+    store(counts, Counts);
+  });
+}
+
+void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
+  stream.run([=] {
+    Array F = load(counts);
+    for (int64_t s = 0; s < F.rows; ++s) {
+      double total = 0;
+      for (int64_t e = 0; e < F.columns; ++e) total += F(s, e);
+      for (int64_t e = 0; e < F.columns; ++e)
+        F(s, e) = total > 0 ? F(s, e) / total : 1 / static_cast<double>(F.columns);
+    }
+    store(fractions, F);
+  });
+}
+
+/// A token's scores over their sum, and their mean fraction. `total` zero: the token counts nothing.
+struct Token {
+  double total = 0, mean = 0;
+  Token(const Array& S, int64_t t, const Array& F, int64_t scope) {
+    for (int64_t e = 0; e < S.columns; ++e) total += S(t, e);
+    for (int64_t e = 0; total != 0 && e < S.columns; ++e) mean += S(t, e) / total * F(scope, e);
+  }
+};
+
+void balance(Stream& stream, const Tensor& loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
+             const Tensor& coefficients) {
+  stream.run([=] {
+    const Array S = load(scores), F = load(fractions), C = load(coefficients);
+    const Scopes scope(segment);
+    Array L = zeros(loss);
+    for (int64_t t = 0; t < S.rows; ++t)
+      if (scope[t] >= 0) L[0] += C[scope[t]] * Token(S, t, F, scope[t]).mean;
+    store(loss, L);
+  });
+}
+
+// d mean / d score = (fraction - mean) / total.
+void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
+                      const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
+  stream.run([=] {
+    const Array S = load(scores), F = load(fractions), C = load(coefficients), DL = load(dloss);
+    const Scopes scope(segment);
+    Array DS = zeros(dscores);
+    for (int64_t t = 0; t < S.rows; ++t) {
+      if (scope[t] < 0) continue;
+      const Token token(S, t, F, scope[t]);
+      for (int64_t e = 0; token.total != 0 && e < S.columns; ++e)
+        DS(t, e) = DL[0] * C[scope[t]] * (F(scope[t], e) - token.mean) / token.total;
+    }
+    store(dscores, DS);
+  });
+}
+
+void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
+       double scale) {
+  stream.run([=] {
+    const Array X = load(logits);
+    const Scopes scope(segment);
+    Array L = zeros(loss), Z = zeros(log_sum_exp);
+    for (int64_t t = 0; t < X.rows; ++t) {
+      if (scope[t] < 0) continue;
+      double largest = X(t, 0), sum = 0;
+      for (int64_t e = 0; e < X.columns; ++e) largest = std::max(largest, X(t, e));
+      for (int64_t e = 0; e < X.columns; ++e) sum += std::exp(X(t, e) - largest);
+      Z[t] = largest + std::log(sum);
+      L[0] += scale * Z[t] * Z[t];
+    }
+    store(loss, L);
+    store(log_sum_exp, Z);
+  });
+}
+
+// d z^2 / d logit = 2 z softmax.
+void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
+                const Tensor& log_sum_exp, const Tensor& segment, double scale) {
+  stream.run([=] {
+    const Array X = load(logits), Z = load(log_sum_exp), DL = load(dloss);
+    const Scopes scope(segment);
+    Array DX = zeros(dlogits);
+    for (int64_t t = 0; t < X.rows; ++t)
+      for (int64_t e = 0; scope[t] >= 0 && e < X.columns; ++e)
+        DX(t, e) = 2 * scale * DL[0] * Z[t] * std::exp(X(t, e) - Z[t]);
+    store(dlogits, DX);
+  });
+}
+
+}  // namespace
+
+const RouterLossKernels router_loss{.count = count,
+                                    .fractions = fractions,
+                                    .balance = balance,
+                                    .balance_backward = balance_backward,
+                                    .z = z,
+                                    .z_backward = z_backward};
+
+}  // namespace hexad::kernels::reference

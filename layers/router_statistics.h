@@ -1,0 +1,32 @@
+// What the router of a layer is seen to do.
+#pragma once
+
+#include <vector>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::layers {
+
+using namespace tensor;
+
+/// What one MoE layer observed over the micro-batches since reset(): this rank's share of it, which the ranks add up.
+struct RouterStatistics {
+  std::vector<int64_t> counts;  // tokens that chose each expert, before drops; padding excluded
+  int64_t assignments = 0, dropped = 0;
+  double aux_loss = 0, z_loss = 0;  // sums over micro-batches of the unweighted losses
+
+  void reset();
+  /// Of the slots ids [T, K] (i32, -1: none), and of losses [1] (acc).
+  void add_choices(const Tensor& ids, Stream& stream);
+  void add_aux_loss(const Tensor& loss, Stream& stream) { add_loss(0, loss, stream); }
+  void add_z_loss(const Tensor& loss, Stream& stream) { add_loss(1, loss, stream); }
+  /// Where the host cannot see what is added, it is added up on the device, and this brings it over. Else nothing.
+  void collect(Stream& stream);
+
+ private:
+  void add_loss(int64_t which, const Tensor& loss, Stream& stream);
+  Tensor device_counts_;  // [1, E] i64; undefined: nothing since reset()
+  Tensor device_losses_;  // [2] f64: aux_loss, z_loss
+};
+
+}  // namespace hexad::layers

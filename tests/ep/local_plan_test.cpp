@@ -1,0 +1,55 @@
+// The plan that a rank with all experts makes where the ids are is the one that the host would make.
+#include <gtest/gtest.h>
+
+#include "parallel/comm/self_group.h"
+#include "parallel/ep/routing_plan.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+namespace {
+
+using Rows = std::vector<int64_t>;
+
+struct Plans {
+  ep::RoutingPlan local, known;
+};
+
+Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_t experts) {
+  static const comm::SelfGroup self;
+  const Tensor chosen = lab.values(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k});
+  return {ep::make_local_plan(chosen, experts, lab.stream()),
+          ep::make_routing_plan(chosen, experts, {&self, &self, &self})};
+}
+
+void expect_equal(const Plans& plans, int64_t slots) {
+  const ep::Chunk &local = plans.local.chunks.at(0), &known = plans.known.chunks.at(0);
+  EXPECT_EQ(local.device_offsets.to_vector<int64_t>(), known.offsets);
+  EXPECT_EQ(plans.local.rows.to_vector<int64_t>(), plans.known.rows.to_vector<int64_t>());
+  Rows tokens = plans.known.tokens.to_vector<int64_t>();
+  tokens.resize(static_cast<size_t>(slots), -1);  // room for the dropped ones
+  EXPECT_EQ(plans.local.tokens.to_vector<int64_t>(), tokens);
+  EXPECT_EQ(plans.local.slots_per_row(), plans.known.slots_per_row());
+  EXPECT_EQ(local.rows_computed(), slots);
+  EXPECT_EQ(local.rows_to_send(), slots);
+  EXPECT_EQ(local.splits.send, (Rows{slots}));
+}
+
+TEST(LocalPlan, EqualsTheHostsPlan) {
+  Lab lab;
+  expect_equal(plans_for(lab, {2, 0, 3, 1, 0, 2, 1, 3}, 2, 4), 8);
+}
+
+TEST(LocalPlan, DroppedSlotsComeLastAndAreNobodys) {
+  Lab lab;
+  expect_equal(plans_for(lab, {2, 0, -1, 1, 0, -1, -1, -1}, 2, 3), 8);
+}
+
+TEST(LocalPlan, OfOneTokenOneExpertOrNone) {
+  Lab lab;
+  expect_equal(plans_for(lab, {0}, 1, 1), 1);
+  expect_equal(plans_for(lab, {-1}, 1, 2), 1);
+  expect_equal(plans_for(lab, {}, 1, 2), 0);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,147 @@
+#include "tests/gpu/aligned_cases.h"
+
+#include <cmath>
+
+namespace hexad::tests {
+namespace {
+
+using K = const KernelTable&;
+
+constexpr int64_t tokens = 391, hidden = 320, features = 264;
+constexpr int64_t experts = 7;
+constexpr std::array layouts{Layout::contiguous, Layout::aligned_rows};
+constexpr std::array both{Write::replace, Write::add};
+
+// Experts with no row, one row and many; the first and the last two rows are nobody's.
+const std::vector<int64_t>& offsets() {
+  static const std::vector<int64_t> all{1, 1, 2, 140, 140, 268, 301, 389};
+  return all;
+}
+
+// What a product writes: new or added to, of the model's dtype or acc.
+Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
+  return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
+}
+
+void dense(K k, Trial& r) {
+  for (Layout layout : layouts)
+    for (Write write : both) {
+      for (Dtype out : {r.dtype, r.acc()})
+        k.matmul.forward(r.stream, result(r, {tokens, features}, out, hidden, write, layout),
+                         r.normal({tokens, hidden}, layout), r.normal({features, hidden}), write);
+      k.matmul.input_gradient(r.stream, result(r, {tokens, hidden}, r.dtype, features, write, layout),
+                              r.normal({tokens, features}, layout), r.normal({features, hidden}), write);
+      for (Dtype dw : {r.dtype, r.acc()})
+        k.matmul.weight_gradient(r.stream, result(r, {features, hidden}, dw, tokens, write),
+                                 r.normal({tokens, features}, layout), r.normal({tokens, hidden}, layout), write);
+    }
+}
+
+// The router's weight is acc beside a bf16 x.
+void router_product(K k, Trial& r) {
+  const Tensor w = r.normal({experts, hidden}, r.acc()), x = r.normal({tokens, hidden});
+  k.matmul.forward(r.stream, r.output({tokens, experts}, r.acc(), hidden), x, w, Write::replace);
+  const Tensor dy = r.normal({tokens, experts}, r.acc());
+  k.matmul.input_gradient(r.stream, r.output({tokens, hidden}, r.dtype, experts), dy, w, Write::replace);
+  k.matmul.weight_gradient(r.stream, r.output({experts, hidden}, r.acc(), tokens), dy, x, Write::replace);
+}
+
+void grouped(K k, Trial& r) {
+  const GroupOffsets groups = GroupOffsets::on_host(offsets());
+  for (Write write : both) {
+    k.grouped_matmul.forward(r.stream, result(r, {tokens, features}, r.dtype, hidden, write),
+                             r.normal({tokens, hidden}), r.normal({experts, features, hidden}), groups, write);
+    k.grouped_matmul.input_gradient(r.stream, result(r, {tokens, hidden}, r.dtype, features, write),
+                                    r.normal({tokens, features}), r.normal({experts, features, hidden}), groups, write);
+    for (Dtype dw : {r.dtype, r.acc()})
+      k.grouped_matmul.weight_gradient(r.stream, result(r, {experts, features, hidden}, dw, tokens, write),
+                                       r.normal({tokens, features}), r.normal({tokens, hidden}), groups, write);
+  }
+}
+
+struct Heads {
+  int64_t queries, keys, size;
+};
+
+// Documents of 100 positions in sequences of 200.
+void attention(K k, Trial& r, Heads h, bool causal, bool documents, bool deterministic) {
+  constexpr int64_t sequences = 2, positions = 200, document = 100, rows = sequences * positions;
+  const AttentionShape shape{.sequences = sequences,
+                             .queries = positions,
+                             .keys = positions,
+                             .scale = 1 / std::sqrt(static_cast<double>(h.size)),
+                             .causal = causal,
+                             .deterministic = deterministic};
+  constexpr Layout beside = Layout::aligned_rows;
+  const Shape query_shape{rows, h.queries, h.size}, key_shape{rows, h.keys, h.size};
+  const Tensor q = r.normal(query_shape, beside), keys = r.normal(key_shape, beside), v = r.normal(key_shape, beside);
+  Tensor first, last;
+  if (documents) {
+    std::vector<int32_t> begins, ends;
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t begin = i % positions / document * document;
+      begins.push_back(static_cast<int32_t>(begin));
+      ends.push_back(static_cast<int32_t>(begin + document));
+    }
+    first = r.values<int32_t>(begins, {sequences, positions});
+    last = r.values<int32_t>(ends, {sequences, positions});
+  }
+  k.attention.forward(r.stream, r.output(query_shape, positions), r.output({rows, h.queries}, r.acc(), h.size), q, keys,
+                      v, first, last, shape);
+
+  const Tensor out = r.scratch(query_shape, r.dtype), log_sum_exp = r.scratch({rows, h.queries}, r.acc());
+  reference_table.attention.forward(r.host_stream, out, log_sum_exp, q, keys, v, first, last, shape);
+  const int64_t terms = positions * h.queries / h.keys + h.size;
+  k.attention.backward(r.stream, r.output(query_shape, r.dtype, terms, beside),
+                       r.output(key_shape, r.dtype, terms, beside), r.output(key_shape, r.dtype, terms, beside),
+                       r.normal(query_shape), out, log_sum_exp, q, keys, v, first, last, shape);
+}
+
+void rotary(K k, Trial& r) {
+  constexpr int64_t heads = 5, size = 128, context = 64;
+  const Tensor cosine = r.normal({context, size / 2}, r.acc()), sine = r.normal({context, size / 2}, r.acc());
+  const Tensor positions = r.integers({tokens}, Dtype::i32, context);
+  for (Direction direction : {Direction::forward, Direction::backward})
+    k.rotary.apply(r.stream, r.output({tokens, heads, size}),
+                   r.normal({tokens, heads, size}, r.dtype, Layout::aligned_rows), positions, cosine, sine, direction);
+}
+
+void swiglu(K k, Trial& r) {
+  constexpr Layout beside = Layout::aligned_rows;
+  const Shape shape{tokens, features};
+  const Tensor gate = r.normal(shape, beside), up = r.normal(shape, beside), weights = r.normal({tokens}, r.acc());
+  for (const Tensor& w : {Tensor(), weights}) {
+    k.swiglu.forward(r.stream, r.output(shape), gate, up, w);
+    k.swiglu.backward(r.stream, r.output(shape, r.dtype, 2, beside), r.output(shape, r.dtype, 2, beside),
+                      r.output(shape), w.defined() ? r.output({tokens}, r.acc(), features) : Tensor(), r.normal(shape),
+                      gate, up, w);
+  }
+}
+
+}  // namespace
+
+std::vector<Case> aligned_cases() {
+  std::vector<Case> cases{
+      {"dense", entry(&KernelTable::matmul, &MatmulKernels::forward), dense},
+      {"router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), router_product},
+      {"grouped", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward), grouped},
+      {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), rotary},
+      {"swiglu", entry(&KernelTable::swiglu, &SwigluKernels::forward), swiglu},
+  };
+  for (const Heads h : {Heads{4, 2, 64}, Heads{4, 1, 128}})
+    for (bool causal : {false, true})
+      for (bool documents : {false, true})
+        for (bool deterministic : {false, true})
+          cases.push_back({cat("attention_", h.size, causal ? "_causal" : "_bidirectional",
+                               documents ? "_documents" : "", deterministic ? "_deterministic" : ""),
+                           entry(&KernelTable::attention, &AttentionKernels::forward),
+                           [=](K k, Trial& r) { attention(k, r, h, causal, documents, deterministic); }});
+  return cases;
+}
+
+const std::vector<Size>& aligned_sizes() {
+  static const std::vector<Size> all{{33, 256}, {260, 1024}, {131, 2056}};
+  return all;
+}
+
+}  // namespace hexad::tests

@@ -1,0 +1,91 @@
+// Every entry of the CUDA table against the naive one: over dtypes, odd sizes, and those that the fast paths want.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/gpu/aligned_cases.h"
+#include "tests/gpu/card.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr uint64_t seed = 20240611;
+
+void expect_parity(const Case& c, Dtype dtype, const Size& size) {
+  SCOPED_TRACE(cat("seed ", seed, ", rows ", size.rows, ", width ", size.width));
+  Trial expected(seed, size, dtype), actual(seed, size, dtype, card());
+  c.body(reference_table, expected);
+  c.body(cuda_kernels(), actual);
+  EXPECT_EQ(difference(expected, actual), "");
+}
+
+// The table whose attention gives the same bits every time, whoever asks.
+const KernelTable& repeatable_kernels() {
+  static const KernelTable table = [] {
+    KernelTable t = cuda_kernels();
+    t.attention.backward = [](Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
+                              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
+                              const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& asked) {
+      AttentionShape shape = asked;
+      shape.deterministic = true;
+      cuda_kernels().attention.backward(stream, dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape);
+    };
+    return t;
+  }();
+  return table;
+}
+
+void expect_the_same_bits_twice(const Case& c, Dtype dtype, const Size& size) {
+  SCOPED_TRACE(cat("seed ", seed, ", rows ", size.rows, ", width ", size.width));
+  Trial once(seed, size, dtype, card()), again(seed, size, dtype, card());
+  c.body(repeatable_kernels(), once);
+  c.body(repeatable_kernels(), again);
+  EXPECT_EQ(bitwise_difference(once, again), "");
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<std::tuple<Case, Dtype>>& p) {
+  return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
+}
+
+const auto dtypes = ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64);
+
+TEST(CudaTable, HasNoHoles) {
+  void (*entries[entry_count])();
+  std::memcpy(entries, &cuda_kernels(), sizeof(KernelTable));
+  for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
+}
+
+// The case files of tests/kernels.
+class CudaParity : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
+
+TEST_P(CudaParity, CudaEqualsReference) {
+  const auto& [c, dtype] = GetParam();
+  for (const auto& all : {sizes(), aligned_sizes()})
+    for (const Size& size : all) expect_parity(c, dtype, size);
+}
+
+TEST_P(CudaParity, GivesTheSameBitsTwice) {
+  const auto& [c, dtype] = GetParam();
+  for (const Size& size : {Size{263, 257}, Size{520, 1024}}) expect_the_same_bits_twice(c, dtype, size);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaParity, ::testing::Combine(::testing::ValuesIn(all_cases()), dtypes),
+                         name_of_case);
+
+class CudaAlignedParity : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
+
+TEST_P(CudaAlignedParity, CudaEqualsReference) {
+  const auto& [c, dtype] = GetParam();
+  expect_parity(c, dtype, {1, 1});
+}
+
+TEST_P(CudaAlignedParity, GivesTheSameBitsTwice) {
+  const auto& [c, dtype] = GetParam();
+  expect_the_same_bits_twice(c, dtype, {1, 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaAlignedParity, ::testing::Combine(::testing::ValuesIn(aligned_cases()), dtypes),
+                         name_of_case);
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,42 @@
+// Tests of the CUDA backend. Where there is no GPU they are skipped: one line, and the status by which ctest knows.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "framework/base/error.h"
+#include "tests/gpu/card.h"
+#include "tests/kernels/backends.h"
+
+namespace hexad::tests {
+namespace {
+
+std::unique_ptr<device::DeviceContext> the_card;  // main's
+
+int run() {
+  if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
+  try {
+    the_card = std::make_unique<device::DeviceContext>(
+        device::ContextOptions{.kind = device::DeviceKind::cuda, .poison = true});
+  } catch (const base::Error& e) {
+    std::cout << "skipped: " << e.what() << '\n';
+    constexpr int skipped = 77;
+    return skipped;
+  }
+  std::cout << the_card->description() << '\n';
+  const int status = RUN_ALL_TESTS();
+  the_card.reset();
+  return status;
+}
+
+}  // namespace
+
+device::DeviceContext& card() { return *the_card; }
+
+std::vector<Backend> backends_under_test() { return {{"cuda", &kernels::cuda_kernels(), device::DeviceKind::cuda}}; }
+
+}  // namespace hexad::tests
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  return hexad::tests::run();
+}

@@ -1,0 +1,23 @@
+// What a test program is for: the CPU's table and the reference, or a device's (tests/gpu).
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::tests {
+
+/// A table and the kind of device that it works on.
+struct Backend {
+  std::string name;
+  const kernels::KernelTable* table;
+  device::DeviceKind kind;
+
+  friend std::ostream& operator<<(std::ostream& out, const Backend& b) { return out << b.name; }
+};
+
+std::vector<Backend> backends_under_test();
+
+}  // namespace hexad::tests

@@ -1,0 +1,110 @@
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+namespace {
+
+using K = const KernelTable&;
+using L = RouterLossKernels;
+constexpr int64_t scopes = 3;
+
+// Some tokens are in no scope. Undefined: all are in the first.
+std::vector<Tensor> segments(Trial& r) {
+  std::vector<int32_t> segment;
+  for (int64_t t = 0; t < r.size.rows; ++t) segment.push_back(t % 5 == 4 ? -1 : static_cast<int32_t>(t * 7 % scopes));
+  return {r.values<int32_t>(segment, {r.size.rows}), Tensor{}};
+}
+
+// A copy of `x` that is compared afterwards.
+Tensor updated(Trial& r, const Tensor& x) {
+  const Tensor t = r.output(x.shape(), x.dtype());
+  reference_table.pointwise.copy(r.host_stream, t, x);
+  return t;
+}
+
+// Experts are as many as the size is wide. The scores of the first of several tokens have all underflowed.
+struct Operands {
+  int64_t tokens, experts;
+  Tensor scores, fractions, coefficients;
+
+  explicit Operands(Trial& r)
+      : tokens(r.size.rows),
+        experts(r.size.width),
+        scores(r.scratch({tokens, experts}, r.acc())),
+        fractions(r.normal({scopes, experts}, r.acc())),
+        coefficients(r.values<double>({0.5, 2, -0.125}, {scopes})) {
+    const RouterRule rule{.score = RouterScore::sigmoid, .top_k = 1};
+    reference_table.router.forward(r.host_stream, scores, r.scratch({tokens, 1}, Dtype::i32),
+                                   r.scratch({tokens, 1}, r.acc()), r.normal({tokens, experts}, r.acc()), {}, rule);
+    if (tokens > 2) reference_table.pointwise.fill(r.host_stream, scores.slice(0, 0, 1), 0);
+  }
+};
+
+void count(K k, Trial& r) {
+  constexpr int64_t slots = 3;
+  const auto [tokens, experts] = r.size;
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < slots * tokens; ++i)
+    ids.push_back(i % 7 == 3 ? -1 : static_cast<int32_t>((i * 31 + i / 5) % experts));
+  const Tensor slots_of = r.values<int32_t>(ids, {tokens, slots});
+  for (const Tensor& segment : segments(r)) {
+    k.router_loss.count(r.stream, r.output({scopes, experts}, Dtype::i64), slots_of, segment, Write::replace);
+    k.router_loss.count(r.stream, updated(r, r.integers({scopes, experts}, Dtype::i64, 100)), slots_of, segment,
+                        Write::add);
+  }
+}
+
+// The last scope counted nothing.
+void fractions(K k, Trial& r) {
+  const int64_t experts = r.size.width;
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < scopes * experts; ++i) values.push_back(i < 2 * experts ? 1 + i * 29 % 11 : 0);
+  const Tensor counts = r.values<int64_t>(values, {scopes, experts}), wide = r.scratch({scopes, experts}, r.acc());
+  reference_table.pointwise.copy(r.host_stream, wide, counts);
+  for (const Tensor& given : {counts, wide})
+    k.router_loss.fractions(r.stream, r.output({scopes, experts}, r.acc(), experts), given);
+}
+
+}  // namespace
+
+std::vector<Case> router_loss_cases() {
+  const auto e = [](auto member) { return entry(&KernelTable::router_loss, member); };
+  return {
+      {"router_count", e(&L::count), count},
+      {"router_fractions", e(&L::fractions), fractions},
+      {"router_balance", e(&L::balance),
+       [](K k, Trial& r) {
+         const Operands o(r);
+         for (const Tensor& segment : segments(r))
+           k.router_loss.balance(r.stream, r.output({1}, r.acc(), o.tokens), o.scores, segment, o.fractions,
+                                 o.coefficients);
+       }},
+      {"router_balance_backward", e(&L::balance_backward),
+       [](K k, Trial& r) {
+         const Operands o(r);
+         if (o.experts == 1) return r.expect_zeros();  // its share is one: the gradient is rounding error
+         for (const Tensor& segment : segments(r))
+           k.router_loss.balance_backward(r.stream, r.output({o.tokens, o.experts}, r.acc(), o.experts),
+                                          r.normal({1}, r.acc()), o.scores, segment, o.fractions, o.coefficients);
+       }},
+      {"router_z", e(&L::z),
+       [](K k, Trial& r) {
+         const auto [tokens, experts] = r.size;
+         for (const Tensor& segment : segments(r))
+           k.router_loss.z(r.stream, r.output({1}, r.acc(), tokens), r.output({tokens}, r.acc(), experts),
+                           r.normal({tokens, experts}, r.acc()), segment, 0.37);
+       }},
+      {"router_z_backward", e(&L::z_backward),
+       [](K k, Trial& r) {
+         const auto [tokens, experts] = r.size;
+         const Tensor logits = r.normal({tokens, experts}, r.acc()), log_sum_exp = r.scratch({tokens}, r.acc());
+         for (const Tensor& segment : segments(r)) {
+           reference_table.router_loss.z(r.host_stream, r.scratch({1}, r.acc()), log_sum_exp, logits, segment, 0.37);
+           k.router_loss.z_backward(r.stream, r.output({tokens, experts}, r.acc(), experts), r.normal({1}, r.acc()),
+                                    logits, log_sum_exp, segment, 0.37);
+           r.stream.synchronize();  // log_sum_exp is written again
+         }
+       }},
+  };
+}
+
+}  // namespace hexad::tests

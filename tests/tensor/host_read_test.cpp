@@ -1,0 +1,67 @@
+// Explicit reads by the host. Where memory is the host's own nothing is copied but what must live on, and nothing
+// counted.
+#include "framework/tensor/host_read.h"
+
+#include <gtest/gtest.h>
+
+namespace hexad::tests {
+namespace {
+
+using namespace tensor;
+
+TEST(HostRead, GivesTheValuesAtTheTimeOfTheCall) {
+  device::DeviceContext context;
+  const Tensor t = Tensor::from<float>(std::vector<float>{1, 2, 3}, {3}, context);
+  const HostRead read = read_to_host("test", t, context.compute());
+  t.data<float>()[1] = 7;
+  const auto values = read.wait<float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{1, 2, 3}));
+  EXPECT_TRUE(context.host_reads().empty());
+}
+
+TEST(HostRead, OfAScalarInAnyAccumulator) {
+  device::DeviceContext context;
+  EXPECT_EQ(
+      read_to_host("f32", Tensor::from<float>(std::vector<float>{0.5f}, {1}, context), context.compute()).scalar(),
+      0.5);
+  EXPECT_EQ(
+      read_to_host("f64", Tensor::from<double>(std::vector<double>{0.1}, {1}, context), context.compute()).scalar(),
+      0.1);
+}
+
+TEST(HostRead, NamesTheDtypesThatDoNotFit) {
+  device::DeviceContext context;
+  const HostRead read = read_to_host("test", Tensor::zeros({1}, Dtype::i64, context), context.compute());
+  try {
+    read.wait<float>();
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[host read] i64 read as f32");
+  }
+}
+
+TEST(HostRead, OfAnEmptyTensorIsEmpty) {
+  device::DeviceContext context;
+  EXPECT_TRUE(
+      read_to_host("test", Tensor::zeros({0, 3}, Dtype::f32, context), context.compute()).wait<float>().empty());
+}
+
+TEST(CopyToHost, IsTheTensorItselfOnTheHost) {
+  device::DeviceContext context;
+  const Tensor t = Tensor::zeros({2}, Dtype::i32, context);
+  EXPECT_EQ(copy_to_host("test", t, context.compute()).storage(), t.storage());
+  EXPECT_EQ(on_device(t, context, Category::temporary).storage(), t.storage());
+}
+
+TEST(Device, WithoutItsBackendIsRefusedWithTheReason) {
+  try {
+    const device::DeviceContext context({.kind = device::DeviceKind::cuda});
+    GTEST_SKIP() << "there is a card";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_NE(std::string(e.what()).find("use device: cpu"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests

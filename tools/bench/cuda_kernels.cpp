@@ -1,0 +1,290 @@
+// Rates of the CUDA kernels at the sizes of the recipe bench-gpu: 4 sequences of 4096 tokens, hidden 2048, 32 experts
+// of 1024, 4 of them a token, 16 heads and 4 key heads of 128, 32,768 words. bf16, sums and master weights in f32.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+#include <numeric>
+
+#include "framework/base/error.h"
+#include "tools/bench/cuda_timer.h"
+
+namespace hexad::bench {
+namespace {
+
+constexpr int64_t sequences = 4, positions = 4096, tokens = sequences * positions;
+constexpr int64_t hidden = 2048, experts = 32, top_k = 4, expert_hidden = 1024, rows = tokens * top_k;
+constexpr int64_t words = 32768, heads = 16, key_heads = 4, head_size = 128, qkv = (heads + 2 * key_heads) * head_size;
+constexpr auto bf = Dtype::bf16, f32 = Dtype::f32, i32 = Dtype::i32, i64 = Dtype::i64;
+
+double count(std::initializer_list<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), 1.0,
+                         [](double p, int64_t n) { return p * static_cast<double>(n); });
+}
+
+/// Bytes of tensors: each is moved once.
+double bytes(std::initializer_list<Tensor> tensors) {
+  double sum = 0;
+  for (const Tensor& t : tensors) sum += static_cast<double>(t.bytes());
+  return sum;
+}
+
+void dense(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t t, int64_t d, int64_t n, Dtype out) {
+  const Work work{.operations = 2 * count({t, d, n})};
+  const Tensor x = b.normal({t, d}, bf), w = b.normal({n, d}, bf, 0.02), dy = b.normal({t, n}, bf);
+  const Tensor y = b.empty({t, n}, out), dx = b.empty({t, d}, bf), dw = b.normal({n, d}, f32);
+  const auto title = [&](const char* what) { return fmt::format("{} {} {}x{}x{}", name, what, t, d, n); };
+  b.line(title("forward"), work, [&](Stream& s) { k.matmul.forward(s, y, x, w, Write::replace); });
+  b.line(title("dgrad"), work, [&](Stream& s) { k.matmul.input_gradient(s, dx, dy, w, Write::replace); });
+  b.line(title("wgrad"), work, [&](Stream& s) { k.matmul.weight_gradient(s, dw, dy, x, Write::replace); });
+  b.line(title("wgrad add"), work, [&](Stream& s) { k.matmul.weight_gradient(s, dw, dy, x, Write::add); });
+}
+
+// The router's product is one of f32 operands: few operations, x must be read.
+void router_product(CudaTimer& b, const KernelTable& k) {
+  const Tensor x = b.normal({tokens, hidden}, bf), w = b.normal({experts, hidden}, f32, 0.02);
+  const Tensor y = b.normal({tokens, experts}, f32), dx = b.empty({tokens, hidden}, bf), dw = b.empty(w.shape(), f32);
+  const double operations = 2 * count({tokens, hidden, experts});
+  b.line("router product forward", {operations, bytes({x, w, y})},
+         [&](Stream& s) { k.matmul.forward(s, y, x, w, Write::replace); });
+  b.line("router product dgrad", {operations, bytes({dx, w, y})},
+         [&](Stream& s) { k.matmul.input_gradient(s, dx, y, w, Write::replace); });
+  b.line("router product wgrad", {operations, bytes({x, w, y})},
+         [&](Stream& s) { k.matmul.weight_gradient(s, dw, y, x, Write::replace); });
+}
+
+// Rows of the experts in proportion to 1 / rank^exponent: 0 is balanced.
+std::vector<int64_t> offsets_of(double exponent) {
+  std::vector<double> share;
+  for (int64_t e = 0; e < experts; ++e) share.push_back(std::pow(static_cast<double>(e + 1), -exponent));
+  const double all = std::accumulate(share.begin(), share.end(), 0.0);
+  std::vector<int64_t> offsets{0};
+  double sum = 0;
+  for (double s : share) offsets.push_back(std::llround(static_cast<double>(rows) * ((sum += s) / all)));
+  return offsets;
+}
+
+void grouped(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t d, int64_t n, double exponent,
+             bool on_host) {
+  const std::vector<int64_t> offsets = offsets_of(exponent);
+  GroupOffsets groups = GroupOffsets::on_host(offsets);
+  groups.device = b.values<int64_t>(offsets, {experts + 1});
+  if (!on_host) groups.host = {}, groups.max_rows = rows;
+  const Work work{.operations = 2 * count({rows, d, n})};
+  const Tensor x = b.normal({rows, d}, bf), w = b.normal({experts, n, d}, bf, 0.02), dy = b.normal({rows, n}, bf);
+  const Tensor y = b.empty({rows, n}, bf), dx = b.empty({rows, d}, bf), dw = b.normal({experts, n, d}, f32);
+  const Tensor narrow = b.empty({experts, n, d}, bf);
+  const auto title = [&](const char* what) {
+    return fmt::format("{} {}{}{}", name, what, exponent > 0 ? ", Zipf" : "", on_host ? ", host knows" : "");
+  };
+  const auto& g = k.grouped_matmul;
+  b.line(title("forward"), work, [&](Stream& s) { g.forward(s, y, x, w, groups, Write::replace); });
+  b.line(title("dgrad"), work, [&](Stream& s) { g.input_gradient(s, dx, dy, w, groups, Write::replace); });
+  b.line(title("wgrad"), work, [&](Stream& s) { g.weight_gradient(s, dw, dy, x, groups, Write::replace); });
+  b.line(title("wgrad add"), work, [&](Stream& s) { g.weight_gradient(s, dw, dy, x, groups, Write::add); });
+  b.line(title("wgrad bf16"), work, [&](Stream& s) { g.weight_gradient(s, narrow, dy, x, groups, Write::replace); });
+}
+
+// q, k and v side by side, as the model has them.
+void attention(CudaTimer& b, const KernelTable& k) {
+  AttentionShape shape{.sequences = sequences,
+                       .queries = positions,
+                       .keys = positions,
+                       .scale = 1 / std::sqrt(static_cast<double>(head_size))};
+  const auto parts = [](const Tensor& all) {
+    return std::array{all.slice(1, 0, heads), all.slice(1, heads, heads + key_heads),
+                      all.slice(1, heads + key_heads, heads + 2 * key_heads)};
+  };
+  const Shape all{tokens, heads + 2 * key_heads, head_size};
+  const auto [q, keys, v] = parts(b.normal(all, bf));
+  const auto [dq, dk, dv] = parts(b.empty(all, bf));
+  const Tensor out = b.empty(q.shape(), bf), dout = b.normal(q.shape(), bf), sums = b.empty({tokens, heads}, f32);
+  const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;  // the causal half
+  b.prepare("attention", [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
+  b.line("attention forward", {.operations = forward},
+         [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
+  for (bool deterministic : {false, true}) {
+    shape.deterministic = deterministic;
+    b.line(deterministic ? "attention backward, deterministic" : "attention backward", {.operations = 2.5 * forward},
+           [&](Stream& s) { k.attention.backward(s, dq, dk, dv, dout, out, sums, q, keys, v, {}, {}, shape); });
+  }
+  std::vector<int32_t> positions_of(tokens);
+  for (size_t i = 0; i < positions_of.size(); ++i) positions_of[i] = static_cast<int32_t>(i % positions);
+  const Tensor where = b.values<int32_t>(positions_of, {tokens});
+  const Tensor cosine = b.normal({positions, head_size / 2}, f32), sine = b.normal({positions, head_size / 2}, f32);
+  b.line("rotary q", {.bytes = bytes({q, out})},
+         [&](Stream& s) { k.rotary.apply(s, out, q, where, cosine, sine, Direction::forward); });
+}
+
+void norms(CudaTimer& b, const KernelTable& k) {
+  const Shape shape{tokens, hidden};
+  const Tensor x = b.normal(shape, bf), addend = b.normal(shape, bf), dy = b.normal(shape, bf);
+  const Tensor out = b.empty(shape, bf), sum = b.empty(shape, bf), gain = b.normal({hidden}, bf);
+  const Tensor inverse = b.empty({tokens}, f32), stats = b.empty({tokens, 2}, f32);
+  const Tensor partials = b.empty({k.rms_norm.partials(tokens), hidden}, f32), dgain = b.normal({hidden}, f32);
+  const auto& rms = k.rms_norm;
+  b.line("rms_norm forward", {.bytes = bytes({x, out})},
+         [&](Stream& s) { rms.forward(s, out, {}, inverse, x, {}, gain, 1e-6); });
+  b.line("rms_norm forward, residual", {.bytes = bytes({x, addend, sum, out})},
+         [&](Stream& s) { rms.forward(s, out, sum, inverse, x, addend, gain, 1e-6); });
+  b.line("rms_norm backward, residual", {.bytes = bytes({dy, x, addend, out})},
+         [&](Stream& s) { rms.backward(s, out, partials, dy, x, gain, inverse, addend); });
+  b.line("bias backward of gain partials", {.bytes = bytes({partials})},
+         [&](Stream& s) { k.bias.backward(s, dgain, partials); });
+  b.line("layer_norm forward", {.bytes = bytes({x, out})},
+         [&](Stream& s) { k.layer_norm.forward(s, out, stats, x, gain, {}, 1e-6); });
+  b.line("layer_norm input_gradient", {.bytes = bytes({x, dy, out})},
+         [&](Stream& s) { k.layer_norm.input_gradient(s, out, dy, x, gain, stats); });
+  b.line("layer_norm weight_gradient", {.bytes = bytes({x, dy})},
+         [&](Stream& s) { k.layer_norm.weight_gradient(s, dgain, {}, dy, x, stats); });
+  b.line("bias forward", {.bytes = bytes({x, x})}, [&](Stream& s) { k.bias.forward(s, sum, gain); });
+  b.line("bias backward", {.bytes = bytes({dy})}, [&](Stream& s) { k.bias.backward(s, dgain, dy); });
+}
+
+void activations(CudaTimer& b, const KernelTable& k) {
+  const Tensor both = b.normal({rows, 2 * expert_hidden}, bf), dboth = b.empty(both.shape(), bf);
+  const auto half = [](const Tensor& t, int64_t i) { return t.slice(1, i * expert_hidden, (i + 1) * expert_hidden); };
+  const Tensor gate = half(both, 0), up = half(both, 1), dgate = half(dboth, 0), dup = half(dboth, 1);
+  const Tensor out = b.empty(gate.shape(), bf), dout = b.normal(gate.shape(), bf), weights = b.normal({rows}, f32);
+  const Tensor dweights = b.empty({rows}, f32);
+  b.line("swiglu forward, weighted", {.bytes = bytes({gate, up, out})},
+         [&](Stream& s) { k.swiglu.forward(s, out, gate, up, weights); });
+  b.line("swiglu backward, weighted, product", {.bytes = bytes({gate, up, dout, dgate, dup, out})},
+         [&](Stream& s) { k.swiglu.backward(s, dgate, dup, out, dweights, dout, gate, up, weights); });
+  b.line("gelu forward", {.bytes = bytes({dout, out})},
+         [&](Stream& s) { k.gelu.forward(s, out, dout, GeluKind::tanh); });
+  b.line("gelu backward", {.bytes = bytes({dout, dout, out})},
+         [&](Stream& s) { k.gelu.backward(s, out, dout, dout, GeluKind::tanh); });
+}
+
+void routing(CudaTimer& b, const KernelTable& k) {
+  const Tensor logits = b.normal({tokens, experts}, f32), scores = b.empty(logits.shape(), f32);
+  const Tensor ids = b.empty({tokens, top_k}, i32), weights = b.normal({tokens, top_k}, f32);
+  const Tensor dlogits = b.empty(logits.shape(), f32), counts = b.empty({1, experts}, i64);
+  const RouterRule rule{.top_k = top_k};
+  b.prepare("ids", [&](Stream& s) { k.router.forward(s, scores, ids, weights, logits, {}, rule); });
+  b.line("router forward", {.bytes = bytes({logits, scores, ids, weights})},
+         [&](Stream& s) { k.router.forward(s, scores, ids, weights, logits, {}, rule); });
+  b.line("router backward", {.bytes = bytes({scores, dlogits, ids, weights})},
+         [&](Stream& s) { k.router.backward(s, dlogits, weights, {}, scores, ids, rule); });
+  b.line("router_loss count", {.bytes = bytes({ids})},
+         [&](Stream& s) { k.router_loss.count(s, counts, ids, {}, Write::replace); });
+  const Tensor fractions = b.empty({1, experts}, f32), loss = b.empty({1}, f32);
+  const Tensor coefficients = b.values<double>({1e-2}, {1});
+  b.line("router_loss balance", {.bytes = bytes({scores})}, [&](Stream& s) {
+    k.router_loss.fractions(s, fractions, counts);
+    k.router_loss.balance(s, loss, scores, {}, fractions, coefficients);
+  });
+  const Tensor by_row = b.empty({rows}, i64), by_slot = b.empty({tokens, top_k}, i64);
+  const Tensor offsets = b.empty({experts + 1}, i64);
+  b.prepare("rows", [&](Stream& s) { k.slots.sort(s, by_row, by_slot, offsets, ids); });
+  b.line("slots sort", {.bytes = bytes({ids, by_row, by_slot})},
+         [&](Stream& s) { k.slots.sort(s, by_row, by_slot, offsets, ids); });
+
+  const Tensor x = b.normal({tokens, hidden}, bf), residual = b.normal({tokens, hidden}, bf);
+  const Tensor y = b.normal({rows, hidden}, bf), out = b.empty(x.shape(), bf), dots = b.empty({rows}, f32);
+  const Tensor scale = b.normal({rows}, f32), dweights = b.empty({tokens, top_k}, f32);
+  const auto& p = k.permute;
+  b.line("permute gather", {.bytes = bytes({x, y})}, [&](Stream& s) { p.gather(s, y, x, by_row, by_slot); });
+  b.line("permute gather, without rows", {.bytes = bytes({x, y})}, [&](Stream& s) { p.gather(s, y, x, by_row, {}); });
+  b.line("permute combine, residual", {.bytes = bytes({y, residual, out})},
+         [&](Stream& s) { p.combine(s, out, y, by_slot, {}, std::array{residual}); });
+  b.line("permute combine, weighted", {.bytes = bytes({y, out})},
+         [&](Stream& s) { p.combine(s, out, y, by_slot, weights, {}); });
+  b.line("permute gather_weighted", {.bytes = bytes({x, y})},
+         [&](Stream& s) { p.gather_weighted(s, y, x, by_row, scale); });
+  const Tensor dy = b.empty(y.shape(), bf);
+  b.line("permute combine_backward", {.bytes = bytes({x, y, dy})},
+         [&](Stream& s) { p.combine_backward(s, dy, dweights, x, y, by_slot, weights); });
+  b.line("permute row_dots", {.bytes = bytes({y, dy})}, [&](Stream& s) { p.row_dots(s, dots, y, dy); });
+  for (const auto& [format, name] : enum_names(WireFormat{})) {
+    const Tensor packed = b.empty({rows, wire_row_bytes(format, bf, hidden, 1)}, Dtype::u8);
+    const Tensor extras = b.normal({rows, 1}, f32);
+    b.line(fmt::format("wire pack {}", name), {.bytes = bytes({y, packed})},
+           [&, f = format](Stream& s) { k.wire.pack(s, packed, y, {}, extras, f); });
+    b.line(fmt::format("wire unpack {}", name), {.bytes = bytes({dy, packed})},
+           [&, f = format](Stream& s) { k.wire.unpack(s, dy, extras, packed, {}, f); });
+  }
+}
+
+void vocabulary(CudaTimer& b, const KernelTable& k) {
+  std::vector<int32_t> drawn(tokens);
+  for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = static_cast<int32_t>(i * 7919 % words);
+  const Tensor ids = b.values<int32_t>(drawn, {tokens});
+  const Tensor table = b.normal({words, hidden}, bf), x = b.normal({tokens, hidden}, bf);
+  const Tensor dtable = b.normal({words, hidden}, f32), out = b.empty(x.shape(), bf);
+  b.line("embedding forward", {.bytes = bytes({x, out})}, [&](Stream& s) { k.embedding.forward(s, out, table, ids); });
+  b.line("embedding backward", {.bytes = 5 * bytes({x})},  // distinct words: f32 is read and written
+         [&](Stream& s) { k.embedding.backward(s, dtable, x, ids); });
+  const int64_t chunk = std::min(tokens, k.cross_entropy.chunk_rows(tokens, words));
+  const Tensor logits = b.normal({chunk, words}, f32), losses = b.empty({chunk}, f32);
+  const Tensor dlogits = b.empty({chunk, words}, bf), targets = ids.slice(0, 0, chunk);
+  b.line(fmt::format("cross_entropy, {} rows", chunk), {.bytes = bytes({logits, dlogits})},
+         [&](Stream& s) { k.cross_entropy.forward(s, losses, dlogits, logits, targets, 1e-4); });
+}
+
+void pointwise_and_optimizer(CudaTimer& b, const KernelTable& k) {
+  const Tensor x = b.normal({tokens, hidden}, bf), y = b.normal(x.shape(), bf), z = b.empty(x.shape(), bf);
+  const Tensor wide = b.normal(x.shape(), f32), one = b.empty({1}, Dtype::f64);
+  b.line("pointwise fill f32", {.bytes = bytes({wide})}, [&](Stream& s) { k.pointwise.fill(s, wide, 0); });
+  b.line("pointwise copy to f32", {.bytes = bytes({x, wide})}, [&](Stream& s) { k.pointwise.copy(s, wide, x); });
+  b.line("pointwise add", {.bytes = bytes({x, y, z})}, [&](Stream& s) { k.pointwise.add(s, z, x, y); });
+  b.line("pointwise axpy into f32", {.bytes = bytes({x, wide, wide})},
+         [&](Stream& s) { k.pointwise.axpy(s, wide, 0.5, x); });
+  b.line("pointwise sum", {.bytes = bytes({wide})}, [&](Stream& s) { k.pointwise.sum(s, one, wide, Write::replace); });
+
+  constexpr int64_t parameters = experts * 2 * expert_hidden * hidden;
+  const Tensor main = b.normal({parameters}, f32), m = b.normal({parameters}, f32, 1e-3);
+  const Tensor v = Tensor::zeros({parameters}, f32, main.device()), weights = b.empty({parameters}, bf);
+  const Tensor gradient = b.normal({parameters}, f32, 1e-3), narrow = b.normal({parameters}, bf, 1e-3);
+  const AdamwStep step{.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 10};
+  for (const Tensor& g : {gradient, narrow})
+    b.line(fmt::format("adamw, {} gradient", name_of(g.dtype())),
+           {.bytes = bytes({main, main, m, m, v, v, weights, g})}, [&](Stream& s) {
+             k.optimizer.adamw(s, std::array{AdamwSlice{main, m, v, weights, g, 0.1}}, step, {});
+           });
+  b.line("squared_norm f32", {.bytes = bytes({gradient})},
+         [&](Stream& s) { k.optimizer.squared_norm(s, one, gradient, Write::replace); });
+}
+
+int run(const std::string& only, const std::string& json) {
+  device::DeviceContext card(device::ContextOptions{.kind = device::DeviceKind::cuda});
+  CudaTimer b(card, only, json);
+  const KernelTable& k = kernels::kernels(card);
+  dense(b, k, "product", 8192, 8192, 8192, bf);
+  dense(b, k, "qkv", tokens, hidden, qkv, bf);
+  dense(b, k, "attention out", tokens, heads * head_size, hidden, bf);
+  dense(b, k, "head", 4096, hidden, words, f32);
+  router_product(b, k);
+  for (bool on_host : {false, true}) {
+    grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, 0, on_host);
+    grouped(b, k, "experts down", expert_hidden, hidden, 0, on_host);
+  }
+  grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, 0.8, false);
+  attention(b, k);
+  norms(b, k);
+  activations(b, k);
+  routing(b, k);
+  vocabulary(b, k);
+  pointwise_and_optimizer(b, k);
+  if (b.failures()) fmt::print("\n{} lines failed\n", b.failures());
+  return b.failures() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace hexad::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Rates of the CUDA kernels at the sizes of the recipe bench-gpu");
+  std::string only, json;
+  app.add_option("--only", only, "Regular expression: lines to run");
+  app.add_option("--json", json, "File that gets an object a line");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return hexad::bench::run(only, json);
+  } catch (const hexad::base::Error& e) {
+    std::cerr << e.what() << '\n';
+    return static_cast<int>(e.code());
+  }
+}

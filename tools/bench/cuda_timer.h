@@ -1,0 +1,54 @@
+// Times of kernels on the card, by the card's own clock.
+#pragma once
+
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <string>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::bench {
+
+using namespace kernels;
+
+/// What a call must do at least: operations of a product, bytes to and from memory. Zero: does not count.
+struct Work {
+  double operations = 0;
+  double bytes = 0;
+};
+
+/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s and the share of the rate at which this
+/// card copies (read + write), measured first.
+class CudaTimer {
+ public:
+  /// `only` chooses lines by their name. `json_file` (may be empty) gets an object a line.
+  CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
+
+  /// `call` launches on the compute stream. A failure is printed and remembered, and the next line follows.
+  void line(const std::string& name, const Work& work, const std::function<void(Stream&)>& call);
+  /// What later lines need, not timed. Fails as a line does.
+  void prepare(const std::string& name, const std::function<void(Stream&)>& call);
+  int failures() const { return failures_; }
+
+  /// Standard normal values times `scale`. Repeats after a million elements.
+  Tensor normal(Shape shape, Dtype dtype, double scale = 1);
+  Tensor empty(Shape shape, Dtype dtype) { return Tensor::empty(shape, dtype, card_); }
+  template <class T>
+  Tensor values(const std::vector<T>& v, Shape shape) {
+    return Tensor::from<T>(v, shape, card_);
+  }
+
+ private:
+  bool succeeds(const std::string& name, const std::function<void()>& work);
+  double median_seconds(const std::function<void(Stream&)>& call);
+
+  device::DeviceContext& card_;
+  std::regex only_;
+  std::ofstream json_;
+  Tensor flood_;  // written between calls, so that none finds its operands in the cache
+  double copy_rate_ = 0;
+  int failures_ = 0;
+};
+
+}  // namespace hexad::bench

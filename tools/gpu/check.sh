@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Runs what tools/gpu/pack.sh packed, on a machine with a GPU. A line a stage; results in the folder OUT: summary.md,
+# summary.json and logs. Exits with 1 when a stage failed.
+#
+#   tools/gpu/check.sh OUT [--only parity,train,bench,step]
+#
+# parity: every CUDA kernel against the reference. train: 20 steps of recipes/verify-moe.yaml on the card and on the CPU,
+# whose losses must agree. bench: rates of the kernels at the sizes of bench-gpu. step: recipes/bench-gpu.yaml.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+usage() {
+  sed -n '5s/^# *//p' "$0" >&2
+  exit 2
+}
+[ $# -eq 1 ] || { [ $# -eq 3 ] && [ "$2" = --only ]; } || usage
+mkdir -p "$1" && cd "$1" || exit 1
+stages=${3:-parity,train,bench,step}
+"$here/with_libraries.sh" true || exit 1  # unpacks, once
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >machine.txt 2>/dev/null
+
+# The reference takes most of the time, on one core each.
+parity() {
+  local shards running=() i failed=0
+  shards=$(($(nproc) / 2 > 8 ? 8 : $(nproc) / 2 > 0 ? $(nproc) / 2 : 1))
+  for ((i = 0; i < shards; ++i)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i OMP_NUM_THREADS=1 "$here/with_libraries.sh" \
+      test_gpu_cuda_parity --gtest_brief=1 "--gtest_output=json:parity.$i.json" >"parity.$i.log" 2>&1 &
+    running+=($!)
+  done
+  for i in "${running[@]}"; do wait "$i" || failed=1; done
+  return $failed
+}
+
+bench() { "$here/with_libraries.sh" cuda_kernels --json bench.jsonl >bench.log 2>&1; }
+
+# hexad_train NAME RECIPE [key=value...]: metrics land in NAME.jsonl, what it says in NAME.log.
+hexad_train() {
+  local name=$1 recipe=$2 runs
+  shift 2
+  runs=$(mktemp -d)
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$here/with_libraries.sh" hexad train \
+    "$here/../../recipes/$recipe.yaml" "run.dir=$runs/run" "$@" >"$name.log" 2>&1
+  local result=$?
+  cp "$runs/run/metrics.jsonl" "$name.jsonl" 2>/dev/null
+  rm -r "$runs"
+  return $result
+}
+
+train() {
+  local precision device failed=0
+  for precision in f64 f32 bf16; do
+    for device in cpu cuda; do
+      hexad_train "train.$precision.$device" verify-moe "device=$device" "train.precision=$precision" train.steps=20 \
+        train.threads=4 train.peak_flops=1e12 || failed=1
+    done
+  done
+  python3 "$here/compare_losses.py" >train.compared.log 2>&1 || failed=1
+  return $failed
+}
+
+step() { hexad_train step.run bench-gpu; }
+
+status=0
+for stage in ${stages//,/ }; do
+  case $stage in
+  parity | train | bench | step) ;;
+  *) usage ;;
+  esac
+  rm -f "$stage".*
+  begin=$SECONDS
+  "$stage"
+  result=$?
+  [ $result -eq 0 ] || status=1
+  python3 "$here/summary.py" "$stage" "$result" $((SECONDS - begin))
+done
+exit $status

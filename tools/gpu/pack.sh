@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Builds the preset cuda and packs what a machine with a GPU needs to run it into build/pack/hexad.tar.gz: the program, the
+# GPU tests, the benchmark of kernels, the profiler, the Debian libraries that they want, and Open MPI's parts. Such a
+# machine need not be a Debian; tools/gpu/with_libraries.sh unpacks there and finds NVIDIA's libraries.
+#
+#   tools/gpu/pack.sh [--tests]     --tests: without the program hexad, which takes longest to build
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+programs=(tests/test_gpu_cuda_parity bench/cuda_kernels bin/hexad)
+targets=(test_gpu_cuda_parity cuda_kernels hexad)
+profile=libhexad_gpu_profile.so  # for tools/gpu/profile.sh
+case ${1:-} in
+'') ;;
+--tests) unset 'programs[2]' 'targets[2]' ;;
+*)
+  sed -n '6s/^# *//p' "$0" >&2
+  exit 2
+  ;;
+esac
+
+cmake --preset cuda >/dev/null
+if cmake --build --preset cuda --target help | grep '^hexad_gpu_profile:' >/dev/null; then
+  targets+=(hexad_gpu_profile)
+else
+  profile=  # there is no CUPTI
+fi
+cmake --build --preset cuda --parallel "$(nproc)" --target "${targets[@]}"
+
+pack=build/pack/unpacked
+rm -rf build/pack
+mkdir -p $pack/bin $pack/lib $pack/openmpi
+for program in "${programs[@]}"; do
+  strip -o "$pack/bin/$(basename "$program")" "build/cuda/$program"
+done
+[ -z "$profile" ] || strip -o "$pack/lib/$profile" "build/cuda/lib/$profile"
+if [ -e $pack/bin/hexad ]; then
+  plugins=$(dirname "$(ldd $pack/bin/hexad | awk '/libopen-pal/ {print $3}' | xargs readlink -f)")/openmpi/lib/openmpi3
+  for plugin in "$plugins"/*.so; do
+    # What drives networks wants many more libraries, which one machine can do without.
+    case $(basename "$plugin") in
+    *ofi* | *ucx* | *verbs* | *openib* | *psm* | *usnic* | *portals* | *hcoll* | *cuda*) ;;
+    *) cp "$plugin" $pack/openmpi ;;
+    esac
+  done
+fi
+
+# Every machine has its own C and C++ libraries; NVIDIA's are too large to carry.
+theirs='/(ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|lib(cu|nv)[^/]*)\.so'
+find $pack/bin $pack/lib $pack/openmpi -type f -print0 | xargs -0 ldd | awk '$2 == "=>" && $3 ~ "^/" {print $3}' |
+  sort -u | grep -Ev "$theirs" | xargs -I{} cp -L {} $pack/lib
+
+archive=build/pack/hexad.tar.gz
+tar -czf $archive -C $pack .
+rm -r $pack
+size=$(du -m $archive | cut -f1)
+echo "pack: $archive, $size MB"
+if [ "$size" -ge 50 ]; then
+  echo "pack: more than 50 MB does not travel" >&2
+  exit 1
+fi

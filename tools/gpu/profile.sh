@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# A profile of training steps on a machine with a GPU, without Nsight Systems: runs `hexad train RECIPE` as
+# tools/gpu/pack.sh packed it and prints, a step, what the card spent its time on, how long it was idle, and between which
+# kernels. The folder OUT gets profile.txt, profile.json and train.log. The first 3 steps warm up. Recording adds a little
+# to each launch: compare steps with those of a run without.
+#
+#   tools/gpu/profile.sh OUT RECIPE [key=value...]
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+if [ $# -lt 2 ]; then
+  sed -n '7s/^# *//p' "$0" >&2
+  exit 2
+fi
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+shift
+rm -f "$out"/profile.* "$out"/train.log
+
+"$here/with_libraries.sh" true  # unpacks, once
+library=$(cd "$here/../.." && pwd)/build/pack/unpacked/lib/libhexad_gpu_profile.so
+if [ ! -e "$library" ]; then
+  echo "profile: tools/gpu/pack.sh packed no $library" >&2
+  exit 1
+fi
+# The driver is silent about a library that it cannot load.
+if missing=$("$here/with_libraries.sh" ldd "$library" | grep 'not found'); then
+  printf 'profile: this machine lacks\n%s\n' "$missing" >&2
+  exit 1
+fi
+
+runs=$(mktemp -d)
+trap 'rm -r "$runs"' EXIT
+result=0
+CUDA_INJECTION64_PATH=$library HEXAD_GPU_PROFILE=$out/profile OMPI_ALLOW_RUN_AS_ROOT=1 \
+  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$here/with_libraries.sh" hexad train "$1" "run.dir=$runs/run" "${@:2}" \
+  >"$out/train.log" 2>&1 || result=$?
+if [ $result -ne 0 ] || [ ! -s "$out/profile.json" ]; then
+  tail -n 20 "$out/train.log" >&2
+  echo "profile: hexad exited with $result; $([ -s "$out/profile.json" ] || echo 'no profile was written')" >&2
+  exit 1
+fi
+cat "$out/profile.txt"

@@ -1,0 +1,18 @@
+// What the GPU did: one record a kernel, copy or fill.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace hexad::gpu_profile {
+
+enum class Kind { kernel, memcpy, memset };
+
+struct Activity {
+  Kind kind = Kind::kernel;
+  std::string_view name;       // a kernel's is mangled; whoever records keeps the text
+  int64_t begin = 0, end = 0;  // ns, on a clock of the recorder's choice
+  int64_t bytes = 0;           // of a copy or a fill
+};
+
+}  // namespace hexad::gpu_profile

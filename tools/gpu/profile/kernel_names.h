@@ -1,0 +1,23 @@
+// Names of kernels for people.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tools/gpu/profile/profile.h"
+
+namespace hexad::gpu_profile {
+
+/// As the source spells it; a name that is not mangled stays. Of one that the demangler refuses only identifiers are
+/// left.
+std::string demangled(std::string_view name);
+
+/// Of a demangled name the function and its template arguments, both without namespaces; cut at `width` characters.
+std::string shortened(std::string_view demangled, size_t width = 90);
+
+/// Short names of `operations`. Where two would get the same, later ones are numbered: "f<...> #2".
+std::map<std::string_view, std::string> short_names(std::span<const Operation> operations);
+
+}  // namespace hexad::gpu_profile

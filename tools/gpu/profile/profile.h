@@ -1,0 +1,50 @@
+// The steady part of a training run, summed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tools/gpu/profile/activity.h"
+#include "tools/gpu/profile/steps.h"
+
+namespace hexad::gpu_profile {
+
+struct StepTime {
+  int64_t total = 0, idle = 0;  // ns
+};
+
+/// All activities of one name.
+struct Operation {
+  Kind kind = Kind::kernel;
+  std::string_view name;
+  int64_t count = 0, ns = 0, bytes = 0;
+};
+
+/// All gaps between activities of two names.
+struct Place {
+  std::string_view before, after;  // empty: nothing
+  int64_t count = 0, ns = 0;
+};
+
+/// Sums over the steps of `window`, not means. An activity counts where it begins.
+struct Profile {
+  int64_t first_step = 0;  // the first step of all is 1
+  Interval window;
+  std::vector<StepTime> steps;
+  std::vector<Operation> operations;  // longest first
+  std::vector<Gap> gaps;              // longest first; they point into the activities
+  std::vector<Place> places;          // longest first
+
+  int64_t idle() const;
+  int64_t step_of(const Gap& gap) const;       // counts from 1
+  int64_t into_step_ns(const Gap& gap) const;  // from the step's begin to the gap's
+};
+
+/// A step lasts from the end of the step before it to its own (step_ends()). The first `skipped` steps, at least one,
+/// warm up and are left out. Nothing if no step is left.
+std::optional<Profile> profile(std::span<const Activity> activities, std::string_view update, int64_t skipped);
+
+}  // namespace hexad::gpu_profile

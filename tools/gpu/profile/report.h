@@ -1,0 +1,16 @@
+// A profile as text and as JSON. Numbers are means of the profile's steps.
+#pragma once
+
+#include <string>
+
+#include "tools/gpu/profile/profile.h"
+
+namespace hexad::gpu_profile {
+
+/// Tables of kernels, of copies and of gaps.
+std::string to_text(const Profile& profile);
+
+/// The same with each step, mangled names of kernels and up to 100 gaps and places of gaps. Times are in microseconds.
+std::string to_json(const Profile& profile);
+
+}  // namespace hexad::gpu_profile
