@@ -73,11 +73,11 @@ std::string identifiers(std::string_view mangled) {
       i += 1 + without_length(mangled.substr(i));
       continue;
     }
-    const bool behind_e = mangled[i - 1] == 'E';
+    const bool behind_type = mangled[i - 1] == 'E' || mangled[i - 1] == '_';
     size_t length = 0;
     for (; i < mangled.size() && digit(mangled[i]); ++i)
       length = std::min(length * 10 + static_cast<size_t>(mangled[i] - '0'), mangled.size());
-    if (behind_e && i < mangled.size() && mangled[i] == 'E') continue;  // the value of an enumerator: E1E
+    if (behind_type && i < mangled.size() && mangled[i] == 'E') continue;  // an enumerator's value: E1E
     const std::string_view word = mangled.substr(i, length);
     if (!arguments) {
       function = word;
