@@ -46,6 +46,21 @@ void router_product(K k, Trial& r) {
   k.matmul.weight_gradient(r.stream, r.output({experts, hidden}, r.acc(), tokens), dy, x, Write::replace);
 }
 
+// Large enough for products of bf16 parts; as many tokens as a micro-batch has for the longest sum.
+void large_router_product(K k, Trial& r) {
+  constexpr int64_t width = 2048, choices = 32, rows = 520, many_rows = 16384, narrow = 128;
+  const Tensor w = r.normal({choices, width}, r.acc()), dy = r.normal({rows, choices}, r.acc());
+  for (Layout layout : layouts)
+    for (Write write : both) {
+      const Tensor x = r.normal({rows, width}, layout);
+      k.matmul.forward(r.stream, result(r, {rows, choices}, r.acc(), width, write), x, w, write);
+      k.matmul.input_gradient(r.stream, result(r, {rows, width}, r.dtype, choices, write), dy, w, write);
+      k.matmul.weight_gradient(r.stream, result(r, {choices, width}, r.acc(), rows, write), dy, x, write);
+    }
+  k.matmul.weight_gradient(r.stream, r.output({choices, narrow}, r.acc(), many_rows),
+                           r.normal({many_rows, choices}, r.acc()), r.normal({many_rows, narrow}), Write::replace);
+}
+
 void grouped(K k, Trial& r) {
   const GroupOffsets groups = GroupOffsets::on_host(offsets());
   for (Write write : both) {
@@ -131,6 +146,7 @@ std::vector<Case> aligned_cases() {
   std::vector<Case> cases{
       {"dense", entry(&KernelTable::matmul, &MatmulKernels::forward), dense},
       {"router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), router_product},
+      {"large_router_product", entry(&KernelTable::matmul, &MatmulKernels::forward), large_router_product},
       {"grouped", entry(&KernelTable::grouped_matmul, &GroupedMatmulKernels::forward), grouped},
       {"rotary", entry(&KernelTable::rotary, &RotaryKernels::apply), rotary},
       {"swiglu", entry(&KernelTable::swiglu, &SwigluKernels::forward), swiglu},

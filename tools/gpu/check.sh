@@ -2,10 +2,11 @@
 # Runs what tools/gpu/pack.sh packed, on a machine with a GPU. A line a stage; results in the folder OUT: summary.md,
 # summary.json and logs. Exits with 1 when a stage failed.
 #
-#   tools/gpu/check.sh OUT [--only parity,train,bench,step]
+#   tools/gpu/check.sh OUT [--only parity,train,bench,step,peer]
 #
 # parity: every CUDA kernel against the reference. train: 20 steps of recipes/verify-moe.yaml on the card and on the CPU,
-# whose losses must agree. bench: rates of the kernels at the sizes of bench-gpu. step: recipes/bench-gpu.yaml.
+# whose losses must agree. bench: rates of the kernels at the sizes of bench-gpu. step: recipes/bench-gpu.yaml,
+# with routing as it comes and balanced. peer: the same model in PyTorch (tools/gpu/torch_peer.py), where there is one.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -15,7 +16,7 @@ usage() {
 }
 [ $# -eq 1 ] || { [ $# -eq 3 ] && [ "$2" = --only ]; } || usage
 mkdir -p "$1" && cd "$1" || exit 1
-stages=${3:-parity,train,bench,step}
+stages=${3:-parity,train,bench,step,peer}
 "$here/with_libraries.sh" true || exit 1  # unpacks, once
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >machine.txt 2>/dev/null
 
@@ -59,12 +60,19 @@ train() {
   return $failed
 }
 
-step() { hexad_train step.run bench-gpu; }
+step() {
+  hexad_train step.run bench-gpu && hexad_train step.balanced bench-gpu model.moe.routing=balanced
+}
+
+peer() {
+  python3 -c 'import torch' 2>/dev/null || { echo 'no PyTorch here' >peer.log && return 0; }
+  python3 "$here/torch_peer.py" >peer.jsonl 2>peer.log
+}
 
 status=0
 for stage in ${stages//,/ }; do
   case $stage in
-  parity | train | bench | step) ;;
+  parity | train | bench | step | peer) ;;
   *) usage ;;
   esac
   rm -f "$stage".*

@@ -4,6 +4,7 @@ folder, and puts the stage into summary.json and summary.md."""
 import glob
 import json
 import os
+import statistics
 import sys
 
 
@@ -31,15 +32,30 @@ def train():
 
 
 def step():
-    steps = [json.loads(line) for line in open("step.run.jsonl")] if os.path.exists("step.run.jsonl") else []
-    seconds = sorted(s["step_seconds"] for s in steps[3:] if "step_seconds" in s)
-    if not seconds:
-        return {}, "no step was timed"
-    median = seconds[len(seconds) // 2]
-    tokens = steps[-1]["tokens_per_second"] * steps[-1]["step_seconds"]
-    peak = sum(v for k, v in steps[-1]["memory_peak_bytes"].items() if k != "offload")
-    found = {"seconds": median, "tokens_per_second": tokens / median, "peak_bytes": peak, "losses": [s["loss"] for s in steps]}
-    return found, f'{median * 1e3:.0f} ms a step, {tokens / median:.0f} tokens/s, MFU {steps[-1]["mfu"]:.1%}'
+    found = {}
+    for name in ("run", "balanced"):
+        path = f"step.{name}.jsonl"
+        steps = [json.loads(line) for line in open(path)] if os.path.exists(path) else []
+        steps = [s for s in steps if "step_seconds" in s]
+        if len(steps) < 5:
+            return found, f"{name}: too few steps"
+        median = statistics.median(s["step_seconds"] for s in steps[3:])
+        tokens = steps[-1]["tokens_per_second"] * steps[-1]["step_seconds"]
+        peak = sum(v for k, v in steps[-1]["memory_peak_bytes"].items() if k != "offload")
+        found[name] = {"seconds": median, "tokens_per_second": tokens / median, "peak_gib": peak / 2**30,
+                       "max_load": [s["router_max_load"] for s in steps], "losses": [s["loss"] for s in steps]}
+    return {"steps": found}, "; ".join(
+        f'{name} {s["seconds"] * 1e3:.0f} ms, {s["tokens_per_second"]:.0f} tokens/s, peak {s["peak_gib"]:.1f} GiB'
+        for name, s in found.items())
+
+
+def peer():
+    lines = [json.loads(line) for line in open("peer.jsonl")] if os.path.exists("peer.jsonl") else []
+    if not lines:
+        return {}, "no PyTorch here"
+    p = lines[-1]
+    return {"peer": p}, (f'PyTorch {p["torch"]} {p["seconds"] * 1e3:.0f} ms, {p["tokens_per_second"]:.0f} tokens/s, '
+                         f'peak {p["peak_gib"]:.1f} GiB')
 
 
 def bench():
@@ -64,7 +80,7 @@ def markdown(summary):
 
 def main():
     stage, status, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    found, text = {"parity": parity, "train": train, "bench": bench, "step": step}[stage]()
+    found, text = {"parity": parity, "train": train, "bench": bench, "step": step, "peer": peer}[stage]()
     line = f'{"ok" if status == 0 else f"FAILED ({status})"}, {text}, {seconds} s'
     if status:
         line += "; " + " / ".join(tail(f"{stage}.*log"))
