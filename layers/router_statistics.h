@@ -1,6 +1,8 @@
 // What the router of a layer is seen to do.
 #pragma once
 
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
@@ -20,13 +22,19 @@ struct RouterStatistics {
   void add_choices(const Tensor& ids, Stream& stream);
   void add_aux_loss(const Tensor& loss, Stream& stream) { add_loss(0, loss, stream); }
   void add_z_loss(const Tensor& loss, Stream& stream) { add_loss(1, loss, stream); }
-  /// Where the host cannot see what is added, it is added up on the device, and this brings it over. Else nothing.
-  void collect(Stream& stream);
+
+  /// Where the host cannot see what is added, it is added up here instead, and found by whoever zeroed and reads them.
+  struct OnDevice {
+    Tensor counts;  // [1, E] i64
+    Tensor losses;  // [2] f64: aux_loss, z_loss
+  };
+  void add_up_in(OnDevice sums) { sums_ = std::move(sums); }
+  /// What was read of them.
+  void take(std::span<const int64_t> more_counts, std::span<const double> more_losses);
 
  private:
   void add_loss(int64_t which, const Tensor& loss, Stream& stream);
-  Tensor device_counts_;  // [1, E] i64; undefined: nothing since reset()
-  Tensor device_losses_;  // [2] f64: aux_loss, z_loss
+  OnDevice sums_;
 };
 
 }  // namespace hexad::layers

@@ -1,6 +1,8 @@
-"""compare_losses.py: losses and norms of train.PRECISION.{cpu,cuda}.jsonl in the working folder, step by step. Exits with 1
-where f64 runs differ by more than rounding, or others by more than a choice of experts that rounding turned."""
+"""compare_losses.py [--ways]: losses and norms of train.PRECISION.{cpu,cuda}.jsonl in the working folder, step by step, or of
+ways.*.jsonl beside ways.plain.jsonl. Exits with 1 where f64 runs differ by more than rounding, or others by more than a
+choice of experts that rounding turned."""
 
+import glob
 import json
 import sys
 
@@ -12,15 +14,35 @@ def read(path):
     return [step for step in map(json.loads, open(path)) if "loss" in step and "step_seconds" in step]
 
 
+def worst_of(expected, actual):
+    worst = {}
+    for a, b in zip(expected, actual):
+        for what in ("loss", "grad_norm", "aux_loss"):
+            worst[what] = max(worst.get(what, 0), abs(a[what] - b[what]) / max(abs(a[what]), 1e-30))
+    return worst
+
+
+def ways():
+    plain = {step["step"]: step for step in read("ways.plain.jsonl")}
+    failed = False
+    for path in sorted(glob.glob("ways.*.jsonl")):
+        if path == "ways.plain.jsonl":
+            continue
+        steps = read(path)
+        worst = worst_of([plain[s["step"]] for s in steps], steps)
+        good = len(steps) > 0 and worst["loss"] <= ALLOWED["f64"] and worst["grad_norm"] <= ALLOWED["f64"]
+        failed |= not good
+        print(json.dumps({"way": path[5:-6], "steps": [s["step"] for s in steps], "good": good, **worst}))
+    sys.exit(failed)
+
+
 def main():
+    if sys.argv[1:] == ["--ways"]:
+        ways()
     failed = False
     for precision, allowed in ALLOWED.items():
         runs = [read(f"train.{precision}.{device}.jsonl") for device in ("cpu", "cuda")]
-        worst = {}
-        for cpu, cuda in zip(*runs):
-            for what in ("loss", "grad_norm", "aux_loss"):
-                gap = abs(cpu[what] - cuda[what]) / max(abs(cpu[what]), 1e-30)
-                worst[what] = max(worst.get(what, 0), gap)
+        worst = worst_of(*runs)
         good = len(runs[0]) == len(runs[1]) > 0 and worst["loss"] <= allowed
         failed |= not good
         print(json.dumps({"precision": precision, "steps": [len(r) for r in runs], "allowed": allowed, "good": good,

@@ -31,6 +31,13 @@ def train():
     return {"runs": found}, f"losses of CPU and card differ by {worst}"
 
 
+def ways():
+    found = [json.loads(line) for line in open("ways.compared.log") if line.startswith("{")]
+    bad = [w["way"] for w in found if not w["good"]]
+    worst = max((w.get("loss", 0) for w in found), default=0)
+    return {"ways": found, "failed": bad}, f"{len(found) - len(bad)} of {len(found)} ways as the plain run, at most {worst:.1e} off"
+
+
 def step():
     found = {}
     for name in ("run", "balanced"):
@@ -80,7 +87,7 @@ def markdown(summary):
 
 def main():
     stage, status, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    found, text = {"parity": parity, "train": train, "bench": bench, "step": step, "peer": peer}[stage]()
+    found, text = {"parity": parity, "train": train, "ways": ways, "bench": bench, "step": step, "peer": peer}[stage]()
     line = f'{"ok" if status == 0 else f"FAILED ({status})"}, {text}, {seconds} s'
     if status:
         line += "; " + " / ".join(tail(f"{stage}.*log"))

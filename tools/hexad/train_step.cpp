@@ -1,7 +1,7 @@
 #include "tools/hexad/train_step.h"
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "framework/tensor/host_read.h"
 #include "optim/gradient_norm.h"
@@ -26,6 +26,34 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
   RouterStatistics empty;
   empty.counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
   statistics_.assign(static_cast<size_t>(recipe.model.moe_layers()), empty);
+  const auto layers = static_cast<int64_t>(statistics_.size());
+  if (instance.context.on_host() || layers == 0) return;
+  counts_ = Tensor::empty({layers, recipe.model.moe.experts}, Dtype::i64, instance.device());
+  losses_ = Tensor::empty({layers, 2}, Dtype::f64, instance.device());
+  for (int64_t l = 0; l < layers; ++l)
+    statistics_[static_cast<size_t>(l)].add_up_in(
+        {counts_.slice(0, l, l + 1), losses_.slice(0, l, l + 1).reshape({2})});
+}
+
+std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t first_sequence) {
+  const auto ahead = std::exchange(ahead_, std::nullopt);
+  if (ahead && ahead->source == &source && ahead->first_sequence == first_sequence) return ahead->batches;
+  return load(source, first_sequence);
+}
+
+void TrainStep::begin_statistics(Stream& stream) {
+  for (auto& s : statistics_) s.reset();
+  for (const Tensor& t : {counts_, losses_})
+    if (t.defined()) instance_.context.fill(stream, t.device_raw(), 0, t.bytes());
+}
+
+void TrainStep::read_statistics(Stream& stream) {
+  if (!counts_.defined()) return;
+  const HostRead counts = read_to_host("step: router counts", counts_, stream),
+                 losses = read_to_host("step: router losses", losses_, stream);
+  const auto experts = static_cast<size_t>(counts_.dim(1));
+  for (size_t l = 0; l < statistics_.size(); ++l)
+    statistics_[l].take(counts.wait<int64_t>().subspan(l * experts, experts), losses.wait<double>().subspan(2 * l, 2));
 }
 
 // Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the
@@ -73,7 +101,7 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
 StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr) {
   Stream& stream = instance_.context.compute();
   const auto& world = instance_.mesh.world();
-  const std::vector<MicroBatch> batches = load(source, first_sequence);
+  const std::vector<MicroBatch> batches = take(source, first_sequence);
   double valid = 0;
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
@@ -81,7 +109,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // All labels masked: a loss of zero and zero gradients, not 0/0.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
-  for (auto& s : statistics_) s.reset();
+  begin_statistics(stream);
   for (const auto& p : instance_.parameters) p->clear_gradient();
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
   buckets_.begin(static_cast<int64_t>(batches.size()));
@@ -108,9 +136,14 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // Equal on all ranks: all update or none does.
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
 
+  // A device is busy now; meanwhile the next batch gets on its way.
+  const int64_t next = first_sequence + recipe_.batch.global;
+  if (!instance_.context.on_host() && next + recipe_.batch.global <= source.size())
+    ahead_ = Loaded{&source, next, load(source, next)};
+
   StepResult result;
   result.tokens = recipe_.batch.global * recipe_.model.context;
-  for (RouterStatistics& s : statistics_) s.collect(stream);
+  read_statistics(stream);
   result.routers = statistics_;
   reduce_statistics(result.routers);
   const auto values = read.wait<double>();

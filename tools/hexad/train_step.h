@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/data/source.h"
@@ -33,6 +34,10 @@ class TrainStep {
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
+  /// What was loaded ahead, if it is this, else loads it.
+  std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
+  void begin_statistics(Stream& stream);
+  void read_statistics(Stream& stream);
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
 
   const Recipe& recipe_;
@@ -42,6 +47,15 @@ class TrainStep {
   std::unique_ptr<SavePolicy> policy_;
   ModelPipeline pipeline_;
   std::vector<RouterStatistics> statistics_;
+  Tensor counts_,
+      losses_;  // [L, E] i64 and [L, 2] f64, of the statistics where the host cannot see them; else undefined
+
+  struct Loaded {
+    const data::Source* source;
+    int64_t first_sequence;
+    std::vector<MicroBatch> batches;
+  };
+  std::optional<Loaded> ahead_;
   std::function<void()> on_gradients_;
 };
 

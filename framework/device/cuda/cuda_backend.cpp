@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "framework/base/error.h"
@@ -62,6 +63,14 @@ void require_generation(const cudaDeviceProp& card) {
                      " and this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
 }
 
+constexpr int64_t most_staged = int64_t{64} << 20;
+
+bool is_pageable(const void* memory) {
+  cudaPointerAttributes attributes{};
+  cuda::check(cudaPointerGetAttributes(&attributes, memory), "asking for a pointer's kind");
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const ContextOptions& options)
@@ -88,13 +97,20 @@ class CudaBackend final : public Backend {
   // in the order of issue and no lane can overtake another.
   std::unique_ptr<Stream> make_lane(Lane, bool) override { return std::make_unique<cuda::CudaStream>(card_, queue_); }
 
-  // From memory that the program got elsewhere than here, CUDA has read everything when the call returns (it stages
-  // such pages itself), and into such memory it has copied everything. From host_buffer(), which the card reads by
+  // From memory that the program got elsewhere than here, everything has been read when the call returns, and into such
+  // memory everything has been copied. For pages that may move, CUDA waits until the queue is empty; so smaller ones
+  // go through a buffer of ours, and the host runs ahead. From host_buffer(), which the card reads by
   // itself, it reads when the stream comes to it: write there again only after that, or let the buffer go and take
   // another one.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
-    if (bytes > 0 && to != from)
-      check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, handle(stream)), "copying");
+    if (bytes <= 0 || to == from) return;
+    std::shared_ptr<std::byte> staged;  // let go below: used again once the queue has come past the copy
+    if (bytes <= most_staged && is_pageable(from)) {
+      staged = buffers_->take(bytes);
+      std::memcpy(staged.get(), from, static_cast<size_t>(bytes));
+      from = staged.get();
+    }
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, handle(stream)), "copying");
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes > 0) check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), handle(stream)), "filling memory");
