@@ -11,6 +11,7 @@ void RouterStatistics::reset() {
 }
 
 void RouterStatistics::add_choices(const Tensor& ids, Stream& stream) {
+  require(ids.device().on_host() || sums_.counts.defined(), "[router] nobody gave statistics a place on the device");
   if (!ids.device().on_host())
     return kernels::kernels(ids.device()).router_loss.count(stream, sums_.counts, ids, {}, kernels::Write::add);
   const int32_t* id = ids.data<int32_t>();
@@ -19,6 +20,7 @@ void RouterStatistics::add_choices(const Tensor& ids, Stream& stream) {
 }
 
 void RouterStatistics::add_loss(int64_t which, const Tensor& loss, Stream& stream) {
+  require(loss.device().on_host() || sums_.losses.defined(), "[router] nobody gave statistics a place on the device");
   if (loss.device().on_host())
     (which == 0 ? aux_loss : z_loss) += read_to_host("router losses", loss, stream).scalar();
   else
