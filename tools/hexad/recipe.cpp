@@ -95,6 +95,7 @@ void check_device(const Recipe& r, int64_t world, Problems& problems) {
     problems.add(key, cat(what, " on device: cuda; device: cpu has it"));
   };
   if (world > 1) refuse("device", "several ranks are not supported yet");
+  if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes share one queue as yet");
   if (r.schedule.trace > 0) refuse("schedule.trace", "passes are not timed yet");
   const moe::MoeSchedule s = r.schedule.moe.settled();
   if (r.model.moe.experts > 0) {

@@ -107,7 +107,8 @@ struct OffloadConfig {
     v("activations", activations, "saved activations wait for backward in a file");
     v("optimizer", optimizer, "file: main weights and moments wait in a file for the next update; or none");
     v("min_bytes", min_bytes, "smaller saved activations stay in memory", config::at_least(0));
-    v("folder", folder, "where that file is made", config::non_empty());
+    v("folder", folder, "where that file is made; on a GPU what is offloaded waits in host memory instead",
+      config::non_empty());
   }
 };
 

@@ -93,7 +93,7 @@ class CudaBackend final : public Backend {
     return std::make_shared<cuda::CudaAllocator>(queue_,
                                                  cuda::CudaAllocator::Options{.source = cuda::Source::pinned_host});
   }
-  // All lanes are one queue of the card for now: whatever is issued runs in that order, so that memory can be reused
+  // All lanes are one queue of the card: whatever is issued runs in that order, so that memory can be reused
   // in the order of issue and no lane can overtake another.
   std::unique_ptr<Stream> make_lane(Lane, bool) override { return std::make_unique<cuda::CudaStream>(card_, queue_); }
 

@@ -5,6 +5,7 @@
 
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/matrix.cuh"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -16,14 +17,6 @@ constexpr int most_threads = 512;  // that share the columns of an id
 
 unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
 
-/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
-template <class T>
-Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
-  const auto rows = rows_of<T>(op, t);
-  require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
-          " are not evenly spaced");
-  return rows;
-}
 template <int N, class D>
 __device__ Vector<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
   return reinterpret_cast<Vector<D, N>*>(matrix.data + r * matrix.stride[0]);

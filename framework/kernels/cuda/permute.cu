@@ -4,6 +4,7 @@
 
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/matrix.cuh"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -16,15 +17,6 @@ unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n +
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
-
-/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
-template <class T>
-Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
-  const auto rows = rows_of<T>(op, t);
-  require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
-          " are not evenly spaced");
-  return rows;
-}
 
 /// N elements on their way: 16 bytes stay together, or the compiler spreads bf16 over twice the registers.
 template <class D, int N>

@@ -7,6 +7,7 @@
 #include "framework/base/fp8.h"
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/matrix.cuh"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -19,15 +20,6 @@ unsigned blocks_of(int64_t rows) { return static_cast<unsigned>((rows + warps - 
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
-
-/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
-template <class T>
-Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
-  const auto rows = rows_of<T>(op, t);
-  require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
-          " are not evenly spaced");
-  return rows;
-}
 
 /// Rows of bytes and the rows of extras that lie in them.
 struct Wire {

@@ -1,0 +1,17 @@
+// Tensors that must be matrices: rows with one stride.
+#pragma once
+
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+
+/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
+template <class T>
+Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
+  const auto rows = rows_of<T>(op, t);
+  require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
+          " are not evenly spaced");
+  return rows;
+}
+
+}  // namespace hexad::kernels::cuda
