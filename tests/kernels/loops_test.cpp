@@ -66,6 +66,22 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
   }
 }
 
+// Where the slope is near one, one minus a sigmoid near one would lose the digits of the rest.
+TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
+  constexpr double c = 0.79788456080286535588, cubic = 0.044715;
+  for (const auto* table : tables()) {
+    const auto x = arguments(0, 8);
+    const std::vector<float> one(x.size(), 1.0f);
+    std::vector<float> slope(x.size());
+    table->for_f32.gelu_tanh_backward(slope.data(), one.data(), x.data(), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i], t = std::tanh(c * (v + cubic * v * v * v));
+      const double expected = (1 + t) / 2 + v / 2 * (1 - t * t) * c * (1 + 3 * cubic * v * v);
+      ASSERT_LE(ulps(slope[i], expected), 4) << x[i];
+    }
+  }
+}
+
 // Elementwise loops have the same bits at every place of a vector, in the rest of a loop, and on every instruction set.
 TEST(Loops, AnElementDoesNotKnowItsPlace) {
   const auto x = arguments(-6, 6);
