@@ -39,5 +39,7 @@ class Backend {
 std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
 /// Throws Error(resource) naming the reason: built without CUDA, no driver, no device.
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
+/// HEXAD_EMULATED_JITTER, a number: work starts late at random, drawn by this seed.
+std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 
 }  // namespace hexad::device

@@ -11,6 +11,8 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
       return make_cpu_backend(options);
     case DeviceKind::cuda:
       return make_cuda_backend(options);
+    case DeviceKind::emulated:
+      return make_emulated_backend(options);
   }
   base::fail_invariant("[device] no such kind");
 }

@@ -9,9 +9,11 @@
 namespace hexad::device {
 
 /// `cpu` runs kernels where they are called; `cuda` queues them on the device, whose memory the host cannot read.
-enum class DeviceKind : uint8_t { cpu, cuda };
+/// `emulated` computes as `cpu` does but behaves as `cuda` does: for finding without a GPU what a GPU would punish.
+enum class DeviceKind : uint8_t { cpu, cuda, emulated };
 constexpr auto enum_names(DeviceKind) {
-  return std::to_array<std::pair<DeviceKind, std::string_view>>({{DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}});
+  return std::to_array<std::pair<DeviceKind, std::string_view>>(
+      {{DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}, {DeviceKind::emulated, "emulated"}});
 }
 std::string_view name_of(DeviceKind kind);
 

@@ -11,7 +11,15 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
 }
 
 const KernelTable& kernels(const Device& device) {
-  return device.kind() == device::DeviceKind::cpu ? cpu_table : cuda_kernels();
+  switch (device.kind()) {
+    case device::DeviceKind::cpu:
+      return cpu_table;
+    case device::DeviceKind::cuda:
+      return cuda_kernels();
+    case device::DeviceKind::emulated:
+      return emulated_table;
+  }
+  fail_invariant("[kernels] no such kind of device");
 }
 
 }  // namespace hexad::kernels

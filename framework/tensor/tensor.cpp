@@ -22,7 +22,12 @@ Storage::Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Ca
       on_host_(allocator_->on_host()),
       block_(allocator_->allocate(bytes, category)) {}
 
-Storage::~Storage() { allocator_->deallocate(block_, bytes_, category_); }
+Storage::Storage(std::byte* borrowed, int64_t bytes)
+    : bytes_(bytes), category_(Category::temporary), on_host_(true), block_(borrowed) {}
+
+Storage::~Storage() {
+  if (allocator_) allocator_->deallocate(block_, bytes_, category_);
+}
 
 void Storage::set_category(Category category) {
   if (category == category_ || !block_) return;
@@ -58,6 +63,13 @@ Tensor Tensor::offloaded(Shape shape, Dtype dtype, Device device) {
   t.device_ = device;
   t.storage_ =
       std::make_shared<Storage>(device.context().offload_allocator(), bytes_of(shape, dtype), Category::offload);
+  return t;
+}
+
+Tensor Tensor::borrowed_at(std::byte* storage_begin, Device device) const {
+  Tensor t = *this;
+  t.storage_ = std::make_shared<Storage>(storage_begin, storage_->bytes());
+  t.device_ = device;
   return t;
 }
 

@@ -21,6 +21,8 @@ using device::Stream;
 class Storage {
  public:
   Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
+  /// Memory of somebody else, which outlives this and is the host's to read and write.
+  Storage(std::byte* borrowed, int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -51,6 +53,9 @@ class Tensor {
   static Tensor like(const Tensor& other, Category category = Category::temporary);
   /// In file-backed offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
+  /// The elements of this tensor as they lie in a storage that begins at `storage_begin`, which outlives the result. Of
+  /// `device` are temporaries that are made like it.
+  Tensor borrowed_at(std::byte* storage_begin, Device device) const;
   /// A copy of host values; sizes must agree. In the order of the device's compute stream.
   template <class T>
   static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);

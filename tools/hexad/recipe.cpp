@@ -90,12 +90,12 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
 
 // What the CUDA backend does not do yet is refused here, not found out in the middle of a step.
 void check_device(const Recipe& r, int64_t world, Problems& problems) {
-  if (r.device != device::DeviceKind::cuda) return;
+  if (r.device == device::DeviceKind::cpu) return;
   const auto refuse = [&](const std::string& key, const std::string& what) {
-    problems.add(key, cat(what, " on device: cuda; device: cpu has it"));
+    problems.add(key, cat(what, " on device: ", name_of(r.device), "; device: cpu has it"));
   };
   if (world > 1) refuse("device", "several ranks are not supported yet");
-  if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes share one queue as yet");
+  if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes are the device's queues");
   if (r.schedule.trace > 0) refuse("schedule.trace", "passes are not timed yet");
   const moe::MoeSchedule s = r.schedule.moe.settled();
   if (r.model.moe.experts > 0) {

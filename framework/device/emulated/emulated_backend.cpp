@@ -1,0 +1,93 @@
+// A device without a card: kernels of the CPU, on threads that behave as a card's queues do.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "framework/base/error.h"
+#include "framework/device/backend.h"
+#include "framework/device/emulated/emulated_allocator.h"
+#include "framework/device/emulated/pinned_memory.h"
+
+namespace hexad::device {
+namespace {
+
+using namespace emulated;
+
+// Addresses, not memory: pages come when they are used.
+constexpr int64_t range = int64_t{1} << 38;
+
+std::optional<uint64_t> jitter_from_environment() {
+  const char* text = std::getenv("HEXAD_EMULATED_JITTER");
+  if (!text) return {};
+  char* end = nullptr;
+  const uint64_t seed = std::strtoull(text, &end, 10);
+  if (end == text || *end != '\0')
+    base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
+  // Ranks that are threads are delayed differently.
+  static std::atomic<uint64_t> contexts{0};
+  return seed + (contexts++ << 32);
+}
+
+class EmulatedBackend final : public Backend {
+ public:
+  explicit EmulatedBackend(const ContextOptions& options)
+      : options_(options),
+        jitter_(jitter_from_environment()),
+        heap_(std::make_shared<Heap>(range, std::make_shared<Queue>("cleaner", jitter_))),
+        pinned_(std::make_shared<PinnedMemory>()) {}
+
+  DeviceKind kind() const override { return DeviceKind::emulated; }
+  std::string description() const override { return "emulated device on the CPU"; }
+  std::shared_ptr<Allocator> make_allocator() override {
+    return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
+  }
+  std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
+  // Every lane is a queue of its own, whoever wishes that lanes run by themselves.
+  std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
+    return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
+  }
+
+  // From pages that may move, CUDA copies before it returns; to such pages it waits until it has. Only with
+  // host_buffer() does the copy happen later.
+  void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
+    if (bytes <= 0 || to == from) return;
+    EmulatedStream& queue = emulated_stream(stream);
+    std::shared_ptr<std::byte> held = pinned_->holder_of(from);
+    if (!held && !heap_->memory().contains(from)) {
+      held = pinned_->take(bytes);
+      std::memcpy(held.get(), from, static_cast<size_t>(bytes));
+      from = held.get();
+    }
+    const std::shared_ptr<std::byte> target = pinned_->holder_of(to);
+    void* const blocks[] = {to, const_cast<void*>(from)};
+    queue.launch(blocks, [to = there(to), from = there(from), bytes, held, target] {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    });
+    if (!target && !heap_->memory().contains(to)) queue.synchronize();
+  }
+  void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
+    if (bytes <= 0) return;
+    emulated_stream(stream).launch({&to, 1},
+                                   [to = there(to), byte, bytes] { std::memset(to, byte, static_cast<size_t>(bytes)); });
+  }
+  std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
+
+ private:
+  void* there(const void* p) const {
+    return heap_->memory().contains(p) ? heap_->memory().device(p) : const_cast<void*>(p);
+  }
+
+  const ContextOptions options_;
+  const std::optional<uint64_t> jitter_;
+  const std::shared_ptr<Heap> heap_;
+  const std::shared_ptr<PinnedMemory> pinned_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options) {
+  return std::make_unique<EmulatedBackend>(options);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,127 @@
+#include "framework/device/emulated/emulated_queue.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "framework/base/error.h"
+#include "framework/device/emulated/heap.h"
+
+namespace hexad::device::emulated {
+
+class Queue::Mark final : public DeviceMark {
+ public:
+  explicit Mark(const Queue& queue) : queue_(&queue) {}
+  bool passed() const override { return passed_; }
+  void wait() const override {
+    passed_.wait(false);
+    if (error_) std::rethrow_exception(error_);
+  }
+  bool is_of(const Queue& queue) const { return queue_ == &queue; }
+  void pass(std::exception_ptr error) {
+    error_ = std::move(error);
+    passed_ = true;
+    passed_.notify_all();
+  }
+
+ private:
+  const Queue* queue_;
+  std::atomic<bool> passed_ = false;
+  std::exception_ptr error_;  // written before passed_
+};
+
+Queue::Queue(const std::string& name, std::optional<uint64_t> jitter_seed)
+    : jitter_(jitter_seed ? std::optional<base::Philox>({*jitter_seed, base::Purpose::jitter, name}) : std::nullopt),
+      thread_([this] { loop(); }) {
+  pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+}
+
+Queue::~Queue() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Queue::push(std::function<void()> work) {
+  {
+    std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void Queue::launch(std::function<void()> work) {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+  }
+  push(std::move(work));
+}
+
+std::shared_ptr<const DeviceMark> Queue::record() {
+  const auto mark = std::make_shared<Mark>(*this);
+  push([this, mark] {
+    std::unique_lock lock(mutex_);
+    const std::exception_ptr error = error_;
+    lock.unlock();
+    mark->pass(error);
+  });
+  return mark;
+}
+
+void Queue::wait(const Event& event) {
+  const auto mark = std::dynamic_pointer_cast<const Mark>(event.mark());
+  if (!mark) return event.wait();
+  // Holds the mark alone: an event may own memory, which this thread must not be the one to free.
+  if (!mark->is_of(*this)) push([mark] { mark->wait(); });
+}
+
+void Queue::delay() {
+  if (!jitter_) return;
+  const uint64_t i = started_++;
+  constexpr uint64_t most_microseconds = 300;
+  if (jitter_->below(2 * i, 4) == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(jitter_->below(2 * i + 1, most_microseconds)));
+}
+
+void Queue::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !work_.empty(); });
+    if (work_.empty()) return;
+    auto work = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      delay();
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    work = nullptr;  // outside the lock
+    lock.lock();
+    if (error && !error_) error_ = error;
+  }
+}
+
+void EmulatedStream::run(std::function<void()>) {
+  base::fail_invariant("[emulated device] host work was given to the device's queue");
+}
+
+void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()> work) {
+  for (void* block : blocks) heap_->touch(block, queue_);
+  queue_->launch(std::move(work));
+}
+
+EmulatedStream& emulated_stream(Stream& stream) {
+  auto* emulated = dynamic_cast<EmulatedStream*>(&stream);
+  base::require(emulated != nullptr, "[emulated device] a kernel was given another device's stream");
+  return *emulated;
+}
+
+}  // namespace hexad::device::emulated

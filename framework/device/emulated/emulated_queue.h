@@ -1,0 +1,78 @@
+// A queue of the emulated device: a thread that does what was launched, some time later.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "framework/base/philox.h"
+#include "framework/device/stream.h"
+
+namespace hexad::device::emulated {
+
+class Heap;
+
+/// Lives in a shared_ptr. Launches come from any thread; the first failure of any ends the rest, and reaches who waits.
+class Queue : public std::enable_shared_from_this<Queue> {
+ public:
+  /// With a seed, starts are delayed at random.
+  Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
+  /// Does what is still in it first. Not on its own thread.
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  /// Returns at once. What `work` refers to stays until the queue has come there; the memory it touches is told to the
+  /// heap (Heap::touch). Throws what an earlier launch failed with.
+  void launch(std::function<void()> work);
+  /// The present end of the queue.
+  std::shared_ptr<const DeviceMark> record();
+  /// A mark of another queue is waited for by this queue; a host event by the caller.
+  void wait(const Event& event);
+
+ private:
+  class Mark;
+
+  void push(std::function<void()> work);
+  void loop();
+  void delay();
+
+  const std::optional<base::Philox> jitter_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool stopping_ = false;
+  std::exception_ptr error_;  // of the first that failed; guarded by the mutex
+  uint64_t started_ = 0;      // touched by the thread alone
+  std::thread thread_;
+};
+
+class EmulatedStream final : public Stream {
+ public:
+  EmulatedStream(std::shared_ptr<Heap> heap, std::shared_ptr<Queue> queue)
+      : heap_(std::move(heap)), queue_(std::move(queue)) {}
+
+  void run(std::function<void()> work) override;  // throws std::logic_error
+  void wait(const Event& event) override { queue_->wait(event); }
+  Event record() override { return Event::at(queue_->record()); }
+  bool on_device() const override { return true; }
+
+  /// `work` runs on the device; `blocks` are the heap's blocks that it touches (null: none).
+  void launch(std::span<void* const> blocks, std::function<void()> work);
+  const Heap& heap() const { return *heap_; }
+
+ private:
+  std::shared_ptr<Heap> heap_;
+  std::shared_ptr<Queue> queue_;
+};
+
+/// Throws std::logic_error for a stream of another device.
+EmulatedStream& emulated_stream(Stream& stream);
+
+}  // namespace hexad::device::emulated

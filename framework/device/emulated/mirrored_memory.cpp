@@ -1,0 +1,44 @@
+#include "framework/device/emulated/mirrored_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "framework/base/error.h"
+
+namespace hexad::device::emulated {
+namespace {
+
+[[noreturn]] void refuse(const char* what) {
+  base::fail(base::ExitCode::resource, "[emulated device] ", what, ": ", std::strerror(errno));
+}
+
+std::byte* map(int file, int64_t bytes, int rights) {
+  void* begin = mmap(nullptr, static_cast<size_t>(bytes), rights, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (begin == MAP_FAILED) refuse("mapping its memory");
+  return static_cast<std::byte*>(begin);
+}
+
+}  // namespace
+
+MirroredMemory::MirroredMemory(int64_t bytes) : bytes_(bytes), file_(memfd_create("hexad-emulated", MFD_CLOEXEC)) {
+  if (file_ < 0) refuse("making its memory");
+  if (ftruncate(file_, bytes) != 0) refuse("sizing its memory");
+  host_ = map(file_, bytes, PROT_NONE);
+  device_ = map(file_, bytes, PROT_READ | PROT_WRITE);
+}
+
+MirroredMemory::~MirroredMemory() {
+  for (std::byte* begin : {host_, device_})
+    if (begin) munmap(begin, static_cast<size_t>(bytes_));
+  if (file_ >= 0) close(file_);
+}
+
+void MirroredMemory::discard(int64_t offset, int64_t bytes) const {
+  if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes) != 0) refuse("giving memory back");
+}
+
+}  // namespace hexad::device::emulated

@@ -1,0 +1,28 @@
+#include "framework/device/emulated/pinned_memory.h"
+
+namespace hexad::device::emulated {
+
+std::shared_ptr<std::byte> PinnedMemory::take(int64_t bytes) {
+  auto* begin = new std::byte[static_cast<size_t>(bytes > 0 ? bytes : 1)];
+  const std::shared_ptr<std::byte> buffer(begin, [self = shared_from_this()](std::byte* p) {
+    {
+      std::lock_guard lock(self->mutex_);
+      self->buffers_.erase(p);
+    }
+    delete[] p;
+  });
+  std::lock_guard lock(mutex_);
+  buffers_[begin] = {bytes, buffer};
+  return buffer;
+}
+
+std::shared_ptr<std::byte> PinnedMemory::holder_of(const void* place) const {
+  const auto* p = static_cast<const std::byte*>(place);
+  std::lock_guard lock(mutex_);
+  auto it = buffers_.upper_bound(p);
+  if (it == buffers_.begin()) return nullptr;
+  --it;
+  return p < it->first + it->second.bytes ? it->second.owner.lock() : nullptr;
+}
+
+}  // namespace hexad::device::emulated

@@ -1,0 +1,29 @@
+// Host memory that the emulated device copies from and to by itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace hexad::device::emulated {
+
+/// Knows which memory was given out as pinned, and keeps it while copies are on their way. Lives in a shared_ptr: the
+/// buffers hold it. Thread-safe.
+class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
+ public:
+  std::shared_ptr<std::byte> take(int64_t bytes);
+  /// The buffer that `place` lies in; null for other memory.
+  std::shared_ptr<std::byte> holder_of(const void* place) const;
+
+ private:
+  struct Buffer {
+    int64_t bytes;
+    std::weak_ptr<std::byte> owner;
+  };
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Buffer> buffers_;  // by their first byte
+};
+
+}  // namespace hexad::device::emulated

@@ -1,0 +1,65 @@
+// A kernel of the CPU as one of the emulated device: launched now, run later, on memory that it does not own.
+#pragma once
+
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "framework/device/emulated/emulated_queue.h"
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::emulated {
+
+/// What a launch keeps of its operands until it runs: numbers, copies of what the host gave, and views of tensors. As
+/// on a card, a view keeps nobody's memory alive. Host memory as an operand is refused: a card could not read it.
+class Launch {
+ public:
+  explicit Launch(Stream& stream) : stream_(device::emulated::emulated_stream(stream)) {}
+
+  Tensor hold(const Tensor& t);
+  Weight hold(const Weight& w) { return {hold(w.data), nullptr, w.first}; }
+  std::vector<Tensor> hold(std::span<const Tensor> tensors);
+  std::vector<AdamwSlice> hold(std::span<const AdamwSlice> slices);
+  struct HeldOffsets {
+    std::vector<int64_t> host;
+    GroupOffsets offsets;
+    operator GroupOffsets() const {
+      GroupOffsets o = offsets;
+      o.host = host;
+      return o;
+    }
+  };
+  HeldOffsets hold(const GroupOffsets& offsets);
+  template <class T>
+  T hold(const T& value) {
+    return value;
+  }
+
+  /// `kernel` runs with as many threads as it would here and now.
+  void run(std::function<void(Stream&)> kernel);
+
+ private:
+  device::emulated::EmulatedStream& stream_;
+  std::vector<void*> blocks_;  // of the operands
+};
+
+template <auto Family, auto Entry, class = decltype(Entry)>
+struct Queued;
+
+template <auto Family, auto Entry, class F, class... Args>
+struct Queued<Family, Entry, void (*F::*)(Stream&, Args...)> {
+  static void launch(Stream& stream, Args... args) {
+    Launch launch(stream);
+    // Braces: operands are held in their order.
+    auto held = std::tuple{launch.hold(args)...};
+    launch.run([held = std::move(held)](Stream& here) {
+      std::apply([&](const auto&... a) { (cpu_table.*Family.*Entry)(here, a...); }, held);
+    });
+  }
+};
+
+/// The entry of the CPU's table that a device without a card queues.
+template <auto Family, auto Entry>
+inline constexpr auto queued = Queued<Family, Entry>::launch;
+
+}  // namespace hexad::kernels::emulated

@@ -1,0 +1,57 @@
+// Every entry of the table on the emulated device: the CPU's bits, whenever the device gets to it.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+namespace {
+
+constexpr uint64_t seed = 20240611;
+
+TEST(EmulatedTable, HasNoHoles) {
+  void (*entries[entry_count])();
+  std::memcpy(entries, &emulated_table, sizeof(KernelTable));
+  for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
+}
+
+class Emulated : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
+
+TEST_P(Emulated, GivesTheBitsOfTheCpu) {
+  const auto& [c, dtype] = GetParam();
+  device::DeviceContext device({.kind = device::DeviceKind::emulated});
+  for (const Size& size : sizes()) {
+    SCOPED_TRACE(cat("seed ", seed, ", rows ", size.rows, ", width ", size.width));
+    Trial expected(seed, size, dtype), actual(seed, size, dtype, device);
+    c.body(cpu_table, expected);
+    c.body(emulated_table, actual);
+    EXPECT_EQ(bitwise_difference(expected, actual), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Emulated,
+                         ::testing::Combine(::testing::ValuesIn(all_cases()),
+                                            ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64)),
+                         [](const auto& p) {
+                           return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
+                         });
+
+TEST(EmulatedKernel, RefusesMemoryOfTheHost) {
+  device::DeviceContext device({.kind = device::DeviceKind::emulated}), host;
+  const Tensor out = Tensor::zeros({2}, Dtype::f32, device), x = Tensor::zeros({2}, Dtype::f32, host);
+  EXPECT_THROW(emulated_table.pointwise.add(device.compute(), out, out, x), std::logic_error);
+}
+
+TEST(EmulatedKernel, HasNoNeedOfTheCallersOffsetsOnceLaunched) {
+  device::DeviceContext device({.kind = device::DeviceKind::emulated});
+  const Tensor x = Tensor::zeros({3, 1}, Dtype::f32, device),
+               bias = Tensor::from<float>(std::vector<float>{1, 2}, {2, 1}, device);
+  std::vector<int64_t> offsets{0, 1, 3};
+  emulated_table.bias.grouped_forward(device.compute(), x, bias, GroupOffsets::on_host(offsets));
+  offsets.assign(3, 99);
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2, 2}));
+}
+
+}  // namespace
+}  // namespace hexad::tests
