@@ -45,7 +45,7 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds)
 
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
   GemmRate best;
-  for (const Product& p : device.on_host() ? of_processors : of_cards) {
+  for (const Product& p : device.kind() == device::DeviceKind::cuda ? of_cards : of_processors) {
     const double rate = median_rate(device, dtype, p, seconds / static_cast<double>(of_processors.size()));
     if (rate > best.flops_per_second) best = {rate, p.rows, p.inputs, p.outputs};
   }
