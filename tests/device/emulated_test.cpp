@@ -17,7 +17,6 @@ namespace {
 
 using namespace device;
 
-
 // Work that does not end before it is let go.
 struct Gate {
   std::atomic<bool> open = false;
@@ -68,7 +67,9 @@ TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherUnlessTheyAreTold) {
   EXPECT_TRUE(before);
 }
 
-TEST_F(EmulatedDevice, TakesNoHostWork) { EXPECT_THROW(device.compute().run([] {}), std::logic_error); }
+TEST_F(EmulatedDevice, TakesNoHostWork) {
+  EXPECT_THROW(device.compute().run([] {}), std::logic_error);
+}
 
 TEST_F(EmulatedDevice, FreshMemoryIsNotANumber) {
   float* block = allocate();

@@ -88,7 +88,7 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
   problems.add("device", cat("is given by HEXAD_DEVICE=", wanted, ", which is no device; there are: ", names));
 }
 
-// What the CUDA backend does not do yet is refused here, not found out in the middle of a step.
+// What devices with memory of their own do not do yet is refused here, not found out in the middle of a step.
 void check_device(const Recipe& r, int64_t world, Problems& problems) {
   if (r.device == device::DeviceKind::cpu) return;
   const auto refuse = [&](const std::string& key, const std::string& what) {

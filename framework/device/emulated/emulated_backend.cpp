@@ -68,8 +68,8 @@ class EmulatedBackend final : public Backend {
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes <= 0) return;
-    emulated_stream(stream).launch({&to, 1},
-                                   [to = there(to), byte, bytes] { std::memset(to, byte, static_cast<size_t>(bytes)); });
+    emulated_stream(stream).launch(
+        {&to, 1}, [to = there(to), byte, bytes] { std::memset(to, byte, static_cast<size_t>(bytes)); });
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
 

@@ -37,7 +37,7 @@ class Heap {
   const MirroredMemory memory_;
   const std::shared_ptr<Queue> cleaner_;  // writes the NaNs
   mutable std::mutex mutex_;
-  std::map<int64_t, Block> live_;                                      // by offset
+  std::map<int64_t, Block> live_;                                     // by offset
   std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;  // by size: offset, when clean
   int64_t end_ = 0;
 };

@@ -6,9 +6,9 @@
 
 namespace hexad::device::emulated {
 
-/// A range of addresses whose pages come at first use. What the host is given are addresses of a mapping without rights,
-/// at which it dies as it would at a card's; the device adds a constant distance. (Changing rights around each kernel
-/// would change them for all ranks that are threads of the process.)
+/// A range of addresses whose pages come at first use. What the host is given are addresses of a mapping without
+/// rights, at which it dies as it would at a card's; the device adds a constant distance. (Changing rights around each
+/// kernel would change them for all ranks that are threads of the process.)
 class MirroredMemory {
  public:
   /// Throws Error(resource) when the system has no such range.

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Training on the emulated device: the CPU's bits, however late its queues start.
+. "$(dirname "$0")/cli.sh"
+
+# losses and norms of three steps on DEVICE: `on cpu NAME key=value...`
+on() {
+  HEXAD_DEVICE=$1 expect 0 "$HEXAD" train tiny.yaml train.steps=3 run.dir="$2.$1" "${@:3}"
+  sed -E 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/' "$2.$1/metrics.jsonl" >"$2.$1.txt"
+}
+expect_same_bits() {
+  on cpu "$@"
+  HEXAD_EMULATED_JITTER=20 on emulated "$@"
+  expect_equal "$(wc -l <"$1.cpu.txt")" 3
+  expect_equal "$(cat "$1.cpu.txt")" "$(cat "$1.emulated.txt")"
+}
+
+test_plain_steps() { expect_same_bits plain; }
+test_bf16() { expect_same_bits bf16 train.precision=bf16; }
+test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.cut=tokens schedule.moe.parts=3; }
+test_micro_batches_that_take_turns() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
+test_recomputed_blocks() { expect_same_bits recomputed recompute=block; }
+test_offloaded_activations() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
+test_zero_3() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
+
+test_a_checkpoint_of_one_device_is_continued_on_the_other() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=whole
+  HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 \
+    checkpoint.keep=3
+  rm -r handed/checkpoints/step-00000004
+  HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 checkpoint.keep=3
+  expect_equal "$(losses whole | tail -n 2)" "$(losses handed | tail -n 2)"
+}
+
+test_what_it_cannot_do_is_refused_with_the_reason() {
+  HEXAD_DEVICE=emulated expect 2 "$HEXAD" train tiny.yaml schedule.moe.restore=s4
+  expect_text err 'schedule.moe.restore' 'on device: emulated; device: cpu has it'
+}
+
+test_a_wrong_seed_is_named() {
+  HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=soon expect 2 "$HEXAD" train tiny.yaml
+  expect_text err "HEXAD_EMULATED_JITTER is 'soon', expected a seed"
+}
+
+run_tests "$@"
