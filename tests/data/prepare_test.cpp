@@ -301,6 +301,25 @@ TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "second/tokenizer.json: is another tokenizer than");
 }
 
+TEST(TrainingData, IsShuffledAsTheRecipeSays) {
+  Prepared p;
+  const auto firsts = [&](std::optional<Shuffle> shuffle) {
+    p.config.shuffle = shuffle;
+    const TrainingData data = p.open();
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < 50; ++i) ids.push_back(data.train->batch(i, 1).ids[0]);
+    return ids;
+  };
+  EXPECT_EQ(firsts(std::nullopt), firsts(Shuffle::sequences));
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+  p.config.mlm_probability = 0.25;
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+  p.config.mlm_probability = 0;
+  p.config.dataset.clear();
+  p.config.mixture = {{p.folder / "out", 1}, {p.folder / "out", 1}};
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+}
+
 TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
   Prepared p;
   p.opening.expected = p.open().fingerprints;
