@@ -83,9 +83,28 @@ test_data_that_changed_since_the_checkpoint() {
   prepared
   expect 0 train train.steps=2
   echo "one more line" >>texts/1.txt
-  expect 0 prepare 0.1 bytes
+  expect 0 prepare 0.1 bytes --force
   expect 3 train
   expect_text err data "changed since" run/checkpoints/step-00000002
+}
+
+# A forgotten --output would strand every run that was trained on what is there.
+test_another_dataset_is_not_replaced_without_force() {
+  prepared
+  expect 0 train train.steps=2
+  (cd data && sha256sum -- *) >sums
+  expect 2 prepare 0.2 bytes
+  expect_text err "data: holds another dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
+  echo "one more line" >>texts/1.txt
+  expect 2 prepare 0.1 bytes
+  expect_text err "Now other: the text."
+  (cd data && sha256sum --check --quiet ../sums) || failed "data has changed"
+  expect 0 train
+  sed -i '$d' texts/1.txt
+  expect 0 prepare 0.1 bytes
+  expect_text out "was there already"
+  expect 0 prepare 0.2 bytes --force
+  expect 3 train train.steps=8
 }
 
 # The order of a run's data is its own to the end; `auto` asks for none.
