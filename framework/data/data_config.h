@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,13 @@ constexpr auto enum_names(Packing) {
   return std::to_array<std::pair<Packing, std::string_view>>(
       {{Packing::isolated, "isolated"}, {Packing::joined, "joined"}});
 }
+
+constexpr auto enum_names(Shuffle) {
+  return std::to_array<std::pair<Shuffle, std::string_view>>(
+      {{Shuffle::sequences, "sequences"}, {Shuffle::documents, "documents"}});
+}
+
+std::string_view name_of(Shuffle shuffle);
 
 constexpr auto enum_names(DatasetCheck) {
   return std::to_array<std::pair<DatasetCheck, std::string_view>>(
@@ -39,8 +47,12 @@ struct DataConfig {
   std::vector<MixtureEntry> mixture = {};
   bool synthetic = false;
   Packing packing = Packing::isolated;
+  std::optional<Shuffle> shuffle = std::nullopt;
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
+
+  /// What a new run does.
+  Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
   template <class V>
   void fields(V& v) {
@@ -49,6 +61,10 @@ struct DataConfig {
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
     v("packing", packing,
       "isolated: documents in a sequence do not see each other; joined: a sequence is one run of text");
+    v("shuffle", shuffle,
+      "what is put into random order, anew in every epoch. sequences: packed sequences, wherever they lie; documents: "
+      "documents, so that a long one fills consecutive steps. auto: sequences, or what a resumed run began with",
+      config::automatic);
     v("mlm_probability", mlm_probability,
       "0: predict the next token; otherwise the share of tokens that the masked-LM objective predicts",
       config::probability());

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
+#include "framework/data/permutation.h"
 
 namespace hexad::data {
 namespace {
@@ -62,21 +63,61 @@ int64_t document_at(std::span<const int64_t> starts, int64_t token) {
   return std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
 }
 
-}  // namespace
-
-ShuffledSource::ShuffledSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing,
-                               uint64_t seed)
-    : dataset_(std::move(dataset)), context_(context), packing_(packing), seed_(seed) {
+void check_trainable(const TokenDataset& dataset, int64_t context) {
   require(context >= 1, "[data] context of ", context);
-  if (dataset_->tokens() == 0) {
-    fail(ExitCode::data, dataset_->path(), ": has no token (", dataset_->documents(),
-         " documents), expected at least 1");
+  if (dataset.tokens() == 0) {
+    fail(ExitCode::data, dataset.path(), ": has no token (", dataset.documents(), " documents), expected at least 1");
   }
 }
 
-int64_t ShuffledSource::epoch(int64_t index) const { return index * context_ / dataset_->tokens(); }
+}  // namespace
 
-ShuffledSource::Order ShuffledSource::draw(int64_t epoch) const {
+ShuffledSequences::ShuffledSequences(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing,
+                                     uint64_t seed)
+    : dataset_(std::move(dataset)), context_(context), packing_(packing), seed_(seed) {
+  check_trainable(*dataset_, context);
+}
+
+int64_t ShuffledSequences::epoch(int64_t index) const { return index * context_ / dataset_->tokens(); }
+
+int64_t ShuffledSequences::first_sequence(int64_t epoch) const {
+  return (epoch * dataset_->tokens() + context_ - 1) / context_;
+}
+
+int64_t ShuffledSequences::first_token(int64_t epoch) const {
+  const Philox random(seed_, Purpose::shuffle, "first document", static_cast<uint64_t>(epoch));
+  return dataset_->offsets()[random.below(0, static_cast<uint64_t>(dataset_->documents()))];
+}
+
+int64_t ShuffledSequences::piece(int64_t index) const {
+  const int64_t epoch = this->epoch(index), first = first_sequence(epoch);
+  const Permutation order(first_sequence(epoch + 1) - first,
+                          Philox(seed_, Purpose::shuffle, "sequences", static_cast<uint64_t>(epoch)));
+  return first + order(index - first);
+}
+
+void ShuffledSequences::fill(int64_t index, const Row& row) const {
+  const auto offsets = dataset_->offsets();
+  const int64_t tokens = dataset_->tokens();
+  RowBuilder builder(*dataset_, context_, packing_);
+  for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // in the stream
+    // An epoch begins and so ends between documents: what is left of this one is all of this epoch.
+    const int64_t token = (first_token(at / tokens) + at % tokens) % tokens;
+    const auto document = static_cast<size_t>(document_at(offsets, token));
+    at += builder.append(token, offsets[document + 1] - token);
+  }
+  builder.write(row);
+}
+
+ShuffledDocuments::ShuffledDocuments(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing,
+                                     uint64_t seed)
+    : dataset_(std::move(dataset)), context_(context), packing_(packing), seed_(seed) {
+  check_trainable(*dataset_, context);
+}
+
+int64_t ShuffledDocuments::epoch(int64_t index) const { return index * context_ / dataset_->tokens(); }
+
+ShuffledDocuments::Order ShuffledDocuments::draw(int64_t epoch) const {
   const auto offsets = dataset_->offsets();
   Order order{epoch, {}, {}};
   order.documents.resize(static_cast<size_t>(dataset_->documents()));
@@ -93,14 +134,14 @@ ShuffledSource::Order ShuffledSource::draw(int64_t epoch) const {
   return order;
 }
 
-std::shared_ptr<const ShuffledSource::Order> ShuffledSource::order(int64_t epoch) const {
+std::shared_ptr<const ShuffledDocuments::Order> ShuffledDocuments::order(int64_t epoch) const {
   const std::lock_guard lock(mutex_);
   auto& kept = orders_[static_cast<size_t>(epoch % 2)];
   if (!kept || kept->epoch != epoch) kept = std::make_shared<const Order>(draw(epoch));
   return kept;
 }
 
-void ShuffledSource::fill(int64_t index, const Row& row) const {
+void ShuffledDocuments::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   RowBuilder builder(*dataset_, context_, packing_);
   int64_t epoch = index * context_ / dataset_->tokens();

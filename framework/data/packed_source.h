@@ -17,15 +17,49 @@ enum class Packing : uint8_t {
   joined,    // a sequence is one run of text; the next document's first token is predicted from the previous one's end
 };
 
-/// The endless stream epoch 0, epoch 1, ... cut into sequences. An epoch is every document once, in an order drawn from
-/// (seed, epoch); sequence i is tokens [i c, i c + c] of the stream, its last token being only a target. So every token
-/// is predicted once an epoch (save documents' first ones, if isolated), an epoch's tail goes on into the next epoch,
-/// a document longer than the context goes on in the next sequence (with positions from 0), and a dataset shorter than
-/// the context fills a sequence with several epochs.
-class ShuffledSource final : public Source {
+enum class Shuffle : uint8_t {
+  sequences,  // ShuffledSequences
+  documents,  // ShuffledDocuments
+};
+
+/// The endless stream epoch 0, epoch 1, ... cut into sequences, which are visited in pseudo-random order. An epoch is
+/// every document once, in file order from a document drawn from (seed, epoch) on, and around; piece i is tokens
+/// [i c, i c + c] of the stream, its last token being only a target. So every token of an epoch is in one piece and
+/// predicted once (save documents' first ones, if isolated), an epoch's tail shares a piece with the head of the next
+/// epoch, a document longer than the context goes on in the next piece (with positions from 0), pieces begin elsewhere
+/// in every epoch, and a dataset shorter than the context fills a piece with several epochs.
+///
+/// The pieces whose first token is of epoch e are the sequences of the same indices, in an order drawn from (seed, e):
+/// global sequence i is the piece that a Permutation of those numbers gives it. Nothing is stored of the order; a
+/// sequence takes O(log documents) time for each document in it.
+class ShuffledSequences final : public Source {
  public:
   /// Throws Error(data) when the dataset has no token. context >= 1.
-  ShuffledSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
+  ShuffledSequences(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
+
+  int64_t context() const override { return context_; }
+  int64_t size() const override { return endless; }
+  int64_t epoch(int64_t index) const override;
+  void fill(int64_t index, const Row& row) const override;
+
+ private:
+  int64_t first_sequence(int64_t epoch) const;
+  int64_t first_token(int64_t epoch) const;
+  int64_t piece(int64_t index) const;
+
+  std::shared_ptr<const TokenDataset> dataset_;
+  int64_t context_;
+  Packing packing_;
+  uint64_t seed_;
+};
+
+/// The same stream visited from its beginning on, but with the documents of an epoch in an order drawn from
+/// (seed, epoch): a document's sequences follow each other, so a long one fills consecutive batches. Keeps two numbers
+/// a document for each of two epochs.
+class ShuffledDocuments final : public Source {
+ public:
+  /// Throws Error(data) when the dataset has no token. context >= 1.
+  ShuffledDocuments(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
 
   int64_t context() const override { return context_; }
   int64_t size() const override { return endless; }

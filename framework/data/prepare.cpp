@@ -4,12 +4,13 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "framework/base/atomic_file.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
+#include "framework/data/prepared_folder.h"
+#include "framework/data/staged_files.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
 
@@ -17,7 +18,6 @@ namespace hexad::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Progress = std::function<void(const PrepareProgress&)>;
 
 void check(const PrepareOptions& o) {
@@ -35,15 +35,14 @@ void check(const PrepareOptions& o) {
   }
 }
 
-std::string in(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
-
 // Runs over all documents of all files; the text of one file is in memory at a time.
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
       : split_(options.split), progress_(progress), files_(list_files(options.inputs)) {
     // By way of a file in it, so that a trailing slash makes no difference.
-    const std::string output = fs::weakly_canonical(in(options.output, summary_file_name)).parent_path().string() + "/";
+    const std::string output =
+        fs::weakly_canonical(fs::path(options.output) / summary_file_name).parent_path().string() + "/";
     std::erase_if(files_,
                   [&](const std::string& path) { return fs::weakly_canonical(path).string().starts_with(output); });
     for (const std::string& path : files_) total_bytes_ += ReadFile(path).size();
@@ -125,54 +124,6 @@ Scan scan(const Corpus& corpus, const PrepareOptions& options) {
   return result;
 }
 
-// Identifies what would be made: equal requests make equal outputs.
-Digest request_digest(const PrepareOptions& o, const Scan& scan) {
-  const bool named = o.tokenizer == "bpe" || o.tokenizer == "bytes";
-  const Json request = {{"inputs", scan.inputs.to_string()},
-                        {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer)->fingerprint().to_string()},
-                        {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
-                        {"rule", static_cast<int>(o.split.rule)},
-                        {"separator", o.split.separator},
-                        {"longest_bytes", o.split.longest_bytes},
-                        {"heldout", o.heldout}};
-  return digest_of(request.dump(-1, ' ', true, Json::error_handler_t::replace));
-}
-
-Json to_json(const PreparedPart& part) {
-  return {{"documents", part.documents},
-          {"tokens", part.tokens},
-          {"text_bytes", part.text_bytes},
-          {"fingerprint", part.fingerprint}};
-}
-
-PreparedPart part_of(const std::string& path) {
-  const TokenDataset dataset(path);
-  return {dataset.documents(), dataset.tokens(), dataset.text_bytes(), dataset.fingerprint().to_string()};
-}
-
-// What an earlier run made from the same request, if all of it is still there and sound.
-std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request) {
-  try {
-    const Json json = Json::parse(read_file(in(options.output, summary_file_name), 1 << 20));
-    if (json.at("request") != request.to_string()) return std::nullopt;
-    PrepareSummary summary;
-    summary.files = json.at("files");
-    summary.empty_documents = json.at("empty_documents");
-    summary.vocab_size = json.at("vocab_size");
-    summary.tokenizer = load_tokenizer(in(options.output, tokenizer_file_name))->fingerprint().to_string();
-    summary.train = part_of(in(options.output, train_file_name));
-    if (options.heldout > 0) summary.heldout = part_of(in(options.output, heldout_file_name));
-    summary.skipped = true;
-    const bool sound = json.at("tokenizer") == summary.tokenizer && json.at("train") == to_json(summary.train) &&
-                       json.at("heldout") == to_json(summary.heldout);
-    return sound ? std::optional(summary) : std::nullopt;
-  } catch (const Error&) {  // missing or damaged: made anew below
-    return std::nullopt;
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
-}
-
 std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, const Corpus& corpus, HeldOutRule held_out) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
   if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer);
@@ -218,19 +169,15 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   check(options);
   const Corpus corpus(options, progress);
   const Scan scanned = scan(corpus, options);
-  const Digest request = request_digest(options, scanned);
+  const Digest request = request_digest(options, scanned.inputs);
   if (auto earlier = earlier_run(options, request)) return *earlier;
+  if (!options.force) refuse_to_replace(options, request);
 
-  std::error_code error;
-  fs::create_directories(options.output, error);
-  if (error) fail(ExitCode::resource, options.output, ": cannot be made: ", error.message());
-  // From here to its rewriting the folder does not claim to be complete.
-  fs::remove(in(options.output, summary_file_name), error);
-
+  StagedFiles staged(options.output);
   const auto tokenizer = choose_tokenizer(options, corpus, scanned.held_out);
-  PartWriter train(in(options.output, train_file_name), *tokenizer);
+  PartWriter train(staged.path(train_file_name), *tokenizer);
   std::optional<PartWriter> heldout;
-  if (options.heldout > 0) heldout.emplace(in(options.output, heldout_file_name), *tokenizer);
+  if (options.heldout > 0) heldout.emplace(staged.path(heldout_file_name), *tokenizer);
   corpus.for_each_document("encoding", [&](std::string_view document) {
     (heldout && scanned.held_out(document) ? *heldout : train).add(document);
   });
@@ -240,21 +187,11 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   summary.empty_documents = scanned.empty_documents;
   summary.vocab_size = tokenizer->vocab_size();
   summary.tokenizer = tokenizer->fingerprint().to_string();
-  tokenizer->save(in(options.output, tokenizer_file_name));
+  tokenizer->save(staged.path(tokenizer_file_name));
   summary.train = train.finish();
-  if (heldout) {
-    summary.heldout = heldout->finish();
-  } else {
-    fs::remove(in(options.output, heldout_file_name), error);  // of an earlier run with other options
-  }
-  const Json json = {{"request", request.to_string()},
-                     {"files", summary.files},
-                     {"empty_documents", summary.empty_documents},
-                     {"vocab_size", summary.vocab_size},
-                     {"tokenizer", summary.tokenizer},
-                     {"train", to_json(summary.train)},
-                     {"heldout", to_json(summary.heldout)}};
-  write_file(in(options.output, summary_file_name), json.dump(2) + "\n");
+  if (heldout) summary.heldout = heldout->finish();
+  write_file(staged.path(summary_file_name), summary_json(options, request, summary));
+  staged.commit(prepared_file_names);
   return summary;
 }
 

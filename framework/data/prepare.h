@@ -24,6 +24,7 @@ struct PrepareOptions {
   int32_t vocab_size = 4096;        // of a bpe tokenizer, special ids included
   DocumentSplit split;
   double heldout = 0.02;  // fraction of documents, chosen by a hash of their text: equal documents stay together
+  bool force = false;     // replaces another dataset in `output`
 };
 
 struct PreparedPart {
@@ -52,9 +53,10 @@ struct PrepareProgress {
   int64_t total_bytes;
 };
 
-/// Throws Error(usage) for bad options or missing inputs, Error(data) for unreadable or empty ones, Error(resource)
-/// when the output cannot be written. Every output file appears whole or not at all, summary.json last. Needs memory
-/// for the largest input file.
+/// Throws Error(usage) for bad options or missing inputs, and, unless forced, when `output` holds a dataset that was
+/// made from another text or with other options; Error(data) for unreadable or empty inputs; Error(resource) when the
+/// output cannot be written. What was in `output` stays as it was until everything new is on disk; then the files take
+/// their places together. Needs memory for the largest input file.
 PrepareSummary prepare(
     const PrepareOptions& options,
     const std::function<void(const PrepareProgress&)>& progress = [](const PrepareProgress&) {});

@@ -1,6 +1,7 @@
 #include "framework/data/training_data.h"
 
 #include <filesystem>
+#include <stdexcept>
 
 #include "framework/base/error.h"
 #include "framework/data/masked_source.h"
@@ -75,9 +76,11 @@ class Opener {
     const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
     auto dataset = open_file(in(folder, train_file_name), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
-    // Equal datasets in a mixture must not walk in step.
-    return std::make_shared<ShuffledSource>(std::move(dataset), options_.context, config_.packing,
-                                            options_.seed + part);
+    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture must not walk in step
+    if (config_.order() == Shuffle::documents) {
+      return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
+    }
+    return std::make_shared<ShuffledSequences>(std::move(dataset), options_.context, config_.packing, seed);
   }
 
   void open_heldout(const std::string& folder) {
@@ -103,6 +106,13 @@ class Opener {
 };
 
 }  // namespace
+
+std::string_view name_of(Shuffle shuffle) {
+  for (const auto& [value, name] : enum_names(Shuffle{})) {
+    if (value == shuffle) return name;
+  }
+  throw std::logic_error("[data] unknown shuffle");
+}
 
 void check(const DataConfig& data, config::Problems& problems) {
   const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0);

@@ -83,9 +83,55 @@ test_data_that_changed_since_the_checkpoint() {
   prepared
   expect 0 train train.steps=2
   echo "one more line" >>texts/1.txt
-  expect 0 prepare 0.1 bytes
+  expect 0 prepare 0.1 bytes --force
   expect 3 train
   expect_text err data "changed since" run/checkpoints/step-00000002
+}
+
+# A forgotten --output would strand every run that was trained on what is there.
+test_another_dataset_is_not_replaced_without_force() {
+  prepared
+  expect 0 train train.steps=2
+  (cd data && sha256sum -- *) >sums
+  expect 2 prepare 0.2 bytes
+  expect_text err "data: holds another dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
+  echo "one more line" >>texts/1.txt
+  expect 2 prepare 0.1 bytes
+  expect_text err "Now other: the text."
+  (cd data && sha256sum --check --quiet ../sums) || failed "data has changed"
+  expect 0 train
+  sed -i '$d' texts/1.txt
+  expect 0 prepare 0.1 bytes
+  expect_text out "was there already"
+  expect 0 prepare 0.2 bytes --force
+  expect 3 train train.steps=8
+}
+
+# The order of a run's data is its own to the end; `auto` asks for none.
+test_a_run_keeps_the_order_of_its_data() {
+  prepared
+  expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents
+  expect 0 train run.dir=run optim.schedule=constant data.shuffle=documents train.steps=4
+  expect 2 train optim.schedule=constant data.shuffle=sequences
+  expect_text err "cannot continue from run/checkpoints/step-00000004" "data.shuffle: documents -> sequences"
+  expect 0 train optim.schedule=constant
+  expect_text err "resumed from run/checkpoints/step-00000004 (step 4), data.shuffle: documents"
+  expect_same_weights run whole 6
+  expect_text run/recipe.yaml "shuffle: documents"
+  expect 0 train run.dir=other optim.schedule=constant
+  expect_text other/recipe.yaml "shuffle: sequences"
+  ! cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors ||
+    failed "both orders give the same weights"
+}
+
+test_other_changes_of_the_data_are_told() {
+  prepared
+  expect 0 train optim.schedule=constant train.steps=2
+  expect 0 train optim.schedule=constant data.packing=joined
+  expect_text err "warning: data.packing: isolated -> joined since run/checkpoints/step-00000002"
+  cp -r data elsewhere
+  expect 0 train optim.schedule=constant data.packing=joined data.dataset=elsewhere data.check=structure train.steps=8
+  expect_no_text err "warning: data."
 }
 
 test_no_text_at_all() {

@@ -124,4 +124,18 @@ test_validate_draws_the_mesh() {
   expect_text err "nowhere/mesh.svg: cannot be created: No such file or directory"
 }
 
+# What a command wrote it may write again; a slip of the hand does not cost a recipe.
+test_outputs_replace_their_kind_only() {
+  cp tiny.yaml recipe.yaml
+  expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml
+  expect_text err "recipe.yaml: is there and no drawing: it does not begin with '<svg '"
+  expect 2 "$HEXAD" profile --quick --seconds 1 --out recipe.yaml
+  expect_text err "recipe.yaml: is there and no profile"
+  expect 2 "$HEXAD" bench predict tiny.yaml --out recipe.yaml
+  expect_text err "recipe.yaml: is there and no list of predictions"
+  cmp -s tiny.yaml recipe.yaml || failed "recipe.yaml has changed"
+  expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg
+  expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
+}
+
 run_tests "$@"

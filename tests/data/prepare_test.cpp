@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "framework/config/recipe.h"
 #include "framework/data/training_data.h"
@@ -118,7 +119,7 @@ TEST(Prepare, WritesWhatItSays) {
 TEST(Prepare, TheSameInputGivesTheSameBytes) {
   Fixture a, b;
   prepare(a.options), prepare(b.options);
-  for (const auto name : {tokenizer_file_name, train_file_name, heldout_file_name, summary_file_name}) {
+  for (const auto name : {tokenizer_file_name, train_file_name, heldout_file_name}) {
     EXPECT_EQ(read_file(cat(a.options.output, "/", name)), read_file(cat(b.options.output, "/", name))) << name;
   }
 }
@@ -132,21 +133,89 @@ TEST(Prepare, ASecondRunSkipsUnlessSomethingChanged) {
   EXPECT_EQ(second.heldout, first.heldout);
   EXPECT_EQ(second.vocab_size, first.vocab_size);
 
+  std::filesystem::resize_file(f.folder / "out/heldout.hxd", 200);
+  EXPECT_FALSE(prepare(f.options).skipped) << "damage is repaired";
+  f.options.force = true;
+  EXPECT_TRUE(prepare(f.options).skipped) << "there is nothing to replace";
   f.options.vocab_size = 300;
   EXPECT_FALSE(prepare(f.options).skipped);
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
   EXPECT_FALSE(prepare(f.options).skipped);
-  std::filesystem::resize_file(f.folder / "out/heldout.hxd", 200);
-  EXPECT_FALSE(prepare(f.options).skipped) << "damage is repaired";
   f.folder.write("out/summary.json", "{}");
   EXPECT_FALSE(prepare(f.options).skipped);
   EXPECT_TRUE(prepare(f.options).skipped);
 }
 
+// Everything in a folder, by name.
+std::map<std::string, std::string> contents_of(const std::string& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    contents[entry.path().filename().string()] = entry.is_directory() ? "a folder" : read_file(entry.path().string());
+  return contents;
+}
+
+TEST(Prepare, DoesNotReplaceAnotherDataset) {
+  Fixture f;
+  const PrepareSummary first = prepare(f.options);
+  const auto before = contents_of(f.options.output);
+  const auto refusal = [&] {
+    const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
+    EXPECT_EQ(contents_of(f.options.output), before);
+    return text;
+  };
+  f.options.vocab_size = 300;
+  f.options.split.longest_bytes = 3000;
+  const std::string text = refusal();
+  expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
+  expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. Now other: "));
+  expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
+  expect_contains(text, "Choose another --output; --force replaces the dataset, and runs");
+
+  f.options.vocab_size = 400;
+  f.options.split.longest_bytes = 2000;
+  EXPECT_TRUE(prepare(f.options).skipped);
+  f.folder.write("text/b.txt", book(100, 201));
+  expect_contains(refusal(), "Now other: the text.");
+}
+
+TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
+  Fixture f;
+  prepare(f.options);
+  std::filesystem::remove(f.folder / "out/summary.json");
+  const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
+  expect_contains(text, "holds a dataset that does not say from what it was made: train.hxd (20");
+  for (std::string_view name : {train_file_name, heldout_file_name})
+    std::filesystem::remove(std::filesystem::path(f.options.output) / name);
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "made: tokenizer.json (20");
+  std::filesystem::remove(f.folder / "out/tokenizer.json");
+  f.folder.write("out/notes.txt", "mine");
+  EXPECT_FALSE(prepare(f.options).skipped) << "other files may lie there";
+  EXPECT_EQ(contents_of(f.options.output).at("notes.txt"), "mine");
+}
+
+TEST(Prepare, AFailureLeavesTheOldDatasetAsItWas) {
+  Fixture f;
+  prepare(f.options);
+  const auto before = contents_of(f.options.output);
+  f.options.force = true;
+  f.options.heldout = 0;
+  const auto removes_a_text = [&](const PrepareProgress& p) {
+    if (p.stage == "encoding") std::filesystem::remove(f.folder / "text/b.txt");
+  };
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options, removes_a_text); }), "b.txt: cannot be opened");
+  EXPECT_EQ(contents_of(f.options.output), before);
+  f.options.output = f.folder / "new";
+  f.folder.write("text/b.txt", book(100, 200));
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options, removes_a_text); }), "b.txt: cannot be opened");
+  EXPECT_FALSE(std::filesystem::exists(f.folder / "new"));
+}
+
 TEST(Prepare, HoldsOutTheSameDocumentsWhateverTheFiles) {
   Fixture f;
   const PrepareSummary apart = prepare(f.options);
+  f.options.force = true;
   std::filesystem::rename(f.folder / "text/a.txt", f.folder / "text/c.txt");
   const PrepareSummary renamed = prepare(f.options);
   EXPECT_EQ(renamed.heldout.documents, apart.heldout.documents);
@@ -155,6 +224,7 @@ TEST(Prepare, HoldsOutTheSameDocumentsWhateverTheFiles) {
 
 TEST(Prepare, SmallCorporaStillHaveBothParts) {
   Fixture f;
+  f.options.force = true;
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond document\n")};
   f.options.split.rule = DocumentRule::blank_lines;
   for (double heldout : {1e-9, 0.5, 0.999999}) {
@@ -169,6 +239,7 @@ TEST(Prepare, NothingHeldOutLeavesNoHeldOutFile) {
   Fixture f;
   prepare(f.options);
   f.options.heldout = 0;
+  f.options.force = true;
   EXPECT_EQ(prepare(f.options).heldout.documents, 0);
   EXPECT_FALSE(std::filesystem::exists(f.folder / "out/heldout.hxd"));
   EXPECT_TRUE(prepare(f.options).skipped);
@@ -297,14 +368,35 @@ TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
   EXPECT_NO_THROW(p.open());
 
   p.options.tokenizer = "bytes";
+  p.options.force = true;
   prepare(p.options);
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "second/tokenizer.json: is another tokenizer than");
+}
+
+TEST(TrainingData, IsShuffledAsTheRecipeSays) {
+  Prepared p;
+  const auto firsts = [&](std::optional<Shuffle> shuffle) {
+    p.config.shuffle = shuffle;
+    const TrainingData data = p.open();
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < 50; ++i) ids.push_back(data.train->batch(i, 1).ids[0]);
+    return ids;
+  };
+  EXPECT_EQ(firsts(std::nullopt), firsts(Shuffle::sequences));
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+  p.config.mlm_probability = 0.25;
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+  p.config.mlm_probability = 0;
+  p.config.dataset.clear();
+  p.config.mixture = {{p.folder / "out", 1}, {p.folder / "out", 1}};
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
 }
 
 TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
   Prepared p;
   p.opening.expected = p.open().fingerprints;
   p.folder.write("text/b.txt", book(100, 202));
+  p.options.force = true;
   prepare(p.options);
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: changed since the checkpoint");
   p.opening.expected = std::vector<Digest>(2);

@@ -87,19 +87,27 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
       read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
 }
 
-void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+Recipe recipe_of(const io::Checkpoint& checkpoint) {
   config::Problems problems;
   const auto document = config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
-  const Recipe before = config::read<Recipe>(document, problems);
+  Recipe recipe = config::read<Recipe>(document, problems);
   problems.throw_if_any();
+  return recipe;
+}
+
+[[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
+  fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", changes,
+       "\nuse another run.dir, or train.init_from to start a new run from these weights");
+}
+
+void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const Recipe before = recipe_of(checkpoint);
   std::string text;
   for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
   if (before.train.seed != recipe.train.seed)
     text += cat("\n  train.seed: ", before.train.seed, " -> ", recipe.train.seed);
   if (before.optim.kind != recipe.optim.kind) text += "\n  optim.kind differs";
-  if (!text.empty())
-    fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", text,
-         "\nuse another run.dir, or train.init_from to start a new run from these weights");
+  if (!text.empty()) refuse(checkpoint, text);
 }
 
 }  // namespace
@@ -133,12 +141,33 @@ std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint) {
   return out;
 }
 
-Checkpointer::Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world,
-                           std::vector<data::Digest> fingerprints, io::StoreOptions store_options)
-    : recipe_(recipe),
-      world_(world),
-      fingerprints_(std::move(fingerprints)),
-      store_(recipe.run.dir + "/checkpoints", std::move(store_options)) {}
+data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const std::string saved = json::parse(checkpoint.manifest().run.data_position).value("shuffle", "documents");
+  for (const auto& [order, name] : enum_names(data::Shuffle{})) {
+    if (name != saved) continue;
+    data::DataConfig before = recipe.data;
+    before.shuffle = order;
+    if (recipe.data.shuffle.value_or(order) != order)
+      refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
+    return order;
+  }
+  fail(ExitCode::data, checkpoint.folder(), ": its data are shuffled by '", saved,
+       "', expected sequences or documents: a newer program wrote it");
+}
+
+std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  data::DataConfig before = recipe_of(checkpoint).data;
+  const data::DataConfig& now = recipe.data;
+  before.dataset = now.dataset, before.check = now.check, before.shuffle = now.shuffle;
+  for (size_t i = 0; i < std::min(before.mixture.size(), now.mixture.size()); ++i)
+    before.mixture[i].dataset = now.mixture[i].dataset;
+  std::vector<std::string> changes;
+  for (const std::string& line : config::differences(before, now)) changes.push_back("data." + line);
+  return changes;
+}
+
+Checkpointer::Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options)
+    : recipe_(recipe), world_(world), store_(recipe.run.dir + "/checkpoints", std::move(store_options)) {}
 
 void Checkpointer::clean() const {
   if (world_.rank() == 0) store_.clean();
@@ -183,8 +212,11 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     state.seed = recipe_.train.seed;
     state.recipe = config::write(recipe_);
     json fingerprints = json::array();
-    for (const auto& f : fingerprints_) fingerprints.push_back({f.high, f.low});
-    state.data_position = json{{"next_sequence", progress.next_sequence}, {"fingerprints", fingerprints}}.dump();
+    for (const auto& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
+    state.data_position = json{{"next_sequence", progress.next_sequence},
+                               {"fingerprints", fingerprints},
+                               {"shuffle", data::name_of(recipe_.data.order())}}
+                              .dump();
     state.random_state = json{{"skipped", progress.skipped},
                               {"schedule", progress.schedule},
                               {"schedule_choice", progress.schedule_choice}}
@@ -230,6 +262,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
           .skipped = state.at("skipped").get<int64_t>(),
           .tokens = run.tokens,
           .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>(),
+          .fingerprints = data_fingerprints(checkpoint),
           .schedule = state.value("schedule", ""),
           .schedule_choice = state.value("schedule_choice", "")};
 }

@@ -15,19 +15,19 @@ namespace hexad::app {
 
 /// Where a run stands between two steps.
 struct Progress {
-  int64_t step = 0;           // steps done, skipped ones included
-  int64_t skipped = 0;        // steps that changed no weights
-  int64_t tokens = 0;         // seen
-  int64_t next_sequence = 0;  // of the training data
+  int64_t step = 0;                          // steps done, skipped ones included
+  int64_t skipped = 0;                       // steps that changed no weights
+  int64_t tokens = 0;                        // seen
+  int64_t next_sequence = 0;                 // of the training data
+  std::vector<data::Digest> fingerprints{};  // of the training data's files
   // Of the MoE layers, where the run chooses it itself: the chosen one, and ScheduleChoice::state().
   std::string schedule{}, schedule_choice{};
 };
 
 class Checkpointer {
  public:
-  /// `store_options.warn` reaches the user. `fingerprints` are those of the training data.
-  Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, std::vector<data::Digest> fingerprints,
-               io::StoreOptions store_options);
+  /// `store_options.warn` reaches the user.
+  Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options);
 
   /// Collective. Writes checkpoints/step-N with one shard a rank; a tensor held by several ranks is written by the
   /// first. On any failure nothing is left behind and an Error is thrown on all ranks, carrying the first rank's
@@ -51,12 +51,19 @@ class Checkpointer {
  private:
   const Recipe& recipe_;
   const comm::ProcessGroup& world_;
-  std::vector<data::Digest> fingerprints_;
   io::CheckpointStore store_;
 };
 
 /// Fingerprints of the training data that the checkpoint's run saw.
 std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);
+
+/// How a run that goes on from this checkpoint shuffles its data: as it began, for in another order it would see some
+/// tokens twice and others never. What an older program saved says nothing of it and means `documents`. Throws
+/// Error(usage) when the recipe asks for another order, Error(data) when the checkpoint names one that is not known.
+data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
+/// "data.packing: isolated -> joined" for what else of the recipe's data is not as the checkpoint's run had it; where
+/// they lie does not count.
+std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Text of `text` on rank `root`, everywhere.
 std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device);

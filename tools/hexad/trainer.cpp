@@ -82,21 +82,20 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
 
-  data_ = data::open_training_data(
-      recipe_.data, {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});
-  if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
+  checkpoints_ =
+      std::make_unique<Checkpointer>(recipe_, world.group(),
+                                     io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
+                                                      .warn = [this](const std::string& text) { warn(text); },
+                                                      .fault = save_fault_from_environment(world.rank())});
+  checkpoints_->clean();
+  auto checkpoint = checkpoints_->find();
+  open_data(checkpoint);
   instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
   const bool chooses = recipe_.model.moe.experts > 0 && recipe_.schedule.moe.open();
   if (recipe_.schedule.trace > 0 || chooses) predictor_.emplace(recipe_, instance_->mesh);
-  checkpoints_ =
-      std::make_unique<Checkpointer>(recipe_, world.group(), data_.fingerprints,
-                                     io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
-                                                      .warn = [this](const std::string& text) { warn(text); },
-                                                      .fault = save_fault_from_environment(world.rank())});
-  checkpoints_->clean();
-  resume();
+  resume(std::move(checkpoint));
   if (chooses) choose_schedule();
 
   const ModelSize size = size_of(*instance_);
@@ -117,12 +116,24 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
 
 void Trainer::warn(const std::string& text) { log_->warn(text); }
 
-void Trainer::resume() {
-  if (auto checkpoint = checkpoints_->find()) {
+void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
+  recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
+  data_ = data::open_training_data(
+      recipe_.data, {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});
+  if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
+  progress_.fingerprints = data_.fingerprints;
+}
+
+void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
+  if (checkpoint) {
     check_same_data(*checkpoint, recipe_.data, data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
-    if (leader()) log_->info("resumed from {} (step {})", checkpoint->folder(), progress_.step);
+    if (!leader()) return;
+    log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
+               recipe_.data.synthetic ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
+    for (const std::string& change : changes_of_data(*checkpoint, recipe_))
+      warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
   } else if (!recipe_.train.init_from.empty()) {
     auto weights = io::Checkpoint::open(recipe_.train.init_from, io::Check::full);
     Checkpointer::load_weights(weights, *instance_, *optimizer_);

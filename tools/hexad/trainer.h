@@ -29,7 +29,9 @@ class Trainer {
   ExitCode run();
 
  private:
-  void resume();
+  /// Opens the training data, in the order in which the checkpoint's run, if there is one, has them.
+  void open_data(const std::optional<io::Checkpoint>& checkpoint);
+  void resume(std::optional<io::Checkpoint> checkpoint);
   void open_sinks();
   telemetry::StepMetrics metrics_of(const StepResult& result, double lr, double seconds);
   void collect_traffic(telemetry::StepMetrics& metrics);

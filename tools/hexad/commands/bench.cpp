@@ -7,6 +7,7 @@
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/prediction_bench.h"
@@ -42,6 +43,7 @@ struct PredictOptions {
 
 base::ExitCode bench_predict(const PredictOptions& o, const layers::Registry& registry) {
   return on_all_ranks([&](comm::World& world) {
+    if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
     const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, registry);
     bench_predictions(recipe, registry, world, o.bench);
     return base::ExitCode::done;

@@ -49,6 +49,9 @@ void add_prepare(CommandLine& line) {
   command->add_option("--separator", o->split.separator, "line between documents, for --split separator");
   command->add_option("--split-bytes", o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
       ->check(whole_number(0));
+  command->add_flag("--force", o->force,
+                    "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
+                    "evaluated");
   command->callback([o, rule] {
     for (const auto& [value, name] : enum_names(data::DocumentRule{}))
       if (name == *rule) o->split.rule = value;

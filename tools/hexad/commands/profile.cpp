@@ -14,6 +14,7 @@
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/machine.h"
@@ -74,6 +75,8 @@ void describe_origin(plan::Origin& origin, double seconds) {
   origin.cores = usable_cores();
 }
 
+constexpr std::string_view first_line = "# Measured by hexad profile";
+
 ExitCode profile(const Options& o, const comm::World& world) {
   const plan::ProfileOptions options = profile_options(o, world);
   const bool first = world.rank() == 0;
@@ -86,12 +89,15 @@ ExitCode profile(const Options& o, const comm::World& world) {
                     world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
                     telemetry::human_duration(options.seconds)));
   std::optional<base::AtomicFile> file;  // made first: a folder that is not there shall not cost a measurement
-  if (first) file.emplace(o.out);
+  if (first) {
+    require_replaceable(o.out, first_line, "profile");
+    file.emplace(o.out);
+  }
   const auto begin = std::chrono::steady_clock::now();
   plan::Cluster cluster = plan::measure(world.group(), options, say);
   if (!first) return ExitCode::done;
   describe_origin(cluster.measured, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  const std::string text = "# Measured by hexad profile; docs/profile.md explains it.\n" + plan::to_yaml(cluster);
+  const std::string text = base::cat(first_line, "; docs/profile.md explains it.\n", plan::to_yaml(cluster));
   file->append(text.data(), text.size());
   file->commit();
   say("\n" + plan::profile_table(cluster));

@@ -4,6 +4,7 @@
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/mesh_svg.h"
@@ -74,7 +75,9 @@ void validate(const Options& options, const layers::Registry& registry) {
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe));
   if (!options.mesh) return;
   fmt::print("\n{}", mesh_table(layout));
-  if (!options.svg.empty()) base::write_file(options.svg, mesh_svg(layout));
+  if (options.svg.empty()) return;
+  require_replaceable(options.svg, "<svg ", "drawing");
+  base::write_file(options.svg, mesh_svg(layout));
 }
 
 }  // namespace

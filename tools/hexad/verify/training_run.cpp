@@ -66,7 +66,7 @@ std::vector<Piece> TrainingRun::held_states() const {
 
 Stream& TrainingRun::stream() const { return instance.parameters.device().context().compute(); }
 
-void TrainingRun::save() { Checkpointer(recipe, world_, {}, {}).save(progress, instance, optimizer); }
+void TrainingRun::save() { Checkpointer(recipe, world_, {}).save(progress, instance, optimizer); }
 
 void TrainingRun::load(const std::string& checkpoint_folder) {
   auto checkpoint = io::Checkpoint::open(checkpoint_folder, io::Check::full);

@@ -1,0 +1,163 @@
+#include "framework/data/prepared_folder.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include <fmt/chrono.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/data/file.h"
+#include "framework/data/token_dataset.h"
+#include "framework/data/tokenizer.h"
+
+namespace hexad::data {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string in(const std::string& folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+std::string text_of(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // names of files may be no UTF-8
+}
+
+Json to_json(const PreparedPart& part) {
+  return {{"documents", part.documents},
+          {"tokens", part.tokens},
+          {"text_bytes", part.text_bytes},
+          {"fingerprint", part.fingerprint}};
+}
+
+// By the names that the command line has for them.
+Json settings(const PrepareOptions& o) {
+  std::string rule;
+  for (const auto& [value, name] : enum_names(DocumentRule{})) {
+    if (value == o.split.rule) rule = name;
+  }
+  return {{"--tokenizer", o.tokenizer},
+          {"--vocab", o.tokenizer == "bpe" ? Json(o.vocab_size) : Json("that of the tokenizer")},
+          {"--heldout", o.heldout},
+          {"--split", rule},
+          {"--separator", o.split.separator},
+          {"--split-bytes", o.split.longest_bytes}};
+}
+
+PreparedPart part_of(const std::string& path) {
+  const TokenDataset dataset(path);
+  return {dataset.documents(), dataset.tokens(), dataset.text_bytes(), dataset.fingerprint().to_string()};
+}
+
+// The summary as it lies there; null when there is none that can be read.
+Json summary_in(const std::string& folder) {
+  try {
+    return Json::parse(read_file(in(folder, summary_file_name), 1 << 20));
+  } catch (const Error&) {
+    return nullptr;
+  } catch (const Json::exception&) {
+    return nullptr;
+  }
+}
+
+// "2026-11-23 06:52 UTC"
+std::string written_at(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "at a time not known";
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(status.st_mtime));
+}
+
+std::string differences(const Json& before, const PrepareOptions& options) {
+  if (!before.contains("settings") || !before["settings"].is_object())
+    return "the text, or how it is prepared (summary.json does not say)";
+  std::vector<std::string> found;
+  const Json now = settings(options);
+  for (const auto& [key, value] : now.items()) {
+    const Json old = before["settings"].value(key, Json());
+    if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
+  }
+  return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
+}
+
+// What stands in `folder`, in a sentence.
+std::string description(const std::string& folder, const Json& summary) try {
+  const auto tokens = [&](const char* part) { return summary.at(part).at("tokens").get<int64_t>(); };
+  std::string sources;
+  for (const Json& input : summary.value("inputs", Json::array()))
+    sources += (sources.empty() ? " from " : ", ") + input.get<std::string>();
+  return fmt::format("another dataset, made {}{} ({} files): {} training and {} held-out tokens, vocabulary {}",
+                     written_at(in(folder, summary_file_name)), sources, summary.at("files").get<int64_t>(),
+                     tokens("train"), tokens("heldout"), summary.at("vocab_size").get<int64_t>());
+} catch (const Json::exception&) {
+  std::vector<std::string> files;
+  for (std::string_view name : prepared_file_names) {
+    if (std::filesystem::exists(in(folder, name))) files.push_back(cat(name, " (", written_at(in(folder, name)), ")"));
+  }
+  return fmt::format("a dataset that does not say from what it was made: {}", fmt::join(files, ", "));
+}
+
+}  // namespace
+
+Digest request_digest(const PrepareOptions& o, Digest inputs) {
+  const bool named = o.tokenizer == "bpe" || o.tokenizer == "bytes";
+  const Json request = {{"inputs", inputs.to_string()},
+                        {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer)->fingerprint().to_string()},
+                        {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
+                        {"rule", static_cast<int>(o.split.rule)},
+                        {"separator", o.split.separator},
+                        {"longest_bytes", o.split.longest_bytes},
+                        {"heldout", o.heldout}};
+  return digest_of(text_of(request));
+}
+
+std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary) {
+  const Json json = {{"request", request.to_string()},
+                     {"inputs", options.inputs},
+                     {"settings", settings(options)},
+                     {"files", summary.files},
+                     {"empty_documents", summary.empty_documents},
+                     {"vocab_size", summary.vocab_size},
+                     {"tokenizer", summary.tokenizer},
+                     {"train", to_json(summary.train)},
+                     {"heldout", to_json(summary.heldout)}};
+  return text_of(json, 2) + "\n";
+}
+
+std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request) {
+  try {
+    const Json json = summary_in(options.output);
+    if (json.is_null() || json.at("request") != request.to_string()) return std::nullopt;
+    PrepareSummary summary;
+    summary.files = json.at("files");
+    summary.empty_documents = json.at("empty_documents");
+    summary.vocab_size = json.at("vocab_size");
+    summary.tokenizer = load_tokenizer(in(options.output, tokenizer_file_name))->fingerprint().to_string();
+    summary.train = part_of(in(options.output, train_file_name));
+    if (options.heldout > 0) summary.heldout = part_of(in(options.output, heldout_file_name));
+    summary.skipped = true;
+    const bool sound = json.at("tokenizer") == summary.tokenizer && json.at("train") == to_json(summary.train) &&
+                       json.at("heldout") == to_json(summary.heldout);
+    return sound ? std::optional(summary) : std::nullopt;
+  } catch (const Error&) {  // missing or damaged: to be made anew
+    return std::nullopt;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void refuse_to_replace(const PrepareOptions& options, Digest request) {
+  bool empty = true;
+  for (std::string_view name : prepared_file_names)
+    empty = empty && !std::filesystem::exists(std::filesystem::symlink_status(in(options.output, name)));
+  if (empty) return;
+  const Json summary = summary_in(options.output);
+  if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
+  fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
+       ". Now other: ", differences(summary, options),
+       ". Choose another --output; --force replaces the dataset, and runs that were trained on it can then neither go "
+       "on nor be evaluated");
+}
+
+}  // namespace hexad::data

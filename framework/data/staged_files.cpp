@@ -1,0 +1,68 @@
+#include "framework/data/staged_files.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "framework/base/atomic_file.h"
+#include "framework/base/error.h"
+
+namespace hexad::data {
+using namespace base;
+namespace fs = std::filesystem;
+
+StagedFiles::StagedFiles(std::string folder)
+    : folder_(std::move(folder)),
+      stage_(in(cat("new.", ::getpid(), ".tmp"))),
+      replaced_(in(cat("old.", ::getpid(), ".tmp"))) {
+  std::error_code error;
+  made_ = !fs::exists(folder_, error);
+  fs::create_directories(folder_, error);
+  if (error) fail(ExitCode::resource, folder_, ": cannot be made: ", error.message());
+  fs::create_directory(stage_, error);
+  if (error) fail(ExitCode::resource, stage_, ": cannot be made: ", error.message());
+}
+
+StagedFiles::~StagedFiles() {
+  std::error_code ignored;
+  fs::remove_all(stage_, ignored);
+  if (made_) fs::remove(folder_, ignored);  // does so when it is empty
+}
+
+std::string StagedFiles::in(std::string_view name) const { return (fs::path(folder_) / name).string(); }
+
+std::string StagedFiles::path(std::string_view name) const { return (fs::path(stage_) / name).string(); }
+
+void StagedFiles::move(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(ExitCode::resource, from, ": cannot become ", to, ": ", error.message());
+  moves_.push_back({from, to});
+}
+
+void StagedFiles::undo() noexcept {
+  std::error_code ignored;
+  for (; !moves_.empty(); moves_.pop_back()) fs::rename(moves_.back().to, moves_.back().from, ignored);
+}
+
+void StagedFiles::commit(std::span<const std::string_view> names) {
+  sync_folder(stage_);
+  std::error_code error;
+  fs::create_directory(replaced_, error);
+  if (error) fail(ExitCode::resource, replaced_, ": cannot be made: ", error.message());
+  try {
+    for (std::string_view name : names)
+      if (fs::exists(fs::symlink_status(in(name)))) move(in(name), (fs::path(replaced_) / name).string());
+    for (auto name = names.rbegin(); name != names.rend(); ++name)
+      if (fs::exists(path(*name))) move(path(*name), in(*name));
+  } catch (...) {
+    undo();
+    fs::remove(replaced_, error);  // does so when all of them are back
+    throw;
+  }
+  sync_folder(folder_);
+  fs::remove_all(replaced_, error);
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,76 @@
+#include "framework/data/staged_files.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/data/scratch_folder.h"
+
+namespace hexad::data {
+namespace {
+
+constexpr std::array<std::string_view, 3> names{"first", "second", "third"};
+
+std::string contents(const ScratchFolder& folder, std::string_view name) {
+  return std::filesystem::exists(folder / name) ? read_file(folder / name) : "none";
+}
+
+void write(const StagedFiles& staged, std::string_view name) { std::ofstream(staged.path(name)) << "new"; }
+
+size_t entries(const ScratchFolder& folder) {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++count;
+  return count;
+}
+
+TEST(StagedFiles, TakeTheirPlacesTogether) {
+  const ScratchFolder folder;
+  folder.write("first", "old"), folder.write("second", "old"), folder.write("other", "old");
+  {
+    StagedFiles staged(folder.path());
+    write(staged, "first"), write(staged, "third");
+    EXPECT_EQ(contents(folder, "first"), "old") << "not yet";
+    staged.commit(names);
+  }
+  EXPECT_EQ(contents(folder, "first"), "new");
+  EXPECT_EQ(contents(folder, "second"), "none") << "of which there is nothing new";
+  EXPECT_EQ(contents(folder, "third"), "new");
+  EXPECT_EQ(contents(folder, "other"), "old");
+  EXPECT_EQ(entries(folder), 3u);
+}
+
+TEST(StagedFiles, AreForgottenWithoutCommit) {
+  const ScratchFolder folder;
+  folder.write("first", "old");
+  {
+    const StagedFiles staged(folder.path());
+    write(staged, "first");
+    EXPECT_EQ(entries(folder), 2u);
+  }
+  EXPECT_EQ(contents(folder, "first"), "old");
+  EXPECT_EQ(entries(folder), 1u);
+  { const StagedFiles staged(folder / "made"); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "made"));
+}
+
+// A name in a folder that is not there makes a move fail: of an old file in the first case, of a new one in the second.
+TEST(StagedFiles, AFailedCommitPutsTheOldFilesBack) {
+  using Names = std::array<std::string_view, 2>;
+  for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {
+    const ScratchFolder folder;
+    folder.write("first", "old");
+    if (order[1] == "sub/old") folder.write("sub/old", "old");
+    {
+      StagedFiles staged(folder.path());
+      write(staged, "first");
+      std::filesystem::create_directory(staged.path("sub"));
+      write(staged, "sub/new");
+      expect_contains(message_of(ExitCode::resource, [&] { staged.commit(order); }), "cannot become");
+    }
+    EXPECT_EQ(contents(folder, "first"), "old");
+    EXPECT_EQ(entries(folder), order[1] == "sub/old" ? 2u : 1u);
+  }
+}
+
+}  // namespace
+}  // namespace hexad::data
