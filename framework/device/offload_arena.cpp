@@ -37,24 +37,35 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
   void* block = nullptr;
   {
     std::lock_guard lock(mutex_);
-    int64_t offset = end_;
-    if (auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
-      offset = it->second.back();
-      it->second.pop_back();
-    } else {
-      // posix_fallocate, not ftruncate: a full disk must fail here and not as SIGBUS at the first write.
-      if (const int error = posix_fallocate(file_, end_, size))
-        base::fail(base::ExitCode::resource, "offload file in '", folder_, "' cannot grow by ", size,
-                   " bytes: ", std::strerror(error));
-      end_ += size;
-    }
+    const int64_t offset = place(size);
     block = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
-    if (block == MAP_FAILED)
-      base::fail(base::ExitCode::resource, "cannot map ", size, " bytes of the offload file: ", std::strerror(errno));
+    if (block == MAP_FAILED) {
+      const int error = errno;
+      free_.give(offset, size);
+      base::fail(base::ExitCode::resource, "cannot map ", size, " bytes of the offload file: ", std::strerror(error));
+    }
     live_.emplace(block, Block{offset, size});
   }
   count(bytes, category);
   return block;
+}
+
+int64_t OffloadArena::place(int64_t size) {
+  if (const auto offset = free_.take(size)) return *offset;
+  const int64_t offset = free_.take_tail(end_), more = offset + size - end_;
+  // posix_fallocate, not ftruncate: a full disk must fail here and not as SIGBUS at the first write.
+  if (const int error = posix_fallocate(file_, end_, more)) {
+    if (offset < end_) free_.give(offset, end_ - offset);
+    base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,
+               " bytes: ", std::strerror(error));
+  }
+  end_ += more;
+  return offset;
+}
+
+int64_t OffloadArena::file_bytes() const {
+  std::lock_guard lock(mutex_);
+  return end_;
 }
 
 void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
@@ -64,7 +75,7 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   const auto it = live_.find(block);
   base::require(it != live_.end(), "[offload] freed a block that is not of this arena");
   munmap(block, static_cast<size_t>(it->second.size));
-  free_[it->second.size].push_back(it->second.offset);
+  free_.give(it->second.offset, it->second.size);
   live_.erase(it);
 }
 

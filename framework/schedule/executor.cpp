@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <latch>
+#include <stdexcept>
 #include <utility>
 
 #include "framework/base/error.h"
@@ -52,20 +53,41 @@ struct Stopwatch {
   std::latch running;           // asynchronous parts
 };
 
+// The asynchronous part of a task that its lane will issue. A lane that has failed skips what is left for it: then the
+// part fails, too, with the last copy of the work, so that nobody waits for it for ever.
+class LatePart {
+ public:
+  LatePart() = default;
+  LatePart(const LatePart&) = delete;
+  LatePart& operator=(const LatePart&) = delete;
+  ~LatePart() {
+    if (!issued_)
+      device::complete(state_, std::make_exception_ptr(std::runtime_error("[executor] a task was skipped")));
+  }
+  Event event() const { return Event(state_); }
+  void issue(const Task& task) {
+    issued_ = true;
+    device::InlineStream here;
+    try {
+      device::follow(state_, task.work(here));
+    } catch (...) {
+      device::complete(state_, std::current_exception());
+      throw;
+    }
+  }
+
+ private:
+  const std::shared_ptr<Event::State> state_ = Event::make_state();
+  bool issued_ = false;
+};
+
 Event issue(const Task& task, Stream& lane) {
   // A device's queue reuses memory in the order of issue, which then is early enough.
   if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
-  const auto asynchronous = Event::make_state();
-  lane.run([&task, asynchronous] {
-    device::InlineStream here;
-    try {
-      device::follow(asynchronous, task.work(here));
-    } catch (...) {
-      device::complete(asynchronous, std::current_exception());
-      throw;
-    }
-  });
-  return Event(asynchronous);
+  const auto part = std::make_shared<LatePart>();
+  const Event asynchronous = part->event();
+  lane.run([&task, part] { part->issue(task); });
+  return asynchronous;
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "parallel/pp/check.h"
 #include "parallel/pp/dependencies.h"
 
 namespace hexad::pp {
@@ -20,6 +21,7 @@ class Runner {
       : schedule_(schedule), pp_(pp), work_(work), device_(device), turns_(turns), stream_(device.context().compute()) {
     require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
             pp.size());
+    check(schedule);
     for (int peer = 0; peer < pp.size(); ++peer) lines_.push_back({sent(schedule, peer, pp.rank())});
   }
 

@@ -34,7 +34,8 @@ class StageWork {
   virtual void weights(int chunk, int micro) = 0;
 };
 
-/// Does the list of rank pp.rank(), whose schedule is that of all ranks of `pp`. Receives are posted in the order in
+/// Does the list of rank pp.rank(), whose schedule is that of all ranks of `pp`. A schedule that check() finds wrong is
+/// refused on every rank (std::logic_error) before anything is computed or sent. Receives are posted in the order in
 /// which the peer sends, one action ahead of need; sends do not hold up the rank. Between two chunks of one rank the
 /// tensor itself is handed over. Returns when everything this rank sent has left.
 ///

@@ -43,6 +43,15 @@ Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batche
   return schedule;
 }
 
+Schedule forwards_of(Schedule schedule) {
+  schedule.work = Work::evaluation;
+  for (auto& actions : schedule.ranks) {
+    std::erase_if(actions, [](const Action& a) { return !a.is_forward(); });
+    for (Action& a : actions) a.merged = false;
+  }
+  return schedule;
+}
+
 std::string to_string(const Action& a) { return base::cat("FBIW"[static_cast<size_t>(a.kind)], a.chunk, '.', a.micro); }
 
 std::string to_string(std::span<const Action> actions) {

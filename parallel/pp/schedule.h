@@ -30,11 +30,15 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
+/// What is done to each micro-batch: forward and backward, or forward alone.
+enum class Work : uint8_t { training, evaluation };
+
 struct Schedule {
   PipelineKind kind;
   StageMap stages;
   int micro_batches;
   std::vector<std::vector<Action>> ranks;  // what each does, in order
+  Work work = Work::training;
 };
 
 /// Any number of micro-batches is legal. Where a paper's schedule needs more of them (dualpipe_v: 2 ranks, zb_v: 2
@@ -43,6 +47,9 @@ struct Schedule {
 /// left runs as it would, with more idle time. Overlap::micro_batches: a list whose merged pairs are meant to be done
 /// as one. Throws Error(usage) for sizes below one, and for pairs of a kind that has none.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
+
+/// An evaluation's part of a schedule: its forwards, none of them merged.
+Schedule forwards_of(Schedule schedule);
 
 /// "F0.3": kind, chunk, micro-batch. A merged forward and what follows it are joined by '+'.
 std::string to_string(const Action& action);

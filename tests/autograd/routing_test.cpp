@@ -1,9 +1,8 @@
-// The choice of experts, and the ways of rows to them and back.
+// The choice of experts.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <set>
 
 #include "framework/autograd/ops/ops.h"
@@ -209,110 +208,6 @@ TEST(Router, ErrorsNameTheRule) {
   EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
             "[router] cannot choose 3 of 6 experts from 1 of 3 groups");
   EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2], expected [2, 2]");
-}
-
-// Three tokens of two slots at six rows, in the order of experts; slots (0, 1) and (2, 0) may be dropped.
-struct Plan {
-  Tensor tokens, rows;
-};
-Plan whole_plan(Lab& lab) {
-  return {lab.values<int64_t>({1, 0, 2, 1, 2, 0}), lab.values<int64_t>({5, 1, 0, 3, 2, 4}, {3, 2})};
-}
-Plan dropped_plan(Lab& lab) {
-  return {lab.values<int64_t>({1, 0, 1, 2}), lab.values<int64_t>({1, -1, 0, 2, -1, 3}, {3, 2})};
-}
-
-TEST(Gather, GradientsMatchFiniteDifferences) {
-  Lab lab;
-  for (const Plan& plan : {whole_plan(lab), dropped_plan(lab)})
-    gradcheck(lab, {lab.randn({3, 4})}, [&](Tape& t, Inputs x) { return gather(t, x[0], plan.tokens, plan.rows); });
-}
-
-TEST(Combine, GradientsMatchFiniteDifferences) {
-  Lab lab;
-  const Plan plan = whole_plan(lab);
-  gradcheck(lab, {lab.randn({6, 4}), lab.randn({3, 2})},
-            [&](Tape& t, Inputs x) { return combine(t, x[0], x[1], plan.rows); });
-}
-
-TEST(Combine, GradientsWithDroppedSlotsMatchFiniteDifferences) {
-  Lab lab;
-  const Plan plan = dropped_plan(lab);
-  gradcheck(lab, {lab.randn({4, 4}), lab.randn({3, 2})},
-            [&](Tape& t, Inputs x) { return combine(t, x[0], x[1], plan.rows); });
-}
-
-TEST(Combine, ATokenWhoseSlotsAreAllDroppedIsZeroForwardAndBackward) {
-  Lab lab;
-  const Tensor rows = lab.values<int64_t>({0, 1, -1, -1}, {2, 2});
-  const auto policy = keep_policy();
-  Tape tape(lab.stream(), *policy);
-  const Value y = tape.leaf(lab.randn({2, 4})), weights = tape.leaf(lab.randn({2, 2}));
-  const Value out = combine(tape, y, weights, rows);
-  expect_zeros(out.data.slice(0, 1, 2));
-  Replay replay(tape, std::vector<Replay::Root>{{out, lab.randn(out.shape())}});
-  replay.run();
-  expect_zeros(replay.take_gradient(weights).slice(0, 1, 2));
-}
-
-// Padding never meets 0 x NaN: rows that no slot names are not read, and their gradient is zero.
-TEST(Combine, RowsThatNoSlotNamesMayBeNaNAndGetZeroGradients) {
-  Lab lab;
-  const Tensor rows = lab.values<int64_t>({0, 3, 2, -1}, {2, 2});
-  const Tensor data = lab.randn({5, 4});
-  for (int64_t row : {1, 4}) std::fill_n(data.data<double>() + row * 4, 4, std::nan(""));
-  const auto policy = keep_policy();
-  Tape tape(lab.stream(), *policy);
-  const Value y = tape.leaf(data), weights = tape.leaf(lab.randn({2, 2}));
-  const Value out = combine(tape, y, weights, rows);
-  Replay replay(tape, std::vector<Replay::Root>{{out, lab.randn(out.shape())}});
-  replay.run();
-  for (double v : values_of(out.data)) EXPECT_TRUE(std::isfinite(v));
-  for (double v : values_of(replay.take_gradient(weights))) EXPECT_TRUE(std::isfinite(v));
-  const Tensor dy = replay.take_gradient(y);
-  for (int64_t row : {1, 4}) expect_zeros(dy.slice(0, row, row + 1));
-}
-
-// R6: rows placed elsewhere, the same slots: the same bits.
-TEST(Combine, SumsBySlotWhateverTheOrderOfRows) {
-  Lab lab;
-  constexpr int64_t tokens = 37, slots = 4, width = 19;
-  for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64}) {
-    SCOPED_TRACE(cat(dtype));
-    const Tensor y = lab.randn({tokens * slots, width}, dtype);
-    const Tensor weights = lab.randn({tokens, slots}, accumulator_dtype(dtype));
-    std::vector<int64_t> order(static_cast<size_t>(tokens * slots));
-    std::iota(order.begin(), order.end(), 0);
-    const auto run = [&](const std::vector<int64_t>& rows) {
-      Tensor moved = Tensor::like(y);
-      const int64_t bytes = width * size_of(dtype);
-      for (size_t i = 0; i < rows.size(); ++i)
-        std::copy_n(static_cast<const std::byte*>(y.raw()) + static_cast<int64_t>(i) * bytes, bytes,
-                    static_cast<std::byte*>(moved.raw()) + rows[i] * bytes);
-      const auto policy = keep_policy();
-      Tape tape(lab.stream(), *policy);
-      return combine(tape, {moved, -1}, {weights, -1}, lab.values(rows, {tokens, slots})).data;
-    };
-    const Tensor in_order = run(order);
-    std::reverse(order.begin(), order.end());
-    expect_bitwise(in_order, run(order));
-    std::rotate(order.begin(), order.begin() + 11, order.end());
-    expect_bitwise(in_order, run(order));
-  }
-}
-
-TEST(GatherAndCombine, AreAdjoint) {
-  Lab lab;
-  const Plan plan = whole_plan(lab);
-  const Tensor x = lab.randn({3, 4}), y = lab.randn({6, 4});
-  const auto policy = keep_policy();
-  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
-  const Tensor ones = lab.integers({3, 2}, 1, 2);
-  const auto gathered = values_of(gather(tape, {x, -1}, plan.tokens, plan.rows).data);
-  const auto combined = values_of(combine(tape, {y, -1}, {ones, -1}, plan.rows).data);
-  EXPECT_NEAR(std::inner_product(gathered.begin(), gathered.end(), y.data<double>(), 0.0),
-              std::inner_product(combined.begin(), combined.end(), x.data<double>(), 0.0),
-              10 * tolerance(Dtype::f64, 24));
 }
 
 }  // namespace

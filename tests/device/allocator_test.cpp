@@ -5,7 +5,6 @@
 
 #include "framework/base/error.h"
 #include "framework/device/context.h"
-#include "framework/device/offload_arena.h"
 
 namespace hexad::device {
 namespace {
@@ -146,52 +145,6 @@ TEST(HumanBytes, HaveThreeDigits) {
       {0, "0 B"},        {999, "999 B"},      {1000, "1.00 KB"},     {9996, "10.0 KB"},
       {99960, "100 KB"}, {999500, "1.00 MB"}, {123456789, "123 MB"}, {5000000000, "5.00 GB"}};
   for (const auto& [bytes, text] : cases) EXPECT_EQ(human_bytes(bytes), text);
-}
-
-TEST(OffloadArena, KeepsWhatIsWrittenAndAccountsItOutsideTheTotal) {
-  OffloadArena arena("/tmp");
-  auto* a = static_cast<char*>(arena.allocate(5000, Category::offload));
-  auto* b = static_cast<char*>(arena.allocate(100, Category::offload));
-  std::memset(a, 1, 5000);
-  std::memset(b, 2, 100);
-  EXPECT_EQ(a[4999], 1);
-  EXPECT_EQ(b[99], 2);
-  EXPECT_EQ(arena.stats().used_in(Category::offload), 5100);
-  EXPECT_EQ(arena.stats().total, 0);
-  arena.deallocate(a, 5000, Category::offload);
-  arena.deallocate(b, 100, Category::offload);
-  EXPECT_EQ(arena.stats().used_in(Category::offload), 0);
-  EXPECT_EQ(arena.stats().peak_in(Category::offload), 5100);
-}
-
-TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
-  OffloadArena arena("/tmp");
-  void* first = arena.allocate(4096, Category::offload);
-  auto* second = static_cast<char*>(arena.allocate(4096, Category::offload));
-  std::memset(second, 2, 4096);
-  arena.deallocate(first, 4096, Category::offload);
-  void* third = arena.allocate(4096, Category::offload);
-  std::memset(third, 3, 4096);
-  EXPECT_EQ(second[0], 2);
-  EXPECT_EQ(second[4095], 2);
-  arena.deallocate(second, 4096, Category::offload);
-  arena.deallocate(third, 4096, Category::offload);
-}
-
-TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
-  try {
-    OffloadArena arena("/no/such/folder");
-    FAIL() << "no error";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::resource);
-    EXPECT_STREQ(e.what(), "cannot create an offload file in '/no/such/folder': No such file or directory");
-  }
-}
-
-TEST(OffloadArena, AForeignBlockIsRefused) {
-  OffloadArena arena("/tmp");
-  int foreign = 0;
-  EXPECT_THROW(arena.deallocate(&foreign, 4, Category::offload), std::logic_error);
 }
 
 TEST(DeviceContext, MakesItsOffloadMemoryAtFirstUse) {

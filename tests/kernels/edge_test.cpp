@@ -1,6 +1,8 @@
 // Inputs at the edge, by name, for the tables that the test program is for.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include <cmath>
 #include <limits>
 
@@ -141,6 +143,32 @@ TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
   k.permute.combine_backward(stream, dy, dweights, filled({1, 1}, 5), y, rows, tensor<float>({nan, 2}, {1, 2}));
   EXPECT_EQ(dy.to_vector<float>(), (Floats{0, 10}));
   EXPECT_EQ(dweights.to_vector<float>(), (Floats{0, 15}));
+}
+
+// R6: of 1e8 + 1 - 1e8 the order of the sum decides whether 1 is left.
+TEST_P(Edge, CombineSumsBySlotWhateverTheOrderOfRows) {
+  const Tensor out = filled({1, 1}, nan), moved = filled({1, 1}, nan);
+  k.permute.combine(stream, out, tensor<float>({1e8F, 1, -1e8F}, {3, 1}), tensor<int64_t>({0, 1, 2}, {1, 3}), {}, {});
+  k.permute.combine(stream, moved, tensor<float>({1, -1e8F, 1e8F}, {3, 1}), tensor<int64_t>({2, 0, 1}, {1, 3}), {}, {});
+  EXPECT_EQ(out.to_vector<float>(), (Floats{0}));
+  EXPECT_EQ(moved.to_vector<float>(), (Floats{0}));
+}
+
+// It is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>; whole numbers are exact.
+TEST_P(Edge, CombineBackwardIsTheGradientOfCombine) {
+  const Tensor y = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}),
+               rows = tensor<int64_t>({3, 1, 0, -1, -1, 2}, {3, 2});
+  const Tensor weights = tensor<float>({2, 3, 5, 7, 11, 13}, {3, 2}), dout = tensor<float>({1, 4, 2, 5, 3, 6}, {3, 2});
+  const Tensor out = filled({3, 2}, nan), dy = filled({4, 2}, nan), dweights = filled({3, 2}, nan);
+  k.permute.combine(stream, out, y, rows, weights, {});
+  k.permute.combine_backward(stream, dy, dweights, dout, y, rows, weights);
+  const auto dot = [](const Tensor& a, const Tensor& b) {
+    const Floats x = a.to_vector<float>(), z = b.to_vector<float>();
+    return std::inner_product(x.begin(), x.end(), z.begin(), 0.0F);
+  };
+  EXPECT_GT(dot(dout, out), 0);
+  EXPECT_EQ(dot(dy, y), dot(dout, out));
+  EXPECT_EQ(dot(dweights, weights), dot(dout, out));
 }
 
 TEST_P(Edge, RepeatedTokensAddUpInTheEmbedding) {

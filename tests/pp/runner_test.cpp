@@ -188,6 +188,51 @@ TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
   }
 }
 
+// Two ranks of 1F1B that wait for each other would be a hang, a micro-batch that is left out a wrong gradient.
+TEST(RunnerErrors, AWrongScheduleIsRefusedBeforeItRuns) {
+  const Schedule right = make_schedule(config_of(PipelineKind::one_f_one_b), 2, 2);
+  const auto refusal = [](const Schedule& schedule) -> std::string {
+    std::atomic<int> forwards = 0;
+    class Counting final : public Fake {
+     public:
+      Counting(Device device, std::atomic<int>& count) : Fake(device), count_(count) {}
+      Tensor forward(int chunk, int micro, const Tensor& input) override {
+        ++count_;
+        return Fake::forward(chunk, micro, input);
+      }
+
+     private:
+      std::atomic<int>& count_;
+    };
+    try {
+      with_ranks(2,
+                 [&](const ProcessGroup& pp) {
+                   Lab lab;
+                   Counting work(lab.context, forwards);
+                   run(schedule, pp, work, lab.context);
+                 },
+                 {.watchdog_seconds = 5});
+    } catch (const std::logic_error& e) {
+      EXPECT_EQ(forwards, 0);
+      return e.what();
+    } catch (const std::exception& e) {
+      return cat("it ran: ", e.what());
+    }
+    return "it ran";
+  };
+  Schedule deadlock = right;
+  std::swap(deadlock.ranks[0][1], deadlock.ranks[0][2]);
+  std::swap(deadlock.ranks[1][1], deadlock.ranks[1][2]);
+  EXPECT_EQ(refusal(deadlock), "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
+  Schedule short_by_one = right;
+  for (auto& list : short_by_one.ranks) std::erase_if(list, [](const Action& a) { return a.micro == 1; });
+  EXPECT_EQ(refusal(short_by_one), "[pp] rank 0 leaves out a part of chunk 0 micro-batch 1");
+  Schedule backward = forwards_of(right);
+  backward.ranks[1].push_back({Action::Kind::backward, 0, 1});
+  EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation");
+  EXPECT_EQ(refusal(forwards_of(right)), "it ran");
+}
+
 TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
   class Failing final : public Fake {
    public:

@@ -165,6 +165,28 @@ TEST_P(Executor, AnErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
   }
 }
 
+// A lane that has failed issues no more tasks; nobody waits for theirs.
+TEST_P(Executor, TheErrorOfALateTaskIsNotHiddenByThoseThatItsLaneSkips) {
+  for (const bool uses : {false, true}) {
+    DeviceContext fresh{{.worker_lanes = GetParam()}};
+    bool issued = false;
+    TaskGraph g;
+    g.add(late(Lane::copy, "fails"), {}, [](Stream&) -> Event { throw std::runtime_error("no room"); });
+    const TaskId skipped = g.add(late(Lane::copy, "skipped"), {}, [&](Stream&) {
+      issued = true;
+      return Event{};
+    });
+    if (uses) g.add(late(Lane::compute, "use"), {skipped}, [](Stream&) { return Event{}; });
+    try {
+      execute(g, fresh);
+      ADD_FAILURE() << "no error";
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "no room");
+    }
+    EXPECT_FALSE(issued);
+  }
+}
+
 TEST(LateTask, WhoWaitsForItsAsynchronousPartIsHeardByIt) {
   for (const bool waits_first : {false, true}) {
     const auto outer = Event::make_state(), inner = Event::make_state();

@@ -13,14 +13,6 @@ Tensor scalar(double value, Dtype dtype, Device device) {
   return t;
 }
 
-pp::Schedule forwards_of(pp::Schedule schedule) {
-  for (auto& actions : schedule.ranks) {
-    std::erase_if(actions, [](const pp::Action& a) { return !a.is_forward(); });
-    for (pp::Action& a : actions) a.merged = false;
-  }
-  return schedule;
-}
-
 pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
   return pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp), static_cast<int>(micro_batches));
 }
@@ -80,7 +72,7 @@ Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training&
 }
 
 double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
-  const Tensor sum = run(forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
+  const Tensor sum = run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
   return read_to_host("evaluation: loss", sum, instance_.context.compute()).scalar();
 }
 

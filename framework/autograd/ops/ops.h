@@ -11,16 +11,10 @@ namespace hexad::autograd {
 /// elsewhere (Backward::accumulate).
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
-// --- products (linear.cpp, grouped_linear.cpp)
+// --- products (linear.cpp)
 
 /// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task.
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr);
-/// Row r of y = x[r] w[e]^T + bias[e] for the expert e whose rows [offsets[e], offsets[e + 1]) hold r. w is [E, N, D],
-/// bias [E, N] or null; `offsets` is on the host. A bias that is `held` is added by another rank: here it gets a zero
-/// gradient, at the same time as there, because ranks that share a parameter gather and reduce it in one order.
-enum class BiasRole : uint8_t { added, held };
-Value grouped_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, std::vector<int64_t> offsets,
-                     BiasRole role = BiasRole::added);
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
@@ -69,7 +63,7 @@ struct CrossEntropyOptions {
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-// --- mixture of experts (router.cpp, permute.cpp, router_losses.cpp)
+// --- mixture of experts (router.cpp, router_losses.cpp)
 
 struct RouterChoice {
   Value scores;   // [T, E] acc
@@ -80,10 +74,6 @@ struct RouterChoice {
 /// `forced_ids` (may be undefined) replaces the choice; weights and their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
-/// out[r] = x[tokens[r]]; `rows` [T, K] is the inverse map (see PermuteKernels).
-Value gather(Tape& tape, const Value& x, const Tensor& tokens, const Tensor& rows);
-/// out[t] = sum_k weights[t, k] y[rows[t, k]].
-Value combine(Tape& tape, const Value& y, const Value& weights, const Tensor& rows);
 /// Load-balancing loss of one scope (Shazeer 2017; Fedus 2021, eq. 4): E sum_e f_e P_e, with f_e the given fraction of
 /// assignments (constant) and P_e the mean over valid tokens of the scores, normalised to sum to one per token.
 /// segment[T] (i32) assigns tokens to scopes, -1: excluded; undefined: all are of scope 0. fractions[S, E] in acc.

@@ -1,0 +1,137 @@
+// The offload file holds what a step keeps, not what all steps kept.
+#include "framework/device/offload_arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "framework/base/error.h"
+#include "framework/base/philox.h"
+
+namespace hexad::device {
+namespace {
+
+using base::Error;
+using base::ExitCode;
+
+TEST(OffloadArena, KeepsWhatIsWrittenAndAccountsItOutsideTheTotal) {
+  OffloadArena arena("/tmp");
+  auto* a = static_cast<char*>(arena.allocate(5000, Category::offload));
+  auto* b = static_cast<char*>(arena.allocate(100, Category::offload));
+  std::memset(a, 1, 5000);
+  std::memset(b, 2, 100);
+  EXPECT_EQ(a[4999], 1);
+  EXPECT_EQ(b[99], 2);
+  EXPECT_EQ(arena.stats().used_in(Category::offload), 5100);
+  EXPECT_EQ(arena.stats().total, 0);
+  arena.deallocate(a, 5000, Category::offload);
+  arena.deallocate(b, 100, Category::offload);
+  EXPECT_EQ(arena.stats().used_in(Category::offload), 0);
+  EXPECT_EQ(arena.stats().peak_in(Category::offload), 5100);
+}
+
+TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
+  OffloadArena arena("/tmp");
+  void* first = arena.allocate(4096, Category::offload);
+  auto* second = static_cast<char*>(arena.allocate(4096, Category::offload));
+  std::memset(second, 2, 4096);
+  arena.deallocate(first, 4096, Category::offload);
+  void* third = arena.allocate(4096, Category::offload);
+  std::memset(third, 3, 4096);
+  EXPECT_EQ(second[0], 2);
+  EXPECT_EQ(second[4095], 2);
+  arena.deallocate(second, 4096, Category::offload);
+  arena.deallocate(third, 4096, Category::offload);
+}
+
+TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
+  try {
+    OffloadArena arena("/no/such/folder");
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_STREQ(e.what(), "cannot create an offload file in '/no/such/folder': No such file or directory");
+  }
+}
+
+TEST(OffloadArena, AForeignBlockIsRefused) {
+  OffloadArena arena("/tmp");
+  int foreign = 0;
+  EXPECT_THROW(arena.deallocate(&foreign, 4, Category::offload), std::logic_error);
+}
+
+constexpr int layers = 6, experts = 64, held = 8, tokens = 512, top_k = 2, row_bytes = 512, tensors = 3;
+
+// Rows that the experts of this rank get when tokens choose by Zipf's law. Which experts are popular differs by layer,
+// and drifts with training.
+class ZipfRows {
+ public:
+  ZipfRows() {
+    double sum = 0;
+    for (int e = 0; e < experts; ++e) reached_[static_cast<size_t>(e)] = sum += 1.0 / (e + 1);
+  }
+  int64_t rows(int step, int layer) {
+    int64_t count = 0;
+    for (int t = 0; t < tokens * top_k; ++t) {
+      const double point = random_.uniform_double(drawn_++) * reached_.back();
+      const auto expert = std::lower_bound(reached_.begin(), reached_.end(), point) - reached_.begin();
+      count += (expert + layer * 7 + step / 100) % experts < held;
+    }
+    return count;
+  }
+
+ private:
+  const base::Philox random_{7, base::Purpose::route};
+  uint64_t drawn_ = 0;
+  std::array<double, experts> reached_{};
+};
+
+// As restore: s1 does: each layer's rows, gate and up go away in forward and come back in backward.
+TEST(OffloadArena, StopsGrowingThoughEveryStepHasOtherSizes) {
+  constexpr int steps = 2000;
+  OffloadArena arena(testing::TempDir());
+  ZipfRows routing;
+  std::vector<int64_t> file;
+  std::vector<std::pair<void*, int64_t>> away;
+  for (int step = 0; step < steps; ++step) {
+    for (int layer = 0; layer < layers; ++layer) {
+      const int64_t bytes = routing.rows(step, layer) * row_bytes;
+      for (int i = 0; i < tensors; ++i) away.emplace_back(arena.allocate(bytes, Category::offload), bytes);
+    }
+    for (; !away.empty(); away.pop_back()) arena.deallocate(away.back().first, away.back().second, Category::offload);
+    file.push_back(arena.file_bytes());
+  }
+  const int64_t peak = arena.stats().peak_in(Category::offload);
+  RecordProperty("file_bytes", std::to_string(file.back()));
+  RecordProperty("peak_bytes", std::to_string(peak));
+  constexpr int64_t rounding = layers * tensors * 4096;
+  EXPECT_LE(file.back(), peak + peak / 8 + rounding);
+  EXPECT_LE(file.back(), file[steps / 2] + rounding) << "grew in the second thousand steps";
+}
+
+// Blocks that outlive a step, as a pipeline's micro-batches in flight do, split what is free.
+TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInAnyOrder) {
+  OffloadArena arena(testing::TempDir());
+  const base::Philox random(3, base::Purpose::route);
+  uint64_t drawn = 0;
+  ZipfRows routing;
+  std::vector<std::pair<void*, int64_t>> away;
+  for (int i = 0; i < 4000; ++i) {
+    if (away.size() == 40) {
+      std::swap(away[random.below(drawn++, away.size())], away.back());
+      arena.deallocate(away.back().first, away.back().second, Category::offload);
+      away.pop_back();
+    }
+    const int64_t bytes = routing.rows(1, i % layers) * row_bytes;
+    away.emplace_back(arena.allocate(bytes, Category::offload), bytes);
+  }
+  EXPECT_LE(arena.file_bytes(), arena.stats().peak_in(Category::offload) * 3 / 2);
+  for (const auto& [block, bytes] : away) arena.deallocate(block, bytes, Category::offload);
+}
+
+}  // namespace
+}  // namespace hexad::device
