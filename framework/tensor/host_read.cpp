@@ -12,7 +12,7 @@ HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& strea
   if (!context.on_host()) context.count_host_read(name);
   if (tensor.bytes() > 0) context.copy(stream, read.buffer_.get(), tensor.device_raw(), tensor.bytes());
   read.arrived_ = stream.record();
-  read.arrived_.keep(tensor.storage());
+  read.arrived_.keep(tensor.storage()), read.arrived_.keep(read.buffer_);
   return read;
 }
 

@@ -71,15 +71,15 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
     : options_(options),
       check_collectives_(options.guards.check_collectives),
       round_bytes_(options.limits.round_bytes),
-      queue_(options.limits),
+      queue_(options.limits, options.make_plan),
       watchdog_seconds_(options.guards.watchdog_seconds) {
   std::exception_ptr failed;
   {
     const BlockedSignals blocked;
     thread_ = std::thread([this, &connect, &failed] { run(connect, failed); });
   }
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return connected_; });
+  std::unique_lock lock(inbox_->mutex);
+  inbox_->changed.wait(lock, [&] { return connected_; });
   lock.unlock();
   if (!failed) return;
   thread_.join();
@@ -87,11 +87,12 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
 }
 
 CommEngine::~CommEngine() {
+  command([this] { queue_.lift_all(); });  // the watchdog looks at all that is waited for
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(inbox_->mutex);
     stopping_ = true;
   }
-  changed_.notify_all();
+  inbox_->changed.notify_all();
   thread_.join();
 }
 
@@ -128,15 +129,17 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   request->round_bytes = round_bytes_;
   request->link = link_of(*request);
   request->checked = check_collectives_;
-  request->flight = Flight::make(meter_, traffic, [this, weak = std::weak_ptr(request)] {
-    const bool urgent = std::this_thread::get_id() == rank_thread_;
-    command([this, weak, urgent] {
-      const RequestPtr r = weak.lock();
-      if (!r || r->done() || failed_) return;
-      queue_.lift(*r);
-      if (urgent && !r->urgent) r->urgent = true, ++urgent_;
-    });
-  });
+  request->flight =
+      Flight::make(meter_, traffic, [this, inbox = inbox_, rank_thread = rank_thread_, weak = std::weak_ptr(request)] {
+        const bool urgent = std::this_thread::get_id() == rank_thread;
+        inbox->put([this, weak, urgent] {
+          const RequestPtr r = weak.lock();
+          if (!r || r->done() || failed_) return;
+          queue_.lift(*r);
+          if (!std::exchange(r->awaited, true)) ++awaited_;
+          if (urgent && !r->urgent) r->urgent = true, ++urgent_;
+        });
+      });
   const Event event = request->flight->event();
   const auto enqueue = [this, request] {
     if (failed_)
@@ -155,7 +158,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
     return event;
   }
   command(enqueue);  // now: the order is that of calls
-  before.then([=, this] { command([=, error = error_of(before)] { make_ready(error); }); });
+  before.then([=, inbox = inbox_] { inbox->put([=, error = error_of(before)] { make_ready(error); }); });
   return event;
 }
 
@@ -179,12 +182,13 @@ void CommEngine::abort_job(int code) {
   std::_Exit(code);
 }
 
-void CommEngine::command(Command c) {
+void CommEngine::Inbox::put(Command c) {
   {
-    std::lock_guard lock(mutex_);
-    commands_.push_back(std::move(c));
+    std::lock_guard lock(mutex);
+    if (closed) return;
+    commands.push_back(std::move(c));
   }
-  changed_.notify_all();
+  changed.notify_all();
 }
 
 void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed) {
@@ -200,9 +204,9 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
     failed = std::current_exception();
   }
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(inbox_->mutex);
     connected_ = true;
-    changed_.notify_all();  // under the lock: after it `failed` and, if we failed, this object may be gone
+    inbox_->changed.notify_all();  // under the lock: after it `failed` and, if we failed, this object may be gone
   }
   if (!served) return;
   serve();
@@ -229,17 +233,21 @@ void CommEngine::serve() {
 bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(inbox_->mutex);
     // What has just finished may let something else start.
     if (running_.empty() && !progress) {
-      const auto awake = [&] { return stopping_ || !commands_.empty(); };
+      const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
       if (const auto next = next_look())
-        changed_.wait_until(lock, *next, awake);
+        inbox_->changed.wait_until(lock, *next, awake);
       else
-        changed_.wait(lock, awake);
+        inbox_->changed.wait(lock, awake);
     }
-    commands.swap(commands_);
-    if (commands.empty() && stopping_ && running_.empty() && !progress) return false;
+    commands.swap(inbox_->commands);
+    ending_ = stopping_;
+    if (commands.empty() && stopping_ && queue_.empty()) {
+      inbox_->closed = true;
+      return false;
+    }
   }
   for (const Command& c : commands) c();
   return true;
@@ -268,8 +276,9 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
       request->sent_bytes += t.bytes;
     }
-  } catch (const std::exception& e) {
-    base::fail(ExitCode::communication, request->what(), " on rank ", topology_.rank, ": ", e.what());
+  } catch (...) {
+    const Failure failure = failure_of(std::current_exception());
+    base::fail(failure.code, request->what(), " on rank ", topology_.rank, ": ", failure.message);
   }
   if (running_[token].messages == 0) finish_round(token);
 }
@@ -277,11 +286,12 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
 bool CommEngine::poll() {
   if (running_.empty()) return false;
   done_.clear();
+  transport_->program_waits(awaited_ > 0 || ending_);
   transport_->poll(done_);
   for (const Transport::Done& message : done_) {
     Running& running = running_.at(message.token);
     if (!message.error.empty())
-      base::fail(ExitCode::communication, running.request->what(), " on rank ", topology_.rank, ": ", message.error);
+      base::fail(message.code, running.request->what(), " on rank ", topology_.rank, ": ", message.error);
     if (--running.messages == 0) finish_round(message.token);
   }
   return !done_.empty();
@@ -295,6 +305,7 @@ void CommEngine::finish_round(uint64_t token) {
 
 void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
   if (std::exchange(request->urgent, false)) --urgent_;
+  if (std::exchange(request->awaited, false)) --awaited_;
   if (!error) {  // nothing is in flight any more: the memory is free before anyone goes on
     request->plan.scratch.clear();
     request->operation.in = request->operation.out = Tensor();
@@ -364,8 +375,8 @@ void CommEngine::rest(bool progress) {
   }
   // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle.
   const auto sleep = urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us);
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, sleep, [&] { return !commands_.empty(); });
+  std::unique_lock lock(inbox_->mutex);
+  inbox_->changed.wait_for(lock, sleep, [&] { return !inbox_->commands.empty(); });
 }
 
 }  // namespace hexad::comm

@@ -32,12 +32,13 @@ class CommEngine {
   struct Options {
     Limits limits{};
     Guards guards{};
-    Jitter jitter{};  // for tests
+    Jitter jitter{};                       // for tests
+    MakePlan make_plan = comm::make_plan;  // for tests
   };
   /// Starts the thread; it calls `connect` first and destroys the transport last. The caller is the rank's own thread:
   /// while it waits for communication, the engine does not sleep. Throws what `connect` throws.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until everything posted is done, unless the engine has failed.
+  /// Waits until everything posted is done, also what still waits for its stream, unless the engine has failed.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
@@ -70,10 +71,18 @@ class CommEngine {
   };
   using Clock = std::chrono::steady_clock;  // does not jump
   using Command = std::function<void()>;
-  void command(Command c);  // runs it on the engine's thread
+  // What the engine's thread is to do, from streams and those who wait for operations: they may come after its end.
+  struct Inbox {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<Command> commands;
+    bool closed = false;  // nobody runs them any more
+    void put(Command c);
+  };
+  void command(Command c) { inbox_->put(std::move(c)); }  // runs it on the engine's thread
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
   void serve();
-  bool take_commands(bool progress);  // false: stopping, and nothing is in flight
+  bool take_commands(bool progress);  // false: stopping, and nothing is left to do
   void start_rounds();
   void start(const RequestPtr& request, size_t round);
   bool poll();
@@ -92,10 +101,8 @@ class CommEngine {
   Topology topology_;
   int next_communicator_ = 1, largest_communicator_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Command> commands_;
-  bool connected_ = false, stopping_ = false;
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  bool connected_ = false, stopping_ = false;  // under its mutex
   std::atomic<bool> check_collectives_;
   std::atomic<int64_t> round_bytes_;
 
@@ -104,7 +111,9 @@ class CommEngine {
   IssueQueue queue_;
   std::unordered_map<uint64_t, Running> running_;
   uint64_t next_token_ = 0;
-  int urgent_ = 0;  // requests that the rank's thread waits for
+  int urgent_ = 0;   // requests that the rank's thread waits for
+  int awaited_ = 0;  // that any thread waits for
+  bool ending_ = false;
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;

@@ -40,6 +40,11 @@ void IssueQueue::lift(const Request& request) {
   if (last != requests.end()) std::for_each(requests.begin(), last + 1, [](const auto& r) { r->lifted = true; });
 }
 
+void IssueQueue::lift_all() {
+  for (auto& [channel, line] : lines_)
+    for (const RequestPtr& request : line.requests) request->lifted = true;
+}
+
 IssueQueue::Place IssueQueue::place_of(TrafficClass traffic, Urgency urgency) const {
   return {priorities_.of_class[static_cast<size_t>(traffic)], priorities_.by_need ? urgency : Urgency::ordinary};
 }
@@ -70,7 +75,7 @@ IssueQueue::Start IssueQueue::startable(Line& line) const {
     if (!r.ready) return {};
     if (!r.planned) {
       const int size = static_cast<int>(r.members->size());
-      r.plan = make_plan(r.operation, r.rank, size, r.round_bytes);
+      r.plan = make_plan_(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
       r.unheard = others_of(r);

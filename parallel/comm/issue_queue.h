@@ -54,12 +54,13 @@ struct Request {
   bool checked = false;  // compares signatures with the peers first
   std::shared_ptr<Flight> flight;
 
-  int64_t number = 0;   // on its channel, in the order of calls
-  int64_t arrival = 0;  // among all
-  bool ready = false;   // the work before it on its stream is done
-  bool lifted = false;  // somebody waits for it or for a later one of its channel
-  bool urgent = false;  // the rank's own thread waits: it has nothing else to do with its core
-  Plan plan;            // made when its turn comes
+  int64_t number = 0;    // on its channel, in the order of calls
+  int64_t arrival = 0;   // among all
+  bool ready = false;    // the work before it on its stream is done
+  bool lifted = false;   // somebody waits for it or for a later one of its channel
+  bool awaited = false;  // a thread of the rank stands still until it is done
+  bool urgent = false;   // the rank's own thread waits: it has nothing else to do with its core
+  Plan plan;             // made when its turn comes
   bool planned = false;
   size_t started = 0;          // rounds
   size_t finished_prefix = 0;  // rounds finished without a gap
@@ -82,7 +83,8 @@ using RequestPtr = std::shared_ptr<Request>;
 /// more, only links, and above it nothing waits; places are the same on all ranks. So the highest ends, then the next.
 class IssueQueue {
  public:
-  explicit IssueQueue(const Limits& limits) : limits_(limits) {}
+  explicit IssueQueue(const Limits& limits, MakePlan make_plan = comm::make_plan)
+      : limits_(limits), make_plan_(make_plan) {}
 
   void limit(const Limits& limits) { limits_ = limits; }
   void prioritize(const Priorities& priorities) { priorities_ = priorities; }
@@ -92,6 +94,7 @@ class IssueQueue {
   void make_ready(const RequestPtr& request);
   /// Its whole channel up to `request` goes before all classes: waiting for it means waiting for those, too.
   void lift(const Request& request);
+  void lift_all();
 
   struct Start {
     RequestPtr request;  // null: nothing may start now
@@ -142,6 +145,7 @@ class IssueQueue {
   Volume excess(const Candidate& c) const;
 
   Limits limits_;
+  const MakePlan make_plan_;
   Priorities priorities_;
   int64_t arrivals_ = 0;
   std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // control apart

@@ -68,6 +68,7 @@ class DelayedTransport final : public Transport {
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     transport_->receive(from, tag, data, bytes, token);
   }
+  void program_waits(bool waits) override { transport_->program_waits(waits); }
   void poll(std::vector<Done>& done) override {
     const auto now = Clock::now();
     for (auto& [to, wire] : wires_)

@@ -87,11 +87,23 @@ Topology discover(int rank, int size) {
   return topology;
 }
 
+std::string_view name_of_level(int level) {
+  if (level == MPI_THREAD_SINGLE) return "MPI_THREAD_SINGLE";
+  if (level == MPI_THREAD_FUNNELED) return "MPI_THREAD_FUNNELED";
+  return level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED" : "MPI_THREAD_MULTIPLE";
+}
+
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(int announced_size) {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    if (provided < MPI_THREAD_FUNNELED) {  // levels are ordered
+      MPI_Finalize();
+      base::fail(ExitCode::communication, "MPI_Init_thread provides ", name_of_level(provided),
+                 ", but one of several threads calls MPI here, which needs ", name_of_level(MPI_THREAD_FUNNELED),
+                 " or more: use an MPI library that supports threads");
+    }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int rank = 0, size = 0;
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");

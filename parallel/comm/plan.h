@@ -44,5 +44,6 @@ struct Plan {
 /// gather the sums: each rank sends 2 (size - 1) / size of the tensor, which is optimal; a broadcast deals pieces out
 /// and gathers them: no rank sends more. Small tensors go whole to everybody.
 Plan make_plan(const Operation& op, int rank, int size, int64_t round_bytes);
+using MakePlan = Plan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 
 }  // namespace hexad::comm

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/error.h"
+
 namespace hexad::comm {
 
 /// What the launcher and the machines say about the ranks of a job.
@@ -29,8 +31,12 @@ class Transport {
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {
     uint64_t token;
-    std::string error;  // empty: arrived
+    std::string error{};                                  // empty: arrived
+    base::ExitCode code = base::ExitCode::communication;  // of the error
   };
+  /// Before every poll(): whether the program of this rank stands still until some message arrives. For networks that
+  /// choose what is hardest for it.
+  virtual void program_waits(bool) {}
   /// Moves messages along and says which have been completed since the last call.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {

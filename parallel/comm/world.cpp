@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "parallel/comm/mpi_group.h"
+#include "parallel/comm/engine_group.h"
 #include "parallel/comm/mpi_transport.h"
 #include "parallel/comm/self_group.h"
 
@@ -49,7 +49,7 @@ World::World(CommEngine::Options options) : exceptions_(std::uncaught_exceptions
   }
   engine_ = std::make_unique<CommEngine>([size] { return connect_mpi(size); }, options);
   topology_ = engine_->topology();
-  group_ = std::make_unique<MpiGroup>(*engine_, TrafficClass::control, "world");
+  group_ = std::make_unique<EngineGroup>(*engine_, TrafficClass::control, "world");
 }
 
 World::~World() {

@@ -12,7 +12,7 @@
 
 #include "collectives_check.h"
 #include "framework/base/philox.h"
-#include "parallel/comm/mpi_group.h"
+#include "parallel/comm/engine_group.h"
 
 namespace hexad::comm {
 namespace {
@@ -109,7 +109,7 @@ void with_engines(int ranks, const std::function<void(const ProcessGroup& world)
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       CommEngine engine([&] { return std::make_unique<LoopbackTransport>(wires, rank, ranks); }, options);
-      body(MpiGroup(engine, TrafficClass::control, "world"));
+      body(EngineGroup(engine, TrafficClass::control, "world"));
     });
   for (std::thread& thread : threads) thread.join();
 }
@@ -335,6 +335,77 @@ TEST(CommEngine, EventsNobodyWaitsForAreDoneAtTheEnd) {
     world.all_reduce(x, Reduce::sum, stream);
   });
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
+}
+
+// Work on a stream that others give and take time.
+struct Gate {
+  std::atomic<bool> open = false;
+  void wait() const { open.wait(false); }
+  void pass() { open = true, open.notify_all(); }
+};
+
+TEST(CommEngine, TheEndWaitsForWhatWaitsForItsStream) {
+  DeviceContext context;
+  std::vector<Tensor> sums;
+  std::vector<std::unique_ptr<Stream>> lanes;
+  for (int r = 0; r < 2; ++r) {
+    sums.push_back(Tensor::zeros({100000}, Dtype::f32, context));
+    lanes.push_back(device::make_worker_stream("lane"));
+  }
+  Gate gate;
+  std::thread later;
+  with_engines(2, [&](const ProcessGroup& world) {
+    const Tensor& x = sums[static_cast<size_t>(world.rank())];
+    Stream& lane = *lanes[static_cast<size_t>(world.rank())];
+    lane.run([&] {
+      gate.wait();
+      x.data<float>()[99999] = 1;
+    });
+    world.all_reduce(x, Reduce::sum, lane);
+    if (world.rank() == 0)
+      later = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the engines end, or wait as they promise
+        gate.pass();
+      });
+  });
+  later.join();
+  for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
+}
+
+TEST(CommEngine, AtTheEndTheWatchdogLooksAtWhatWaitsForItsStream) {
+  LoopbackTransport::aborted = 0;
+  CommEngine::Options options = small_rounds;
+  options.guards.watchdog_seconds = 0.1;
+  const auto lane = device::make_worker_stream("lane");
+  Gate gate;
+  with_engines(
+      1,
+      [&](const ProcessGroup& world) {
+        lane->run([&] { gate.wait(); });
+        world.barrier(*lane);
+      },
+      options);
+  gate.pass();
+  lane->synchronize();
+  EXPECT_EQ(LoopbackTransport::aborted, static_cast<int>(ExitCode::communication));
+}
+
+// A stream comes to an operation when the engine that it belongs to has failed and is gone.
+TEST(CommEngine, WhatAStreamBringsAfterTheEndOfAFailedEngineIsForgotten) {
+  DeviceContext context;
+  std::array<std::unique_ptr<Stream>, 2> lanes;
+  for (auto& lane : lanes) lane = device::make_worker_stream("lane");
+  Gate gate;
+  with_engines(2, [&](const ProcessGroup& world) {
+    InlineStream stream;
+    Stream& lane = *lanes[static_cast<size_t>(world.rank())];
+    lane.run([&] { gate.wait(); });
+    const Event late = world.barrier(lane);
+    world.receive(Tensor::zeros({LoopbackTransport::broken_size}, Dtype::u8, context), 1 - world.rank(), stream);
+    EXPECT_THROW(late.wait(), Error);
+  });
+  gate.pass();
+  for (auto& lane : lanes) lane->synchronize();
 }
 
 TEST(CommEngine, AFailedTransportFailsEverythingPostedAndLaterAndEndsTheJob) {

@@ -60,14 +60,18 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
   }
 }
 
-// Runs three ranks of which rank 1 dies; 124: not over after ten seconds. All their output is in `text`.
-int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
-  const std::string command = cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ",
-                                  HEXAD_DYING_RANK, " ", way, " 2>&1");
+// Runs three ranks; 124: not over after ten seconds. All their output is in `text`.
+int status_of(const std::string& program, std::string& text) {
+  const std::string command =
+      cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ", program, " 2>&1");
   FILE* pipe = popen(command.c_str(), "r");
   std::array<char, 4096> part{};
   while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), n);
   return WEXITSTATUS(pclose(pipe));
+}
+
+int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
+  return status_of(cat(HEXAD_DYING_RANK, " ", way), text);
 }
 
 class DyingRank : public testing::TestWithParam<std::pair<const char*, int>> {};
@@ -105,6 +109,16 @@ TEST(RanksThatDisagree, AreNamedWithTheirCalls) {
   EXPECT_EQ(status_when_rank_1_ends_by("disagree", text), static_cast<int>(ExitCode::communication)) << text;
   EXPECT_NE(text.find("[world] ranks disagree about operation 1: rank "), std::string::npos) << text;
   EXPECT_NE(text.find("rank 1 calls all_reduce of f32 [512] at comm/dying_rank.cpp:"), std::string::npos) << text;
+}
+
+TEST(AnMpiWithoutThreads, IsRefusedWithTheLevelItHasAndTheOneItNeeds) {
+  const Environment environment(Environment::Values{});
+  std::string text;
+  EXPECT_EQ(status_of(HEXAD_SINGLE_THREADED_MPI, text), static_cast<int>(ExitCode::communication)) << text;
+  EXPECT_NE(text.find("MPI_Init_thread provides MPI_THREAD_SINGLE, but one of several threads calls MPI here, which "
+                      "needs MPI_THREAD_FUNNELED or more"),
+            std::string::npos)
+      << text;
 }
 
 TEST(MismatchedSizes, AreReportedWithRankGroupAndOperation) {

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+
 namespace hexad::tests {
 namespace {
 
@@ -38,6 +41,21 @@ TEST(HostRead, NamesTheDtypesThatDoNotFit) {
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[host read] i64 read as f32");
   }
+}
+
+TEST(HostRead, ThatIsForgottenKeepsItsMemoryUntilTheValuesHaveCome) {
+  device::DeviceContext context;
+  const auto lane = device::make_worker_stream("lane");
+  std::atomic<bool> open = false;
+  lane->run([&] { open.wait(false); });
+  read_to_host("test", Tensor::zeros({256}, Dtype::f32, context), *lane);
+  constexpr int64_t bytes = 256 * 4;
+  const std::shared_ptr<std::byte> others = context.host_buffer(bytes);  // likely to be what has just been freed
+  std::fill_n(others.get(), bytes, std::byte{1});
+  open = true;
+  open.notify_all();
+  lane->synchronize();
+  EXPECT_EQ(std::count(others.get(), others.get() + bytes, std::byte{1}), bytes);
 }
 
 TEST(HostRead, OfAnEmptyTensorIsEmpty) {

@@ -216,7 +216,7 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
             "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, spread, all_to_all, "
             "rows, products, shared, moe, "
             "recompute, "
-            "bucket_bytes, offload, worker_lanes, start");
+            "bucket_bytes, offload, worker_lanes, transport, start");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");

@@ -92,6 +92,14 @@ Wrong leave_out(Operation::Kind kind, std::string group, std::optional<int64_t> 
   };
 }
 
+Wrong claim_done(Operation::Kind kind, std::string group) {
+  return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
+    if (op.kind != kind || right.name() != group) return {};
+    done_right(right, op, stream);
+    return Event();
+  };
+}
+
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t, const data::Row&)> change) {
   return std::make_unique<WrongSource>(right, std::move(change));

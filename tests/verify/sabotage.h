@@ -22,6 +22,9 @@ std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right,
 /// those of a bucket that holds nothing but a parameter of this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
+/// Operations of this kind in groups of this name are begun, and said to be done at once.
+Wrong claim_done(comm::Operation::Kind kind, std::string group);
+
 /// A source whose sequence i is what `change` makes of the true one.
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t index, const data::Row& row)> change);

@@ -73,7 +73,10 @@ void print(const std::string& text) {
 }
 
 ExitCode run_selected(const Options& o, const Subject& subject, Session session) {
-  session.illegal = [&](const Variant& v) { return subject.illegal(v); };
+  session.illegal = [&](const Variant& v) {
+    if (o.mpi && v["transport"] != "meeting") return std::string("transport: with --mpi messages go through MPI");
+    return subject.illegal(v);
+  };
   session.command = [&](const Variant& v) { return command_for(o, v); };
   return run_all(select(o.layouts, o.world, session.illegal, o.seed), session) ? ExitCode::done : ExitCode::numeric;
 }

@@ -6,6 +6,7 @@
 
 #include "framework/io/checkpoint.h"
 #include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/engine_ranks.h"
 #include "parallel/comm/thread_group.h"
 #include "tools/hexad/fault.h"
 #include "tools/hexad/verify/isolated.h"
@@ -99,22 +100,38 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
   return outcome;
 }
 
+namespace {
+
+// Small rounds, so that the tensors of a toy are cut into several, too; windows with room for many.
+constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
+
+void start_ranks(const Variant& variant, const ThreadRuns& how, comm::MakePlan plan,
+                 const std::function<void(const comm::ProcessGroup& world)>& body) {
+  const int world = variant.mesh.world();
+  const double watchdog_seconds = how.seconds / 4;
+  if (variant["transport"] == "engine") {
+    const comm::CommEngine::Options engine{
+        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog_seconds}, .make_plan = plan};
+    return comm::with_engine_ranks(
+        world, body, {.node_of_rank = nodes_of_threads(world), .adversary = how.jitter.value_or(1), .engine = engine});
+  }
+  comm::ThreadOptions options{.node_of_rank = nodes_of_threads(world), .watchdog_seconds = watchdog_seconds};
+  if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
+  comm::with_ranks(world, body, options);
+}
+
+}  // namespace
+
 Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
                        const Sabotage& sabotage) {
   Outcome outcome{.variant = variant};
   const auto start = std::chrono::steady_clock::now();
-  comm::ThreadOptions options{.node_of_rank = nodes_of_threads(variant.mesh.world()),
-                              .watchdog_seconds = how.seconds / 4};
-  if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
   try {
-    comm::with_ranks(
-        variant.mesh.world(),
-        [&](const comm::ProcessGroup& world) {
-          kernels::cpu::set_thread_count(1);
-          const Comparison comparison = run_on_rank(subject, oracle, variant, world, sabotage);
-          if (world.rank() == 0) outcome.comparison = comparison;
-        },
-        options);
+    start_ranks(variant, how, sabotage.plan(), [&](const comm::ProcessGroup& world) {
+      kernels::cpu::set_thread_count(1);
+      const Comparison comparison = run_on_rank(subject, oracle, variant, world, sabotage);
+      if (world.rank() == 0) outcome.comparison = comparison;
+    });
   } catch (const std::exception& e) {
     outcome.error = e.what();
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "parallel/comm/plan.h"
 #include "tools/hexad/verify/subject.h"
 #include "tools/hexad/verify/training_run.h"
 
@@ -20,6 +21,8 @@ class Sabotage {
   virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
     return nullptr;
   }
+  /// How collectives become messages where ranks have a communication engine.
+  virtual comm::MakePlan plan() const { return comm::make_plan; }
   /// What this rank reads, in place of `source`; null: the right thing.
   virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
   virtual void initialized(TrainingRun&) const {}
@@ -52,7 +55,7 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  std::optional<uint64_t> jitter;  // seed of delays in communication
+  std::optional<uint64_t> jitter;  // seed of delays in communication, and of what a ThreadNetwork does
   double seconds = 240;            // for a run; an operation may wait a quarter of them for other ranks
 };
 

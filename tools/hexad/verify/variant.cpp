@@ -111,6 +111,7 @@ std::vector<Option> make_options() {
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
+      {"transport", "", {"meeting", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
       {"start", "", {"fresh", "resumed"}, always}};
 }
 

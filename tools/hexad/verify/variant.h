@@ -43,8 +43,9 @@ struct Option {
 /// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, duplicates, spread, all_to_all (in one step
 /// or two), rows (what travels as one row), products, shared (experts after or beside others), moe (how the MoE layer's
 /// work is cut, overlapped and ordered: as the recipe says, or in another way), recompute, bucket_bytes, offload,
-/// worker_lanes and start (fresh, or resumed from the checkpoint that one rank saved after the first step). Values are
-/// those that the recipe's keys take, where an option is one key.
+/// worker_lanes, transport (ranks that are threads meet in memory, or exchange messages as processes do) and start
+/// (fresh, or resumed from the checkpoint that one rank saved after the first step). Values are those that the recipe's
+/// keys take, where an option is one key.
 std::span<const Option> options();
 
 /// One way to run the recipe.

@@ -1,4 +1,4 @@
-#include "parallel/comm/mpi_group.h"
+#include "parallel/comm/engine_group.h"
 
 #include <numeric>
 
@@ -21,27 +21,27 @@ std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& memb
 
 }  // namespace
 
-MpiGroup::MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name)
-    : MpiGroup(engine, {}, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
+EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name)
+    : EngineGroup(engine, {}, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
 
-MpiGroup::MpiGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
-                   TrafficClass traffic, std::string name)
+EngineGroup::EngineGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
+                         TrafficClass traffic, std::string name)
     : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(engine.topology(), members)),
       engine_(engine),
       communicator_(communicator),
       members_(std::make_shared<const std::vector<int>>(std::move(members))),
       rank_(rank) {}
 
-std::unique_ptr<ProcessGroup> MpiGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
+std::unique_ptr<ProcessGroup> EngineGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
   return make(agree(color, key, engine_.next_communicator()), Urgency::ordinary, traffic, std::move(name));
 }
 
-std::unique_ptr<ProcessGroup> MpiGroup::urgent(std::string name) const {
+std::unique_ptr<ProcessGroup> EngineGroup::urgent(std::string name) const {
   return make(agree(0, rank_, engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
 }
 
-std::unique_ptr<ProcessGroup> MpiGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,
-                                             std::string name) const {
+std::unique_ptr<ProcessGroup> EngineGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,
+                                                std::string name) const {
   // The number must be new to every member; those of other colours take the same, because they share no rank.
   const int number = static_cast<int>(members.largest);
   engine_.take_communicator(number);
@@ -50,10 +50,10 @@ std::unique_ptr<ProcessGroup> MpiGroup::make(const Members& members, Urgency urg
   std::vector<int> ranks;
   for (int r : members.ranks) ranks.push_back((*members_)[static_cast<size_t>(r)]);
   return std::unique_ptr<ProcessGroup>(
-      new MpiGroup(engine_, {number, urgency}, std::move(ranks), members.index, traffic, std::move(name)));
+      new EngineGroup(engine_, {number, urgency}, std::move(ranks), members.index, traffic, std::move(name)));
 }
 
-Event MpiGroup::start(Operation op, Stream& stream) const {
+Event EngineGroup::start(Operation op, Stream& stream) const {
   Channel channel{.communicator = communicator_.number, .urgency = communicator_.urgency};
   if (op.is_point_to_point()) {
     channel.kind = op.kind == Operation::Kind::send ? Channel::Kind::send : Channel::Kind::receive;

@@ -1,4 +1,5 @@
-// A group of processes; everything it does goes through the rank's communication engine.
+// A group of ranks that have a communication engine each, which does all it is asked for: of processes, or of threads
+// in with_engine_ranks().
 #pragma once
 
 #include "parallel/comm/engine.h"
@@ -6,10 +7,10 @@
 
 namespace hexad::comm {
 
-class MpiGroup final : public ProcessGroup {
+class EngineGroup final : public ProcessGroup {
  public:
   /// All ranks of the engine.
-  MpiGroup(CommEngine& engine, TrafficClass traffic, std::string name);
+  EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
   /// Costs one small all_gather: a communicator is a number in the tags of its messages. Groups of one are SelfGroups.
@@ -24,8 +25,8 @@ class MpiGroup final : public ProcessGroup {
     int number = 0;
     Urgency urgency = Urgency::ordinary;
   };
-  MpiGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank, TrafficClass traffic,
-           std::string name);
+  EngineGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank, TrafficClass traffic,
+              std::string name);
   std::unique_ptr<ProcessGroup> make(const Members& members, Urgency urgency, TrafficClass traffic,
                                      std::string name) const;
 

@@ -1,0 +1,200 @@
+#include "parallel/comm/thread_transport.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "framework/base/philox.h"
+
+namespace hexad::comm {
+namespace {
+
+using base::cat;
+using base::Error;
+using base::ExitCode;
+using namespace std::chrono_literals;
+
+// While no rank does anything with messages, one that does not wait for any is not waited for longer than this.
+constexpr auto patience = 2s;
+// So many moves in one order of wires.
+constexpr uint64_t moves_in_order = 32;
+
+}  // namespace
+
+// One rank's side.
+class ThreadNetwork::Endpoint final : public Transport {
+ public:
+  Endpoint(std::shared_ptr<ThreadNetwork> network, int rank) : network_(std::move(network)) {
+    const std::vector<int>& nodes = network_->options_.node_of_rank;
+    topology_ = {.rank = rank, .size = static_cast<int>(nodes.size()), .node_of_rank = nodes, .node_names = {}};
+    for (int node = 0; node <= *std::max_element(nodes.begin(), nodes.end()); ++node)
+      topology_.node_names.push_back(cat("node", node));
+    topology_.local_rank =
+        static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[static_cast<size_t>(rank)]));
+  }
+  ~Endpoint() override { network_->leave(topology_.rank); }
+
+  const Topology& topology() const override { return topology_; }
+  int largest_tag() const override { return INT_MAX; }
+  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
+    network_->send(topology_.rank, to, tag,
+                   {.token = token, .data = data, .bytes = bytes, .may_be_copied = when == SendDone::copied});
+  }
+  void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
+    network_->receive(topology_.rank, from, tag, {.token = token, .data = data, .bytes = bytes});
+  }
+  void program_waits(bool waits) override { waits_ = waits; }
+  void poll(std::vector<Done>& done) override { network_->poll(topology_.rank, waits_, done); }
+  std::vector<Pending> pending(uint64_t token) const override { return network_->pending(topology_.rank, token); }
+  void abort(int) override {
+    network_->fail(std::make_exception_ptr(
+        Error(ExitCode::peer_lost, cat("[world] rank ", topology_.rank, " ended with an error"))));
+  }
+
+ private:
+  const std::shared_ptr<ThreadNetwork> network_;
+  Topology topology_;
+  bool waits_ = false;
+};
+
+ThreadNetwork::ThreadNetwork(Options options) : options_(std::move(options)), ranks_(options_.node_of_rank.size()) {}
+
+std::unique_ptr<Transport> ThreadNetwork::connect(int rank) {
+  return std::make_unique<Endpoint>(shared_from_this(), rank);
+}
+
+void ThreadNetwork::fail(std::exception_ptr reason) {
+  std::lock_guard lock(mutex_);
+  if (!failed_) failed_ = std::move(reason);
+}
+
+void ThreadNetwork::send(int rank, int to, int tag, Send message) {
+  std::lock_guard lock(mutex_);
+  if (failed_) std::rethrow_exception(failed_);
+  if (options_.adversary) {
+    const base::Philox random(*options_.adversary, base::Purpose::jitter, "read at once", static_cast<uint64_t>(rank));
+    if (random.below(at(rank).sent++, 2) == 0) {
+      message.copy.assign(message.data, message.data + message.bytes);
+      message.data = message.copy.data();  // stays where it is when the message is moved
+      message.done = message.may_be_copied;
+      if (message.done) at(rank).done.push_back({.token = message.token});
+    }
+  }
+  const Key key{rank, to, tag};
+  Wire& wire = wires_[key];
+  wire.sends.push_back(std::move(message));
+  changed(key, wire);
+}
+
+void ThreadNetwork::receive(int rank, int from, int tag, Receive message) {
+  std::lock_guard lock(mutex_);
+  if (failed_) std::rethrow_exception(failed_);
+  constexpr int nan = 0xff;  // all ones: in every floating dtype
+  if (options_.adversary && message.bytes > 0) std::memset(message.data, nan, static_cast<size_t>(message.bytes));
+  const Key key{from, rank, tag};
+  Wire& wire = wires_[key];
+  wire.receives.push_back(message);
+  changed(key, wire);
+}
+
+void ThreadNetwork::changed(const Key& key, Wire& wire) {
+  changed_ = Clock::now();
+  if (!options_.adversary) deliver(key, wire);
+  give_up(key, wire);
+}
+
+void ThreadNetwork::deliver(const Key& key, Wire& wire) {
+  const auto [from, to, tag] = key;
+  while (wire.matched()) {
+    const Send sent = std::exchange(wire.sends.front(), {});
+    const Receive received = wire.receives.front();
+    wire.sends.pop_front();
+    wire.receives.pop_front();
+    if (const int64_t bytes = std::min(sent.bytes, received.bytes); bytes > 0)
+      std::memcpy(received.data, sent.data, static_cast<size_t>(bytes));
+    if (!sent.done) at(from).done.push_back({.token = sent.token});
+    at(to).done.push_back({.token = received.token});
+    if (sent.bytes != received.bytes)
+      at(to).done.back().error =
+          cat("receive from rank ", from, ": ", sent.bytes, " bytes arrived, ", received.bytes, " expected");
+  }
+}
+
+// Messages that the other side will never ask for.
+void ThreadNetwork::give_up(const Key& key, Wire& wire) {
+  const auto [from, to, tag] = key;
+  const auto tell = [&](int rank, int other, uint64_t token) {
+    at(rank).done.push_back({token, cat("rank ", other, " has ended"), ExitCode::peer_lost});
+  };
+  if (at(to).gone) {
+    for (const Send& s : wire.sends)
+      if (!s.done) tell(from, to, s.token);
+    wire.sends.clear();
+  }
+  if (at(from).gone) {
+    for (; wire.receives.size() > wire.sends.size(); wire.receives.pop_back())
+      tell(to, from, wire.receives.back().token);
+  }
+}
+
+bool ThreadNetwork::all_stand_still() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone || (r.waits && r.done.empty()); });
+}
+
+void ThreadNetwork::move_one_wire() {
+  const base::Philox random(*options_.adversary, base::Purpose::jitter, "wires", moves_ / moves_in_order);
+  const auto place = [&](const Key& key) {
+    const auto [from, to, tag] = key;
+    const auto wire = static_cast<uint64_t>(from) * ranks_.size() + static_cast<uint64_t>(to);
+    return random.bits(static_cast<uint64_t>(tag) * ranks_.size() * ranks_.size() + wire);
+  };
+  std::pair<const Key, Wire>* first = nullptr;
+  for (auto& entry : wires_)
+    if (entry.second.matched() && (!first || place(entry.first) < place(first->first))) first = &entry;
+  if (!first) return;
+  deliver(first->first, first->second);
+  ++moves_;
+  changed_ = Clock::now();
+}
+
+void ThreadNetwork::poll(int rank, bool program_waits, std::vector<Transport::Done>& done) {
+  std::lock_guard lock(mutex_);
+  if (failed_) std::rethrow_exception(failed_);
+  Rank& me = at(rank);
+  me.waits = program_waits;
+  if (options_.adversary && (all_stand_still() || Clock::now() > changed_ + patience)) move_one_wire();
+  if (me.done.empty()) return;
+  done.insert(done.end(), std::make_move_iterator(me.done.begin()), std::make_move_iterator(me.done.end()));
+  me.done.clear();
+  me.waits = false;  // until it asks again
+}
+
+std::vector<Transport::Pending> ThreadNetwork::pending(int rank, uint64_t token) {
+  std::vector<Transport::Pending> list;
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, wire] : wires_) {
+    const auto [from, to, tag] = key;
+    if (from == rank)
+      for (const Send& s : wire.sends)
+        if (s.token == token && !s.done) list.push_back({to, false});
+    if (to == rank)
+      for (const Receive& r : wire.receives)
+        if (r.token == token) list.push_back({from, true});
+  }
+  return list;
+}
+
+void ThreadNetwork::leave(int rank) {
+  std::lock_guard lock(mutex_);
+  at(rank).gone = true;
+  for (auto& [key, wire] : wires_) {
+    const auto [from, to, tag] = key;
+    // Its memory may be gone, too: what has been copied out of it stays.
+    if (from == rank) std::erase_if(wire.sends, [](const Send& s) { return !s.done; });
+    if (to == rank) wire.receives.clear();
+    if (from == rank || to == rank) give_up(key, wire);
+  }
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,165 @@
+// All that groups of processes do, without processes.
+#include "parallel/comm/engine_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "collectives_check.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::InlineStream;
+
+constexpr CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
+
+void check_all(const ProcessGroup& world) {
+  check_collectives(world);
+  check_uneven_splits(world);
+  check_ring(world);
+  check_groups_in_flight_together(world);
+  check_split(world);
+}
+
+class EngineRanksOf : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(N, EngineRanksOf, testing::Values(1, 2, 3, 4));
+
+TEST_P(EngineRanksOf, DoWhatEveryGroupDoes) { with_engine_ranks(GetParam(), check_all, {.engine = small_rounds}); }
+
+TEST_P(EngineRanksOf, DoSoWhateverTheNetworkChooses) {
+  for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
+}
+
+TEST(EngineRanks, DoSoWithComparedCallsAndLateMessages) {
+  CommEngine::Options options = small_rounds;
+  options.guards.check_collectives = true;
+  options.jitter = {.seed = 5, .max_delay = std::chrono::microseconds(100)};
+  with_engine_ranks(3, check_all, {.node_of_rank = {0, 0, 1}, .adversary = 3, .engine = options});
+}
+
+TEST(EngineRanks, OperationsOfWorkerLanesMoveToo) {
+  with_engine_ranks(3,
+                    [](const ProcessGroup& world) {
+                      DeviceContext context{{.worker_lanes = true}};
+                      Stream &inter = context.stream(device::Lane::inter), &intra = context.stream(device::Lane::intra);
+                      const auto other = world.split(0, -world.rank(), TrafficClass::ep, "other");
+                      const Tensor a = Tensor::zeros({50000}, Dtype::i64, context), b = Tensor::like(a);
+                      for (int i = 0; i < 5; ++i) {
+                        std::fill_n(a.data<int64_t>(), a.numel(), 1), std::fill_n(b.data<int64_t>(), b.numel(), i);
+                        inter.wait(world.all_reduce(a, Reduce::sum, inter));
+                        intra.wait(other->all_reduce(b, Reduce::sum, intra));
+                        intra.synchronize(), inter.synchronize();
+                        EXPECT_EQ(a.data<int64_t>()[49999], 3);
+                        EXPECT_EQ(b.data<int64_t>()[49999], 3 * i);
+                      }
+                    },
+                    {.adversary = 1});
+}
+
+TEST(EngineRanks, AFailingRankMakesItsPeersThrow) {
+  for (const std::optional<uint64_t> adversary : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
+    std::atomic<int> peers = 0;
+    const auto work = [](const ProcessGroup& world) {
+      const auto pairs = world.split(world.rank() / 2, 0, TrafficClass::ep, "pairs");
+      if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
+      DeviceContext context;
+      pairs->any(false, context);  // rank 0 waits for the failing rank here
+      world.any(false, context);   // ranks 2 and 3 here
+    };
+    const auto body = [&](const ProcessGroup& world) {
+      if (world.rank() == 1) return work(world);
+      try {
+        work(world);
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ExitCode::peer_lost);
+        EXPECT_NE(std::string(e.what()).find("[world] rank 1 ended with an error"), std::string::npos) << e.what();
+        ++peers;
+        throw;
+      }
+    };
+    try {
+      with_engine_ranks(4, body, {.adversary = adversary});
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_STREQ(e.what(), "loss is NaN");  // the cause, not its consequences
+    }
+    EXPECT_EQ(peers, 3);
+  }
+}
+
+TEST(EngineRanks, ARankThatEndsEarlyMakesItsPeersThrow) {
+  for (const std::optional<uint64_t> adversary : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
+    try {
+      with_engine_ranks(3,
+                        [](const ProcessGroup& world) {
+                          DeviceContext context;
+                          if (world.rank() != 2) world.any(false, context);
+                        },
+                        {.adversary = adversary});
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::peer_lost);
+      EXPECT_NE(std::string(e.what()).find("all_reduce of f64 [1] on rank "), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("rank 2 has ended"), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(EngineRanks, SizesThatDifferAreReported) {
+  try {
+    with_engine_ranks(2, [](const ProcessGroup& world) {
+      DeviceContext context;
+      InlineStream stream;
+      world.all_reduce(Tensor::zeros({4 + world.rank()}, Dtype::f32, context), Reduce::sum, stream).wait();
+    });
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::communication);
+    EXPECT_NE(std::string(e.what()).find(" bytes arrived, "), std::string::npos) << e.what();
+  }
+}
+
+TEST(EngineRanks, TheWatchdogNamesTheOperationAndWhoIsMissing) {
+  std::atomic<bool> over = false;
+  const auto body = [&](const ProcessGroup& world) {
+    const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
+    if (world.rank() == 3) return over.wait(false);  // never comes
+    DeviceContext context;
+    try {
+      half->any(false, context);
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  };
+  try {
+    with_engine_ranks(4, body, {.engine = {.guards = {.watchdog_seconds = 0.1}}});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::communication);
+    const std::string text = e.what();
+    EXPECT_NE(text.find("group dp (2 ranks), all_reduce of f64 [1]"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 3"), std::string::npos) << text;
+  }
+}
+
+TEST(EngineRanks, WhatNobodyWaitsForIsDoneAtTheEnd) {
+  DeviceContext context;
+  std::vector<Tensor> sums;
+  for (int r = 0; r < 3; ++r) sums.push_back(Tensor::zeros({100000}, Dtype::f32, context));
+  with_engine_ranks(3,
+                    [&](const ProcessGroup& world) {
+                      InlineStream stream;
+                      const Tensor& x = sums[static_cast<size_t>(world.rank())];
+                      x.data<float>()[99999] = 1;
+                      world.all_reduce(x, Reduce::sum, stream);
+                    },
+                    {.adversary = 1});
+  for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 3);
+}
+
+}  // namespace
+}  // namespace hexad::comm
