@@ -64,6 +64,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
   }
   std::string text(length, '\0');
   file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
+  work.moved(path, length_bytes + static_cast<int64_t>(length));
   if (text.empty() || text.front() != '{') fail(ExitCode::data, path, ": the header does not begin with '{'");
 
   SafetensorsHeader header = parse_header(text, file.size(), path);

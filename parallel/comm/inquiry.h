@@ -23,7 +23,7 @@ class Inquiry {
   void answer(int rank, Standing standing);
   /// At even times: who has not answered in `patience` of them is silent.
   void tick();
-  static constexpr int patience = 30;
+  static constexpr int patience = 25;
   /// Everybody who was asked has answered or is silent.
   bool over() const;
 
