@@ -30,7 +30,7 @@ int32_t id_at(const char* bytes, int bytes_per_id, int64_t i) {
 TokenDataset::TokenDataset(std::string path, const DatasetOpenOptions& options) : file_(std::move(path)) {
   read_header();
   read_offsets();
-  if (options.check == DatasetCheck::everything) check_contents();
+  if (options.check == DatasetCheck::everything) check_contents(options.work);
   if (options.expected && *options.expected != fingerprint()) {
     fail(ExitCode::data, file_.path(), ": changed since the checkpoint: fingerprint ", fingerprint(),
          ", the checkpoint was trained on ", *options.expected);
@@ -88,7 +88,7 @@ void TokenDataset::read_offsets() {
   }
 }
 
-void TokenDataset::check_contents() const {
+void TokenDataset::check_contents(const FileWork& work) const {
   StreamingDigest digest;
   std::vector<char> block(int64_t{1} << 20);
   const int64_t id_bytes = header_.tokens * header_.bytes_per_id;
@@ -103,6 +103,7 @@ void TokenDataset::check_contents() const {
       }
     }
     at += n;
+    work.moved(file_.path(), n);
   }
   if (digest.value() != header_.contents) {
     fail(ExitCode::data, file_.path(), ": damaged: its contents have digest ", digest.value(), ", expected ",

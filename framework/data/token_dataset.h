@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/file_work.h"
 #include "framework/data/dataset_format.h"
 #include "framework/data/file.h"
 
@@ -43,6 +44,7 @@ enum class DatasetCheck : uint8_t {
 struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
   std::optional<Digest> expected = std::nullopt;  // fingerprint stored in a checkpoint
+  FileWork work = {};                             // told what is read while it is opened
 };
 
 /// A dataset open for reading. Every length, offset and id is checked before it is used. Thread-safe.
@@ -71,7 +73,7 @@ class TokenDataset {
  private:
   void read_header();
   void read_offsets();
-  void check_contents() const;
+  void check_contents(const FileWork& work) const;
   void check_id(int32_t id, int64_t token) const;
 
   ReadFile file_;

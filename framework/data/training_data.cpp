@@ -58,8 +58,8 @@ class Opener {
   }
 
   std::shared_ptr<const TokenDataset> open_file(const std::string& path, std::optional<Digest> expected) const {
-    auto dataset =
-        std::make_shared<const TokenDataset>(path, DatasetOpenOptions{.check = config_.check, .expected = expected});
+    auto dataset = std::make_shared<const TokenDataset>(
+        path, DatasetOpenOptions{.check = config_.check, .expected = expected, .work = options_.work});
     if (dataset->tokenizer() != tokenizer_->fingerprint()) {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
            " beside it is ", tokenizer_->fingerprint());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "framework/base/file_work.h"
 #include "framework/data/data_config.h"
 #include "framework/data/source.h"
 #include "framework/data/tokenizer.h"
@@ -24,6 +25,7 @@ struct TrainingDataOptions {
   int64_t vocab_size;  // of the model; at least the tokenizer's
   uint64_t seed = 0;
   std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints stored in a checkpoint
+  FileWork work = {};                                          // told what is read
 };
 
 /// Throws Error(data) naming the file and the problem: missing or damaged files, a dataset made with another tokenizer

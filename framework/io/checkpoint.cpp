@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
-std::string digest_of_file(const std::string& path) {
+std::string digest_of_file(const std::string& path, const FileWork& work) {
   const data::ReadFile file(path);
   data::StreamingDigest digest;
   std::vector<char> window(1 << 20);
@@ -25,6 +25,7 @@ std::string digest_of_file(const std::string& path) {
     file.read_at(at, window.data(), count);
     digest.add(window.data(), static_cast<size_t>(count));
     at += count;
+    work.moved(path, count);
   }
   return digest.value().to_string();
 }
@@ -50,22 +51,27 @@ void require_regular_file(const std::string& path, std::string_view about) {
   }
 }
 
-Checkpoint::Checkpoint(std::string folder, FileLock lock, Manifest manifest)
-    : folder_(std::move(folder)), lock_(std::move(lock)), manifest_(std::move(manifest)) {}
+Checkpoint::Checkpoint(std::string folder, FileLock lock, Manifest manifest, FileWork work)
+    : folder_(std::move(folder)), lock_(std::move(lock)), manifest_(std::move(manifest)), work_(std::move(work)) {}
 
-Checkpoint Checkpoint::open(const std::string& folder, Check check) {
+Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork work) {
   const std::string path = folder + "/manifest.json";
   require_regular_file(path, ", so this is not a checkpoint");
   std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
   if (!lock) fail(ExitCode::data, folder, ": is being deleted");
-  Checkpoint checkpoint(folder, std::move(*lock), manifest_from_json(data::read_file(path, max_manifest_bytes), path));
+  Checkpoint checkpoint(folder, std::move(*lock), manifest_from_json(data::read_file(path, max_manifest_bytes), path),
+                        std::move(work));
+  checkpoint.work_.moved(path);
   auto& tensors = checkpoint.manifest_.tensors;
   std::ranges::sort(tensors, {}, key);
   const auto twice = std::ranges::adjacent_find(tensors, {}, key);
   if (twice != tensors.end()) {
     fail(ExitCode::data, path, ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
   }
-  for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) checkpoint.check_presence(i);
+  for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
+    checkpoint.check_presence(i);
+    checkpoint.work_.moved(path);  // each is a request to a distant file system
+  }
   if (check == Check::full) checkpoint.verify();
   return checkpoint;
 }
@@ -109,7 +115,7 @@ const SafetensorsFile& Checkpoint::open_shard(size_t shard) {
   const auto known = shards_.find(shard);
   if (known != shards_.end()) return known->second;
   check_presence(shard);
-  return shards_.emplace(shard, SafetensorsFile::open(shard_path(shard))).first->second;
+  return shards_.emplace(shard, SafetensorsFile::open(shard_path(shard), work_)).first->second;
 }
 
 const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const Piece& piece) {
@@ -155,13 +161,13 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
   return read(name, kind, whole(record(name, kind).shape), device, category);
 }
 
-void Checkpoint::verify() {
-  for (size_t i = 0; i < manifest_.shards.size(); ++i) verify_shard(i);
+void Checkpoint::verify(Share share) {
+  for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i);
 }
 
 void Checkpoint::verify_shard(size_t shard) {
   check_presence(shard);
-  const bool damaged = digest_of_file(shard_path(shard)) != manifest_.shards[shard].digest;
+  const bool damaged = digest_of_file(shard_path(shard), work_) != manifest_.shards[shard].digest;
   for (const TensorRecord& tensor : manifest_.tensors) {
     for (const Piece& piece : tensor.pieces) {
       if (piece.shard != shard) continue;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "framework/base/file_work.h"
 #include "framework/io/file_lock.h"
 #include "framework/io/manifest.h"
 #include "framework/io/safetensors.h"
@@ -16,12 +17,18 @@ namespace hexad::io {
 /// checked first, so `quick` only says when damage is found.
 enum class Check : uint8_t { quick, full };
 
+/// What of some work that is dealt out falls to one of many: numbers index, index + of, ...
+struct Share {
+  size_t index = 0, of = 1;
+};
+
 /// A complete checkpoint, held open: while it lives, retention of any process on this machine leaves it alone. Not for
 /// use by two threads at once.
 class Checkpoint {
  public:
-  /// Throws Error(data) when the folder is not a checkpoint, is damaged, or names files that are not its own.
-  static Checkpoint open(const std::string& folder, Check check);
+  /// Throws Error(data) when the folder is not a checkpoint, is damaged, or names files that are not its own. `work` is
+  /// told what is read, now and later.
+  static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
@@ -38,11 +45,11 @@ class Checkpoint {
   /// The whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of every shard. Throws Error(data) naming the file and the tensor.
-  void verify();
+  /// Checks every byte of every shard, or of a share of the shards. Throws Error(data) naming the file and the tensor.
+  void verify(Share share = {});
 
  private:
-  Checkpoint(std::string folder, FileLock lock, Manifest manifest);
+  Checkpoint(std::string folder, FileLock lock, Manifest manifest, FileWork work);
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
   std::string holdings(size_t shard) const;
@@ -54,6 +61,7 @@ class Checkpoint {
   std::string folder_;
   FileLock lock_;
   Manifest manifest_;
+  FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // opened so far
   std::set<std::pair<size_t, std::string>> checked_;  // pieces whose digest was right: shard, stored name
 };

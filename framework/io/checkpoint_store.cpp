@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "framework/data/file.h"
+#include "framework/io/remove_folder.h"
 
 namespace hexad::io {
 
@@ -69,7 +70,7 @@ std::vector<int64_t> CheckpointStore::steps() const {
 }
 
 Checkpoint CheckpointStore::open(int64_t step, Check check) const {
-  Checkpoint checkpoint = Checkpoint::open(path(step), check);
+  Checkpoint checkpoint = Checkpoint::open(path(step), check, options_.work);
   if (checkpoint.step() != step) {
     fail(ExitCode::data, checkpoint.folder(), ": holds step ", checkpoint.step(), ", not the step of its name");
   }
@@ -92,6 +93,13 @@ CheckpointStore::Scan CheckpointStore::scan() const {
 }
 
 std::optional<Checkpoint> CheckpointStore::find(const Resume& resume, Check check) const {
+  return find(resume, [&](Checkpoint& checkpoint) {
+    if (check == Check::full) checkpoint.verify();
+  });
+}
+
+std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
+                                                const std::function<void(Checkpoint&)>& verify) const {
   if (resume.mode == Resume::Mode::none) return std::nullopt;
   if (resume.mode == Resume::Mode::step) {
     const std::vector<int64_t> known = steps();
@@ -101,13 +109,15 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume, Check chec
       fail(ExitCode::data, folder_, ": has no checkpoint of step ", resume.step,
            "; there are: ", list.empty() ? "none" : list);
     }
-    return open(resume.step, check);
+    Checkpoint checkpoint = open(resume.step, Check::quick);
+    verify(checkpoint);
+    return checkpoint;
   }
   Scan found = scan();
   check_hint(!found.good.empty() || !found.problems.empty());
   for (Checkpoint& checkpoint : found.good) {
     try {
-      if (check == Check::full) checkpoint.verify();
+      verify(checkpoint);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
       found.problems.push_back(error.what());
@@ -156,11 +166,11 @@ void CheckpointStore::clean() const {
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {
-      fs::remove_all(path, error);
+      remove_folder(path, options_.work, error);
     } else if (name.ends_with(replaced_suffix)) {
       const std::string original = path.substr(0, path.size() - replaced_suffix.size());
       if (fs::exists(original)) {
-        fs::remove_all(path, error);
+        remove_folder(path, options_.work, error);
       } else {
         fs::rename(path, original, error);  // killed between the two renames of a replacement
       }
@@ -198,7 +208,7 @@ void CheckpointStore::remove(int64_t step) const {
   // Renamed first: a kill while the files go must not leave something that looks like a checkpoint.
   fs::rename(folder, doomed, error);
   reach(options_.fault, "retention: renamed");
-  if (!error) fs::remove_all(doomed, error);
+  if (!error) remove_folder(doomed, options_.work, error);
   if (error) options_.warn(cat(folder, ": cannot be removed: ", error.message()));
   reach(options_.fault, "retention: removed");
 }

@@ -25,7 +25,8 @@ struct Resume {
 struct StoreOptions {
   int keep = 3;  // complete checkpoints kept; 0: all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
-  FaultHook fault;  // called at each file boundary of a save
+  FaultHook fault;     // called at each file boundary of a save
+  FileWork work = {};  // told what is read, written and removed
 };
 
 /// `folder` holds step-00000100/, ... and `latest`, a text file for people and scripts: it is only a hint, written
@@ -38,6 +39,8 @@ class CheckpointStore {
   /// newest good one, warning about each bad one it passes and about a `latest` that does not fit; when all are bad, or
   /// the step asked for is, it throws Error(data): starting over must be the user's decision.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
+  /// The same; whether a checkpoint is good is what `verify`, which throws Error(data), says of one that is complete.
+  std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens one step; throws Error(data).
   Checkpoint open(int64_t step, Check check) const;
   /// Steps that have a folder, ascending; complete or not.

@@ -7,6 +7,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/io/output_file.h"
+#include "framework/io/remove_folder.h"
 
 namespace hexad::io {
 
@@ -45,7 +46,7 @@ FaultHook CheckpointWriter::fault(std::string prefix) const {
 
 void CheckpointWriter::create() {
   std::error_code error;
-  fs::remove_all(unfinished_, error);
+  remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
   sync_folder(
@@ -66,7 +67,7 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
   const SafetensorsResult written =
       write_safetensors(unfinished_ + "/" + part.shard.file, tensors,
-                        {{"format", "hexad"}, {"step", std::to_string(step_)}}, fault("shard"));
+                        {{"format", "hexad"}, {"step", std::to_string(step_)}}, fault("shard"), store_.options().work);
   part.shard.bytes = written.bytes;
   part.shard.digest = written.digest;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -83,7 +84,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   manifest.sequence = store_.next_sequence();
   require_visible(manifest);
   const std::string text = manifest_to_json(manifest);
-  OutputFile file(unfinished_ + "/manifest.json");
+  OutputFile file(unfinished_ + "/manifest.json", store_.options().work);
   file.append(text.data(), static_cast<int64_t>(text.size()));
   file.finish(fault("manifest"));
   sync_folder(unfinished_);
@@ -91,7 +92,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   replace_folder();
   try {
     std::error_code error;
-    fs::remove_all(replaced_, error);
+    remove_folder(replaced_, store_.options().work, error);
     if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
     write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
     store_.retain();
@@ -105,6 +106,7 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
     std::error_code error;
     const std::string path = unfinished_ + "/" + shard.file;
     const auto bytes = fs::file_size(path, error);
+    store_.options().work.moved(path);
     if (error || static_cast<int64_t>(bytes) != shard.bytes) {
       fail(ExitCode::resource, path, ": written by another rank with ", shard.bytes, " bytes, but here it ",
            error ? "is missing" : cat("has ", bytes), "; do all ranks share this folder?");
@@ -115,7 +117,8 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 void CheckpointWriter::replace_folder() const {
   if (fs::exists(folder_)) {  // the run went back to an earlier step and is here again
     std::error_code error;
-    fs::remove_all(replaced_, error);  // of a save whose cleaning failed; if this one fails too, so does the rename
+    // Of a save whose cleaning failed; if this one fails too, so does the rename.
+    remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");
   }
@@ -127,7 +130,9 @@ void CheckpointWriter::replace_folder() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
-    fs::remove_all(unfinished_);
+    std::error_code error;
+    remove_folder(unfinished_, store_.options().work, error);
+    if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));
     if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
   } catch (const std::exception& error) {
     store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.what()));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -10,9 +11,11 @@ namespace hexad::io {
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-}
+// What the system may still hold in memory: a sync at the end must not take minutes in which nothing seems to move.
+constexpr int64_t unsynced_bytes = 64 << 20;
+}  // namespace
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
+OutputFile::OutputFile(std::string path, FileWork work) : path_(std::move(path)), work_(std::move(work)) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0) fail(ExitCode::resource, path_, ": cannot be created: ", std::strerror(errno));
 }
@@ -42,7 +45,18 @@ void OutputFile::write(const char* bytes, size_t count) {
     if (n < 0) fail_write("cannot be written");
     done += static_cast<size_t>(n);
     written_ += n;
+    work_.moved(path_, n);
+    push_out();
   }
+}
+
+void OutputFile::push_out() {
+  if (written_ - pushed_ < unsynced_bytes) return;
+  // The last stretch is waited for, the newest one started. File systems that cannot do this sync at the end.
+  ::sync_file_range(fd_, std::max<int64_t>(0, pushed_ - unsynced_bytes), unsynced_bytes,
+                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  ::sync_file_range(fd_, pushed_, written_ - pushed_, SYNC_FILE_RANGE_WRITE);
+  pushed_ = written_;
 }
 
 void OutputFile::finish(const FaultHook& fault) {
@@ -52,6 +66,7 @@ void OutputFile::finish(const FaultHook& fault) {
   const int closed = ::close(fd_);
   fd_ = -1;
   if (closed != 0) fail_write("cannot be closed");
+  work_.moved(path_);
   reach(fault, "file synced");
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/base/error.h"
+#include "framework/base/file_work.h"
 #include "framework/data/digest.h"
 #include "framework/io/fault.h"
 
@@ -16,8 +17,8 @@ using namespace base;
 /// Error(resource) naming the file, the byte and the system's reason.
 class OutputFile {
  public:
-  /// An existing file is replaced.
-  explicit OutputFile(std::string path);
+  /// An existing file is replaced. `work` is told what the disk has taken.
+  explicit OutputFile(std::string path, FileWork work = {});
   /// Without finish() the file stays behind incomplete: its owner removes the folder or the file.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -34,11 +35,13 @@ class OutputFile {
  private:
   void flush();
   void write(const char* bytes, size_t count);
+  void push_out();
   [[noreturn]] void fail_write(const char* what) const;
 
   std::string path_;
+  FileWork work_;
   int fd_;
-  int64_t written_ = 0;
+  int64_t written_ = 0, pushed_ = 0;
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

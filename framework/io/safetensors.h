@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/file_work.h"
 #include "framework/io/fault.h"
 #include "framework/io/region.h"
 
@@ -27,8 +28,8 @@ struct TensorInfo {
 /// may have files.
 class SafetensorsFile {
  public:
-  /// Throws Error(data) naming the file, the tensor and what is wrong.
-  static SafetensorsFile open(const std::string& path);
+  /// Throws Error(data) naming the file, the tensor and what is wrong. `work` is told what is read later.
+  static SafetensorsFile open(const std::string& path, FileWork work = {});
 
   const std::string& path() const { return path_; }
   /// In the order of their bytes.
@@ -50,6 +51,7 @@ class SafetensorsFile {
 
  private:
   std::string path_;
+  FileWork work_;
   std::vector<TensorInfo> tensors_;
   std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;
@@ -70,7 +72,7 @@ struct SafetensorsResult {
 /// incomplete file is left for its owner to remove.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
-                                    const FaultHook& fault = {});
+                                    const FaultHook& fault = {}, const FileWork& work = {});
 
 /// "F32", "BF16", ...: the format's names.
 std::string_view safetensors_name_of(Dtype dtype);

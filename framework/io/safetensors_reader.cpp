@@ -16,28 +16,39 @@ constexpr int64_t window_bytes = 1 << 20;
 /// call each would cost more than the bytes between them.
 class RunReader {
  public:
-  RunReader(const data::ReadFile& file, int64_t end) : file_(file), end_(end) {}
+  RunReader(const data::ReadFile& file, int64_t end, const FileWork& work) : file_(file), end_(end), work_(work) {}
 
   void read(int64_t offset, void* out, int64_t bytes) {
-    if (bytes >= window_bytes / 16) return file_.read_at(offset, out, bytes);
+    if (bytes >= window_bytes / 16) return read_directly(offset, static_cast<std::byte*>(out), bytes);
     if (offset < begin_ || offset + bytes > begin_ + static_cast<int64_t>(window_.size())) {
       begin_ = offset;
       window_.resize(static_cast<size_t>(std::min(window_bytes, end_ - offset)));
       file_.read_at(offset, window_.data(), static_cast<int64_t>(window_.size()));
+      work_.moved(file_.path(), static_cast<int64_t>(window_.size()));
     }
     std::memcpy(out, window_.data() + (offset - begin_), static_cast<size_t>(bytes));
   }
 
  private:
+  void read_directly(int64_t offset, std::byte* out, int64_t bytes) {
+    for (int64_t done = 0; done < bytes;) {
+      const int64_t count = std::min(16 * window_bytes, bytes - done);
+      file_.read_at(offset + done, out + done, count);
+      done += count;
+      work_.moved(file_.path(), count);
+    }
+  }
+
   const data::ReadFile& file_;
   int64_t end_;  // of the tensor
+  const FileWork& work_;
   int64_t begin_ = 0;
   std::vector<char> window_;
 };
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::open(const std::string& path) {
+SafetensorsFile SafetensorsFile::open(const std::string& path, FileWork work) {
   const data::ReadFile file(path);
   if (file.size() < length_bytes) {
     fail(ExitCode::data, path, ": has ", file.size(), " bytes, too few for a safetensors file");
@@ -53,11 +64,13 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   }
   std::string text(length, '\0');
   file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
+  work.moved(path, length_bytes + static_cast<int64_t>(length));
   if (text.empty() || text.front() != '{') fail(ExitCode::data, path, ": the header does not begin with '{'");
 
   SafetensorsHeader header = parse_header(text, file.size(), path);
   SafetensorsFile result;
   result.path_ = path;
+  result.work_ = std::move(work);
   result.tensors_ = std::move(header.tensors);
   result.metadata_ = std::move(header.metadata);
   for (size_t i = 0; i < result.tensors_.size(); ++i) result.index_[result.tensors_[i].name] = i;
@@ -95,7 +108,7 @@ void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const 
   require(out.device().on_host(), "[safetensors] '", name, "' can only be read into host memory");
   if (out.numel() == 0) return;
   const data::ReadFile file(path_);
-  RunReader reader(file, t.end);
+  RunReader reader(file, t.end, work_);
   const Shape strides = t.shape.row_major_strides();
   const int64_t element = size_of(t.dtype);
   int64_t first = t.begin;
@@ -116,6 +129,7 @@ std::string SafetensorsFile::digest(std::string_view name) const {
     file.read_at(at, window.data(), count);
     digest.add(window.data(), static_cast<size_t>(count));
     at += count;
+    work_.moved(path_, count);
   }
   return digest.value().to_string();
 }

@@ -48,12 +48,13 @@ std::string append_tensor(OutputFile& file, const Tensor& given) {
 }  // namespace
 
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                                    const std::map<std::string, std::string>& metadata, const FaultHook& fault) {
+                                    const std::map<std::string, std::string>& metadata, const FaultHook& fault,
+                                    const FileWork& work) {
   const std::vector<size_t> order = file_order(tensors);
   const std::string header = make_header(lay_out(tensors, order), metadata);
   const auto length = static_cast<uint64_t>(header.size());
 
-  OutputFile file(path);
+  OutputFile file(path, work);
   reach(fault, "file created");
   file.append(&length, length_bytes);
   file.append(header.data(), static_cast<int64_t>(header.size()));

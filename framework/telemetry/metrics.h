@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/telemetry/rank_times.h"
+
 namespace hexad::telemetry {
 
 /// Traffic of one class ("ep", "tp", ...) in one step; seconds are the mean over ranks.
@@ -48,6 +50,7 @@ struct StepMetrics {
   /// it may be empty in steps where it was not collected.
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;  // of the step that was recorded
+  std::optional<RankTimes> ranks;           // of a job with several
 };
 
 /// Held-out evaluation after `step`.

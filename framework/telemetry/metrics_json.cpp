@@ -70,6 +70,28 @@ void read_schedule(const Json& object, std::optional<ScheduleMetrics>& schedule)
   read(*it, "exposed_seconds", schedule->exposed_seconds);
 }
 
+void read(const Json& object, const char* key, Spread& spread) {
+  std::vector<double> values;
+  read(object, key, values);
+  if (values.size() == 3) spread = {values[0], values[1], values[2]};
+}
+
+void read_ranks(const Json& object, std::optional<RankTimes>& ranks) {
+  const auto it = object.find("ranks");
+  if (it == object.end()) return;
+  ranks.emplace();
+  read(*it, "step_seconds", ranks->step_seconds);
+  read(*it, "own_seconds", ranks->own_seconds);
+  read(*it, "waited_seconds", ranks->waited_seconds);
+  if (const auto slowest = it->find("slowest"); slowest != it->end())
+    for (const Json& row : *slowest) {
+      RankTimes::Rank& r = ranks->slowest.emplace_back();
+      row.at("rank").get_to(r.rank);
+      read(row, "own_seconds", r.own_seconds);
+      read(row, "waited_seconds", r.waited_seconds);
+    }
+}
+
 void read(const Json& object, StepMetrics& s) {
   object.at("step").get_to(s.step);
   read(object, "tokens", s.tokens);
@@ -89,6 +111,7 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "skipped_steps", s.skipped_steps);
   read(object, "expert_load", s.expert_load);
   read_schedule(object, s.schedule);
+  read_ranks(object, s.ranks);
 }
 
 void read(const Json& object, EvalMetrics& e) {
@@ -96,6 +119,20 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_tokens", e.tokens);
   read(object, "eval_loss", e.loss);
   read(object, "eval_bits_per_byte", e.bits_per_byte);
+}
+
+/// [least, median, most].
+Json to_json(const Spread& s) { return {number(s.least), number(s.median), number(s.most)}; }
+
+Json to_json(const RankTimes& times) {
+  Json slowest = Json::array();
+  for (const RankTimes::Rank& r : times.slowest)
+    slowest.push_back(
+        {{"rank", r.rank}, {"own_seconds", number(r.own_seconds)}, {"waited_seconds", number(r.waited_seconds)}});
+  return {{"step_seconds", to_json(times.step_seconds)},
+          {"own_seconds", to_json(times.own_seconds)},
+          {"waited_seconds", to_json(times.waited_seconds)},
+          {"slowest", slowest}};
 }
 
 }  // namespace
@@ -139,6 +176,7 @@ std::string to_json_line(const StepMetrics& s) {
                         {"measured_seconds", number(s.schedule->measured_seconds)},
                         {"exposed_seconds", exposed}};
   }
+  if (s.ranks) json["ranks"] = to_json(*s.ranks);
   return json.dump();
 }
 

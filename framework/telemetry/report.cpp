@@ -10,6 +10,7 @@
 #include "framework/base/error.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
+#include "framework/telemetry/report_ranks.h"
 #include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
@@ -190,6 +191,7 @@ void write_report(const ReportInputs& inputs) {
                                                        {"recipe", escaped(inputs.recipe)},
                                                        {"samples", sample_blocks(inputs.samples)},
                                                        {"schedule", schedule_block(history, inputs.timelines)},
+                                                       {"ranks", ranks_block(history)},
                                                        {"data", report_data(history)},
                                                        {"library", std::string(inputs.charts)},
                                                        {"script", std::string(report_script)}}));

@@ -134,6 +134,11 @@ void TensorboardSink::on_step(const StepMetrics& s) {
     scalars.add("comm_seconds/" + traffic, c.seconds);
     scalars.add("comm_exposed_seconds/" + traffic, c.exposed_seconds);
   }
+  if (s.ranks) {
+    scalars.add("ranks/own_seconds_median", s.ranks->own_seconds.median);
+    scalars.add("ranks/own_seconds_most", s.ranks->own_seconds.most);
+    scalars.add("ranks/waited_seconds_median", s.ranks->waited_seconds.median);
+  }
   file_.append(tensorboard_record(scalars.event(s.step)));
 }
 

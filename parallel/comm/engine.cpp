@@ -15,8 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Looks of the watchdog in its time: a hang is found at most so much too late.
-constexpr int looks = 16;
 // For the rank's thread to end the job itself after a failure.
 constexpr auto patience = 5s;
 
@@ -197,6 +195,7 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   try {
     transport_ = connect();
     if (options_.jitter) transport_ = delayed(std::move(transport_), options_.jitter);
+    hang_watch_.emplace(*transport_);
     topology_ = transport_->topology();
     largest_communicator_ = transport_->largest_tag() / 2 - 1;
     served = true;
@@ -222,6 +221,7 @@ void CommEngine::serve() {
     try {
       start_rounds();
       progress = poll();
+      end_after_failure();
       watch();
     } catch (...) {
       fail(std::current_exception());
@@ -309,55 +309,28 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
   if (!error) {  // nothing is in flight any more: the memory is free before anyone goes on
     request->plan.scratch.clear();
     request->operation.in = request->operation.out = Tensor();
+    last_done_ = request;
+    last_done_at_ = Clock::now();
+    quiet_listens_ = 0;
   }
   request->flight->complete(request->sent_bytes, std::move(error));
 }
 
 void CommEngine::fail(std::exception_ptr error) {
   failed_ = error;
-  looked_ = Clock::now();
+  failed_at_ = Clock::now();
   abandoned_ = queue_.drain();
   running_.clear();
   for (const RequestPtr& request : abandoned_) complete(request, error);
 }
 
-std::optional<CommEngine::Clock::time_point> CommEngine::next_look() const {
-  if (failed_) return looked_ + patience;
-  if (watchdog_seconds_ <= 0 || queue_.empty()) return {};
-  return looked_ +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(watchdog_seconds_ / looks));
-}
-
-void CommEngine::watch() {
-  const auto next = next_look();
-  if (!next || Clock::now() < *next) return;
-  looked_ = Clock::now();
-  if (failed_) {
-    const Failure failure = failure_of(failed_);
-    std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.message.c_str());
-    std::fflush(nullptr);
-    transport_->abort(static_cast<int>(failure.code));
-  } else if (const RequestPtr late = queue_.overdue(looks)) {
-    base::fail(ExitCode::communication, report_hang(*late));
-  }
-}
-
-std::string CommEngine::report_hang(const Request& request) const {
-  // The first round that hangs: later ones hang because of it.
-  const std::pair<const uint64_t, Running>* first = nullptr;
-  for (const auto& entry : running_)
-    if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;
-  std::string missing, deaf;
-  if (first)
-    for (const auto& [peer, receive] : transport_->pending(first->first)) {
-      std::string& list = receive ? missing : deaf;
-      list += cat(list.empty() ? "" : ", ", peer);
-    }
-  const std::string reason = !missing.empty() ? "nothing comes from rank " + missing
-                             : !deaf.empty()  ? "nothing is taken by rank " + deaf
-                                              : "the work before it on this rank is not done";
-  return cat("hang: ", watchdog_seconds_, " s in operation ", request.number, " of group ", request.group, " (",
-             request.members->size(), " ranks), ", request.operation.call(), ": ", reason);
+void CommEngine::end_after_failure() {
+  if (!failed_ || Clock::now() < failed_at_ + patience) return;
+  failed_at_ = Clock::now();
+  const Failure failure = failure_of(failed_);
+  std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.message.c_str());
+  std::fflush(nullptr);
+  transport_->abort(static_cast<int>(failure.code));
 }
 
 void CommEngine::rest(bool progress) {

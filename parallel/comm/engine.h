@@ -10,6 +10,8 @@
 #include <thread>
 #include <unordered_map>
 
+#include "framework/base/file_work.h"
+#include "parallel/comm/hang_watch.h"
 #include "parallel/comm/issue_queue.h"
 #include "parallel/comm/jitter.h"
 #include "parallel/comm/transport.h"
@@ -18,9 +20,10 @@ namespace hexad::comm {
 
 /// What the engine looks out for.
 struct Guards {
-  /// An operation that this rank is ready for, or waits for, and that does not move for this long is a hang: it fails
-  /// with Error(communication) that names the operation and who is missing. Monotonic time, in which this process was
-  /// not stopped; 0: never.
+  /// An operation that this rank is ready for, or waits for, and that does not move for this long is a hang, unless it
+  /// waits for a rank whose file work moves: it fails with Error(communication) that names the operation, who is
+  /// missing and who is to blame, up to four seconds later. Monotonic time, in which this process was not stopped; 0:
+  /// never. The same on all ranks.
   double watchdog_seconds = 300;
   /// Ranks compare what they call before every operation, which costs a small message more to each peer. The same on
   /// all ranks.
@@ -48,6 +51,8 @@ class CommEngine {
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
+  /// Where this rank announces what it does with files.
+  const base::FileWork& file_work() const { return file_work_; }
   /// For operations posted from now on; all ranks change at the same place of their programs.
   void set_guards(const Guards& guards);
   /// Rounds of operations posted from now on, windows at once; all ranks change at the same place of their programs.
@@ -90,13 +95,22 @@ class CommEngine {
   void complete(const RequestPtr& request, std::exception_ptr error);
   void fail(std::exception_ptr error);
   void rest(bool progress);
+  void end_after_failure();
+  // The watchdog (engine_watch.cpp):
   void watch();
-  std::string report_hang(const Request& request) const;
+  void look();
+  void listen();
+  Clock::duration between_looks() const;
   std::optional<Clock::time_point> next_look() const;
+  std::vector<int> missing_of(const Request& request) const;  // world ranks
+  Standing standing() const;
+  std::string describe(const Request& request) const;
+  std::string report_hang(const Request& request) const;
   Link link_of(const Request& request) const;
 
   const Options options_;
   const std::thread::id rank_thread_ = std::this_thread::get_id();
+  const base::FileWork file_work_;
   const std::shared_ptr<TrafficMeter> meter_ = std::make_shared<TrafficMeter>();
   Topology topology_;
   int next_communicator_ = 1, largest_communicator_ = 0;
@@ -117,8 +131,14 @@ class CommEngine {
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
-  Clock::time_point looked_{};  // when the watchdog last did
+  std::optional<HangWatch> hang_watch_;
+  Clock::time_point looked_{}, listened_{};  // when the watchdog last did
+  uint64_t seen_moves_ = 0;                  // of file_work_
+  int quiet_listens_ = 0;                    // since it moved, or an operation ended
+  RequestPtr last_done_;
+  Clock::time_point last_done_at_{};
   std::exception_ptr failed_;
+  Clock::time_point failed_at_{};
   std::vector<RequestPtr> abandoned_;  // after a failure: the transport may still write to their tensors
 
   std::thread thread_;  // last: it uses all of the above

@@ -176,6 +176,20 @@ RequestPtr IssueQueue::overdue(int limit) {
   return nullptr;
 }
 
+std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
+  std::vector<std::pair<RequestPtr, int>> list;
+  const auto waited = [](const auto& entry) { return entry.second.requests.front()->lifted; };
+  // Without priorities by need a channel that nobody waits for may hold back one that somebody waits for.
+  const bool all = !priorities_.by_need && std::any_of(lines_.begin(), lines_.end(), waited);
+  for (const auto& entry : lines_)
+    if (all || waited(entry)) list.emplace_back(entry.second.requests.front(), entry.second.quiet);
+  return list;
+}
+
+void IssueQueue::forgive(int quiet) {
+  for (auto& [channel, line] : lines_) line.quiet = std::min(line.quiet, quiet);
+}
+
 std::vector<RequestPtr> IssueQueue::drain() {
   std::vector<RequestPtr> all;
   for (auto& [channel, line] : lines_) all.insert(all.end(), line.requests.begin(), line.requests.end());

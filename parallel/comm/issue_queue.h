@@ -110,6 +110,12 @@ class IssueQueue {
   /// find its peers late.
   RequestPtr overdue(int limit);
 
+  /// Operations that somebody waits for, or that come before such a one: the first of each channel, and the calls of
+  /// overdue() since something was finished there.
+  std::vector<std::pair<RequestPtr, int>> waited_for() const;
+  /// Nothing is late: each channel counts as quiet for at most so many calls of overdue().
+  void forgive(int quiet);
+
   bool empty() const { return lines_.empty(); }
   /// Takes out everything: for failures.
   std::vector<RequestPtr> drain();

@@ -85,6 +85,8 @@ class DelayedTransport final : public Transport {
         if (m.token == token) list.push_back({to.first, false});
     return list;
   }
+  void send_note(int to, const std::string& text) override { transport_->send_note(to, text); }
+  void take_notes(std::vector<Note>& notes) override { transport_->take_notes(notes); }
   void abort(int code) override { transport_->abort(code); }
 
  private:

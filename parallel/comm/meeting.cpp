@@ -1,8 +1,10 @@
 #include "parallel/comm/meeting.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "parallel/comm/bytes.h"
+#include "parallel/comm/inquiry.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/signature.h"
 
@@ -175,29 +177,55 @@ void Meeting::leave(int rank) {
   }
 }
 
-std::string Meeting::report_hang(const Ticket& ticket, const Party& party) const {
-  std::string missing;
+Meeting::Wait Meeting::wait_of(const Ticket& ticket, const Party& party) const {
+  Wait wait{.here = {}, .missing = {}, .text = {}, .looks = party.looks};
   for (int r = 0; r < size(); ++r) {
     const bool needed = ticket.from < 0 || r == ticket.from || r == ticket.to;
-    if (needed && !party.guests.contains(r))
-      missing += cat(missing.empty() ? "" : ", ", world_ranks_[static_cast<size_t>(r)]);
+    if (needed) (party.guests.contains(r) ? wait.here : wait.missing).push_back(world_ranks_[static_cast<size_t>(r)]);
   }
-  return cat("operation ", ticket.number, " of group ", name_, " (", size(), " ranks), ",
-             party.guests.begin()->second.op.call(), ": rank ", missing, " has not come");
+  wait.text = cat("operation ", ticket.number, " of group ", name_, " (", size(), " ranks), ",
+                  party.guests.begin()->second.op.call(), ": rank ", list_of(wait.missing), " has not come");
+  return wait;
 }
 
-std::string Meeting::overdue(int limit) {
+std::vector<Meeting::Wait> Meeting::look() {
+  std::vector<Wait> waits;
   std::map<std::pair<int64_t, int>, Child> children;
   {
     std::lock_guard lock(mutex_);
-    for (auto& [ticket, party] : parties_)
-      if (++party.looks > limit) return report_hang(ticket, party);
+    for (auto& [ticket, party] : parties_) {
+      ++party.looks;
+      waits.push_back(wait_of(ticket, party));
+    }
     children = children_;
   }
   for (auto& [key, c] : children)
-    if (const auto meeting = c.meeting.lock())
-      if (std::string hang = meeting->overdue(limit); !hang.empty()) return hang;
-  return {};
+    if (const auto meeting = c.meeting.lock()) {
+      auto below = meeting->look();
+      std::move(below.begin(), below.end(), std::back_inserter(waits));
+    }
+  return waits;
+}
+
+std::string overdue(const std::vector<Meeting::Wait>& waits, int limit) {
+  const auto late = std::ranges::find_if(waits, [&](const Meeting::Wait& w) { return w.looks > limit; });
+  if (late == waits.end()) return {};
+  // All ranks are in this process: whoever came to no operation is at its own work.
+  const auto standing_of = [&](int rank) {
+    Standing standing;
+    for (const Meeting::Wait& w : waits) {
+      if (std::ranges::find(w.here, rank) == w.here.end()) continue;
+      standing.kind = Standing::Kind::waits;
+      standing.text = w.text;
+      standing.missing.insert(standing.missing.end(), w.missing.begin(), w.missing.end());
+    }
+    return standing;
+  };
+  const int first = late->here.front();
+  Inquiry inquiry(first, {Standing::Kind::waits, 0, late->missing, late->text}, standing_of(first), 0);
+  while (!inquiry.over())
+    for (int rank : inquiry.to_ask()) inquiry.answer(rank, standing_of(rank));
+  return inquiry.finding([](int rank) { return cat("rank ", rank); }).text;
 }
 
 std::shared_ptr<Meeting> Meeting::child(int64_t split, const std::string& name, const std::vector<int>& members) {

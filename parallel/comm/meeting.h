@@ -41,9 +41,14 @@ class Meeting {
   /// Rank `rank` will not come any more: operations that need it fail.
   void leave(int rank);
 
-  /// Called at even times: says which operation, of this group or one split from it, has waited for some rank in the
-  /// last `limit` calls, and for which one; empty when none has.
-  std::string overdue(int limit);
+  /// An operation that some ranks have come to and others not, as world ranks, and for how many looks it waits.
+  struct Wait {
+    std::vector<int> here, missing;
+    std::string text;
+    int looks = 0;
+  };
+  /// Called at even times: what waits, of this group and those split from it.
+  std::vector<Wait> look();
 
   /// The meeting of a group split from this one, which `members` (ranks of this one) share; made by the first to ask.
   std::shared_ptr<Meeting> child(int64_t split, const std::string& name, const std::vector<int>& members);
@@ -55,7 +60,7 @@ class Meeting {
   };
   struct Party {
     std::map<int, Guest> guests;  // by rank
-    int looks = 0;                // calls of overdue() since the first one came
+    int looks = 0;                // calls of look() since the first one came
   };
   struct Child {
     std::weak_ptr<Meeting> meeting;
@@ -63,7 +68,7 @@ class Meeting {
   };
   std::exception_ptr missing(const Ticket& ticket, const Party& party) const;
 
-  std::string report_hang(const Ticket& ticket, const Party& party) const;
+  Wait wait_of(const Ticket& ticket, const Party& party) const;
 
   const std::string name_;
   const std::vector<int> world_ranks_;
@@ -74,5 +79,8 @@ class Meeting {
   std::exception_ptr aborted_;
   std::map<std::pair<int64_t, int>, Child> children_;  // by split and first member
 };
+
+/// Which of them has waited for more than `limit` looks, and who is to blame for it; empty when none has.
+std::string overdue(const std::vector<Meeting::Wait>& waits, int limit);
 
 }  // namespace hexad::comm

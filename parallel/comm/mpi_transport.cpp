@@ -1,6 +1,7 @@
 #include "parallel/comm/mpi_transport.h"
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -77,6 +78,10 @@ Topology discover(int rank, int size) {
     }
     if (r < rank && place == mine) ++topology.local_rank;
   }
+  const int64_t pid = ::getpid();
+  topology.pid_of_rank.resize(static_cast<size_t>(size));
+  check(MPI_Allgather(&pid, 1, MPI_INT64_T, topology.pid_of_rank.data(), 1, MPI_INT64_T, MPI_COMM_WORLD),
+        "MPI_Allgather");
   if (const char* local = std::getenv("HEXAD_LOCAL_RANK")) {
     char* end = nullptr;
     const long value = std::strtol(local, &end, 10);
@@ -119,10 +124,13 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&largest), &known), "MPI_Comm_get_attr");
     if (known) largest_tag_ = *largest;
   }
-  ~MpiTransport() override { MPI_Finalize(); }
+  ~MpiTransport() override {
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // to ranks that did not listen any more
+    MPI_Finalize();
+  }
 
   const Topology& topology() const override { return topology_; }
-  int largest_tag() const override { return largest_tag_; }
+  int largest_tag() const override { return largest_tag_ - 1; }  // notes have the last
 
   void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
@@ -165,9 +173,43 @@ class MpiTransport final : public Transport {
     return list;
   }
 
+  void send_note(int to, const std::string& text) override {
+    std::erase_if(sent_notes_, [](SentNote& note) {
+      int sent = 0;
+      check(MPI_Test(&note.request, &sent, MPI_STATUS_IGNORE), "MPI_Test");
+      return sent != 0;
+    });
+    SentNote& note = sent_notes_.emplace_back();
+    note.text = std::make_unique<std::string>(text.substr(0, longest_note));
+    check(MPI_Isend(note.text->data(), int_of(static_cast<int64_t>(note.text->size())), MPI_BYTE, to, note_tag(),
+                    MPI_COMM_WORLD, &note.request),
+          "MPI_Isend");
+  }
+
+  void take_notes(std::vector<Note>& notes) override {
+    while (true) {
+      int there = 0, bytes = 0;
+      MPI_Status status;
+      check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag(), MPI_COMM_WORLD, &there, &status), "MPI_Iprobe");
+      if (!there) return;
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      Note note{status.MPI_SOURCE, std::string(static_cast<size_t>(bytes), ' ')};
+      // Short enough to have come with its announcement: this does not wait.
+      check(MPI_Recv(note.text.data(), bytes, MPI_BYTE, note.from, note_tag(), MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            "MPI_Recv");
+      notes.push_back(std::move(note));
+    }
+  }
+
   void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
  private:
+  struct SentNote {
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::unique_ptr<std::string> text{};  // stays where it is
+  };
+  int note_tag() const { return largest_tag_; }
+
   struct Message {
     uint64_t token;
     int peer;
@@ -202,7 +244,8 @@ class MpiTransport final : public Transport {
   }
 
   Topology topology_;
-  int largest_tag_ = 32767;            // what the standard grants
+  int largest_tag_ = 32767;  // what the standard grants
+  std::vector<SentNote> sent_notes_;
   std::vector<MPI_Request> requests_;  // with messages_: MPI wants a plain array
   std::vector<Message> messages_;
   std::vector<int> indices_;

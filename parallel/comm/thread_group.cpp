@@ -103,7 +103,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
     const std::chrono::duration<double> interval(options.watchdog_seconds / looks);
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, interval, [&] { return running == 0; }))
-      if (const std::string hang = meeting->overdue(looks); !hang.empty())
+      if (const std::string hang = overdue(meeting->look(), looks); !hang.empty())
         meeting->abort(std::make_exception_ptr(
             Error(ExitCode::communication, cat("hang: ", options.watchdog_seconds, " s in ", hang))));
   }

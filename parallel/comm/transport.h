@@ -16,7 +16,11 @@ struct Topology {
   std::vector<int> node_of_rank{0};  // indices into node_names
   std::vector<std::string> node_names{""};
   int local_rank = 0;  // among the ranks of this node
+  std::vector<int64_t> pid_of_rank{};
 };
+
+/// "rank 2 (host a, pid 3142)", as far as it is known.
+std::string name_of(const Topology& topology, int rank);
 
 class Transport {
  public:
@@ -45,6 +49,16 @@ class Transport {
   };
   /// Messages with this token that are not completed: for the report of a hang.
   virtual std::vector<Pending> pending(uint64_t token) const = 0;
+  /// A few words of one engine to another, beside the messages and whatever state those are in. Sending waits for
+  /// nobody; notes of one rank to another keep their order.
+  struct Note {
+    int from;
+    std::string text;  // at most longest_note bytes; the rest is cut off
+  };
+  static constexpr size_t longest_note = 2048;
+  virtual void send_note(int to, const std::string& text) = 0;
+  /// Appends those that have come since the last call.
+  virtual void take_notes(std::vector<Note>& notes) = 0;
   /// Ends every rank of the job with `code`; may not return.
   virtual void abort(int code) = 0;
 };

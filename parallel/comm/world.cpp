@@ -49,6 +49,7 @@ World::World(CommEngine::Options options) : exceptions_(std::uncaught_exceptions
   }
   engine_ = std::make_unique<CommEngine>([size] { return connect_mpi(size); }, options);
   topology_ = engine_->topology();
+  file_work_ = engine_->file_work();
   group_ = std::make_unique<EngineGroup>(*engine_, TrafficClass::control, "world");
 }
 

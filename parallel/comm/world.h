@@ -28,6 +28,8 @@ class World {
   /// Among the ranks of this node.
   int local_rank() const { return topology_.local_rank; }
   const std::string& node_name() const;
+  /// Where this rank announces what it does with files: others that wait for it do not take that for a hang.
+  const base::FileWork& file_work() const { return file_work_; }
 
   /// From now on; the same on all ranks, at the same place of their programs.
   void set_guards(const Guards& guards);
@@ -41,6 +43,7 @@ class World {
  private:
   int exceptions_;                      // in flight when this world was made
   std::unique_ptr<CommEngine> engine_;  // null: alone
+  base::FileWork file_work_;            // the engine's, if there is one
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };

@@ -83,6 +83,13 @@ wait_until() {
   done
   failed "waited 30 s for: $*"
 }
+# The process of a rank that the launcher $launcher has started.
+process_of() { # RANK
+  local pid
+  for pid in $(pgrep -P "$launcher"); do
+    if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
+  done
+}
 has_lines() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 run_tests() {

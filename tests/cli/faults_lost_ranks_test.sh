@@ -12,12 +12,6 @@ start() {
   wait_until has_lines run/metrics.jsonl 45
   rank0=$(process_of 0) rank1=$(process_of 1)
 }
-process_of() { # RANK
-  local pid
-  for pid in $(pgrep -P "$launcher"); do
-    if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
-  done
-}
 gone() { ! kill -0 "$1" 2>/dev/null; }
 # The launcher and both ranks end within ten seconds of $1 (in $SECONDS); the exit code is then in $code.
 expect_gone_after() {
@@ -60,20 +54,22 @@ test_a_stopped_rank_is_named() {
   kill -STOP "$rank1"
   expect_gone_after "$since"
   expect_equal "$code" 6
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "(2 ranks), " "rank 1"
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "(2 ranks), " "rank 1" "to blame: rank 1 "
   expect_last_good_one
 }
 
 test_a_rank_that_never_enters_a_collective_is_named() {
   HEXAD_FAULT=hang@1,4 expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "nothing comes from rank 1"
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "nothing comes from rank 1" \
+    "to blame: rank 1 "
   expect 0 ranks 2 "${job[@]}"
   expect_text err "resumed from run/checkpoints/step-00000002"
 }
 
 test_a_rank_that_hangs_while_saving_is_named() {
   HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "nothing comes from rank 1"
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "nothing comes from rank 1" \
+    "to blame: rank 1 " "its file work has not moved"
 }
 
 test_a_crash_leaves_rank_step_and_backtrace() {

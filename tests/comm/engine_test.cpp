@@ -28,6 +28,7 @@ struct Wires {
     std::shared_ptr<bool> taken;  // under the mutex, like all of it
   };
   std::map<std::tuple<int, int, int>, std::deque<Message>> messages;  // by from, to, tag
+  std::map<int, std::vector<Transport::Note>> notes;                  // by to
 };
 
 // Delivers messages in the order of each pair and tag, but looks at them only at random polls: a slow, unfair network.
@@ -77,10 +78,21 @@ class LoopbackTransport final : public Transport {
         if (r.token == token) list.push_back({std::get<0>(key), true});
     return list;
   }
+  void send_note(int to, const std::string& text) override {
+    std::lock_guard lock(wires_->mutex);
+    wires_->notes[to].push_back({topology_.rank, text});
+  }
+  void take_notes(std::vector<Note>& notes) override {
+    if (topology_.rank == deaf) return;
+    std::lock_guard lock(wires_->mutex);
+    for (Note& note : wires_->notes[topology_.rank]) notes.push_back(std::move(note));
+    wires_->notes[topology_.rank].clear();
+  }
   void abort(int code) override { aborted = code; }
 
   static constexpr int64_t broken_size = 13;
   static inline std::atomic<int> aborted = 0;
+  static inline std::atomic<int> deaf = -1;  // a rank whose engine does not answer, as if it were stopped
 
  private:
   struct Receive {
@@ -102,16 +114,22 @@ class LoopbackTransport final : public Transport {
 
 constexpr CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
-void with_engines(int ranks, const std::function<void(const ProcessGroup& world)>& body,
+void with_engines(int ranks, const std::function<void(const ProcessGroup& world, const base::FileWork& work)>& body,
                   CommEngine::Options options = small_rounds) {
   const auto wires = std::make_shared<Wires>();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       CommEngine engine([&] { return std::make_unique<LoopbackTransport>(wires, rank, ranks); }, options);
-      body(EngineGroup(engine, TrafficClass::control, "world"));
+      body(EngineGroup(engine, TrafficClass::control, "world"), engine.file_work());
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+void with_engines(int ranks, const std::function<void(const ProcessGroup& world)>& body,
+                  CommEngine::Options options = small_rounds) {
+  with_engines(
+      ranks, [&](const ProcessGroup& world, const base::FileWork&) { body(world); }, options);
 }
 
 TEST(CommEngine, GroupsWorkOverASlowNetwork) {
@@ -275,6 +293,88 @@ TEST(CommEngine, TheWatchdogTellsTheOwnWorkOfARankFromItsPeers) {
     }
   });
   EXPECT_NE(text.find("the work before it on this rank is not done"), std::string::npos) << text;
+}
+
+// Rank 0 waits for rank 1, which waits for rank 2.
+void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& rank_2) {
+  DeviceContext context;
+  const int r = world.rank();
+  const auto low = world.split(r < 2, 0, TrafficClass::dp, "low"),
+             high = world.split(r > 0, 0, TrafficClass::tp, "high");
+  InlineStream stream;
+  if (r == 2) rank_2();
+  if (r > 0) high->barrier(stream).wait();
+  if (r < 2) low->barrier(stream).wait();
+}
+
+TEST(CommEngine, TheWatchdogFollowsTheChainToWhoIsSilent) {
+  std::atomic<bool> over = false;
+  LoopbackTransport::deaf = 2;
+  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
+    try {
+      wait_in_a_chain(world, [&] { over.wait(false); });
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  });
+  LoopbackTransport::deaf = -1;
+  EXPECT_NE(text.find("; to blame: rank 2 does not answer"), std::string::npos) << text;
+}
+
+TEST(CommEngine, TheWatchdogFollowsTheChainToWhoHangsInItsOwnCode) {
+  std::atomic<bool> over = false;
+  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
+    try {
+      wait_in_a_chain(world, [&] { over.wait(false); });
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  });
+  EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
+                      "operation, all_gather at comm/"),
+            std::string::npos)
+      << text;
+}
+
+// Rank 2 works on a file for five times the watchdog's limit; with `moves` something happens to it all the time.
+std::string end_of_file_work(bool moves) {
+  CommEngine::Options options = small_rounds;
+  options.guards.watchdog_seconds = 0.6;
+  std::string text = "no failure";
+  std::atomic<bool> over = false;
+  with_engines(
+      3,
+      [&](const ProcessGroup& world, const base::FileWork& work) {
+        try {
+          wait_in_a_chain(world, [&] {
+            const auto phase = work.announce("saving");
+            work.moved("shard", 1);
+            for (int i = 0; i < 30 && !over; ++i) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              if (moves) work.moved("shard", 1);
+            }
+          });
+        } catch (const Error& e) {
+          over = true;
+          if (world.rank() == 0) text = e.what();
+        }
+      },
+      options);
+  return text;
+}
+
+TEST(CommEngine, FileWorkThatMovesIsNoHangForWhoWaitsAtTheEndOfAChain) {
+  EXPECT_EQ(end_of_file_work(true), "no failure");
+}
+
+TEST(CommEngine, FileWorkThatStandsStillIsReportedWithItsFile) {
+  const std::string text = end_of_file_work(false);
+  EXPECT_NE(text.find("; to blame: rank 2 its file work has not moved for 0."), std::string::npos) << text;
+  EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
 }
 
 TEST(CommEngine, WithoutAWatchdogALateRankIsWaitedFor) {

@@ -159,7 +159,33 @@ TEST(ThreadGroup, TheWatchdogNamesTheOperationAndWhoIsMissing) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::communication);
     EXPECT_EQ(without_places(e.what()),
-              "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not come");
+              "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not come; to "
+              "blame: rank 3 waits for no other rank: it computes, or hangs in its own code");
+  }
+}
+
+TEST(ThreadGroup, TheWatchdogFollowsTheChainToWhoWaitsForNobody) {
+  std::atomic<bool> over = false;
+  const auto body = [&](const ProcessGroup& world) {
+    const int r = world.rank();  // 0 waits for 1, which waits for 2, which never comes
+    const auto low = world.split(r < 2, 0, TrafficClass::dp, "low"),
+               high = world.split(r > 0, 0, TrafficClass::tp, "high");
+    if (r == 2) return over.wait(false);
+    DeviceContext context;
+    try {
+      (r == 0 ? low : high)->any(false, context);
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  };
+  try {
+    with_ranks(3, body, {.watchdog_seconds = 0.1});
+    FAIL();
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank"), std::string::npos) << text;
   }
 }
 

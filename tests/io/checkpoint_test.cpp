@@ -2,6 +2,9 @@
 // checkpoint_fault_test.cpp.
 #include "tests/io/checkpoint_testing.h"
 
+#include <filesystem>
+#include <set>
+
 #include "framework/io/inspect.h"
 
 namespace hexad::io {
@@ -170,6 +173,39 @@ TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
   EXPECT_THROW(writer.commit(state_of(6), std::vector<std::string>{part}), std::logic_error);
   EXPECT_THROW(writer.commit(state_of(6), std::vector<std::string>{part, part}), std::logic_error);
   EXPECT_THROW(writer.commit(state_of(7), {}), std::logic_error);
+}
+
+TEST_F(Checkpoints, AreVerifiedInShares) {
+  save(store, 1, 2, device);
+  flip_bit(shard(1, "00001-of-00002"), 400);
+  Checkpoint checkpoint = store.open(1, Check::quick);
+  checkpoint.verify({.index = 0, .of = 2});
+  checkpoint.verify({.index = 2, .of = 3});  // more who share than shards: nothing
+  expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
+}
+
+TEST_F(Checkpoints, WhoWaitsSeesEveryFileMove) {
+  std::set<std::string> moved;
+  int64_t bytes = 0;
+  options.keep = 1;
+  const FileWork work = options.work;
+  const auto phase = work.announce("testing");
+  work.on_move([&](uint64_t) {
+    moved.insert(std::filesystem::path(work.now()->file).filename().string());
+    bytes = work.now()->bytes;
+  });
+  CheckpointStore watched(folder / "watched", options);
+  save(watched, 1, 2, device);
+  EXPECT_TRUE(moved.contains("shard-00001-of-00002.safetensors"));
+  EXPECT_TRUE(moved.contains("manifest.json"));
+  moved.clear();
+  Checkpoint checkpoint = watched.open(1, Check::full);
+  EXPECT_TRUE(moved.contains("shard-00001-of-00002.safetensors"));
+  const auto file = std::filesystem::file_size(watched.path(1) + "/shard-00001-of-00002.safetensors");
+  EXPECT_EQ(bytes, static_cast<int64_t>(file)) << "of the shard that was checked last";
+  moved.clear();
+  checkpoint.read("experts.up", Kind::parameter, device);
+  EXPECT_TRUE(moved.contains("shard-00000-of-00002.safetensors"));
 }
 
 TEST_F(Checkpoints, InspectionShowsTotalsAndTensors) {

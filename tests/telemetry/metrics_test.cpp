@@ -34,6 +34,10 @@ StepMetrics full_step(int64_t step) {
   s.skipped_steps = 2;
   s.expert_load = {{}, {0.25, 0.75}};  // layer 0 is dense
   s.schedule = {.predicted_seconds = 0.25, .measured_seconds = 0.1 + 0.2, .exposed_seconds = {{"R", 0}, {"S", 0.125}}};
+  s.ranks = {.step_seconds = {0.5, 0.5, 0.5},
+             .waited_seconds = {0.1, 0.3, 0.4},
+             .own_seconds = {0.1, 0.2, 0.1 + 0.3},
+             .slowest = {{2, 0.1 + 0.3, 0.1}, {0, 0.2, 0.3}}};
   return s;
 }
 
@@ -58,7 +62,8 @@ TEST(MetricsJson, ALineHoldsEveryFixedName) {
                            "comm_exposed_seconds",
                            "skipped_steps",
                            "expert_load",
-                           "schedule"})
+                           "schedule",
+                           "ranks"})
     EXPECT_TRUE(json.contains(name)) << name;
   EXPECT_EQ(json["memory_peak_bytes"]["activation"], int64_t{1} << 40);
   EXPECT_EQ(json["comm_exposed_seconds"]["ep"], 0.05);
@@ -92,6 +97,7 @@ TEST(MetricsJson, StepsReadBackExactly) {
   ASSERT_TRUE(after.schedule);
   EXPECT_EQ(after.schedule->measured_seconds, before.schedule->measured_seconds);
   EXPECT_EQ(after.schedule->exposed_seconds, before.schedule->exposed_seconds);
+  EXPECT_EQ(after.ranks, before.ranks);
   EXPECT_EQ(to_json_line(after), to_json_line(before));
 }
 

@@ -21,12 +21,15 @@ struct Intention {
   std::string text{};  // of the resolved recipe, or of what is wrong with it
 };
 
-std::string program() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
+std::string program(const base::FileWork& work) {
+  constexpr const char* path = "/proc/self/exe";
+  std::ifstream file(path, std::ios::binary);
   data::StreamingDigest digest;
   std::vector<char> part(1 << 20);
-  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0)
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0) {
     digest.add(part.data(), static_cast<size_t>(file.gcount()));
+    work.moved(path, file.gcount());
+  }
   return cat("hexad ", version, " for ", architecture, ", digest ", digest.value());
 }
 
@@ -100,7 +103,8 @@ Recipe read_recipe(const std::string& text) {
 
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load) {
   if (world.size() == 1) return load();
-  Intention mine{.program = program()};
+  const auto phase = world.file_work().announce("reading its program and recipe");
+  Intention mine{.program = program(world.file_work())};
   std::optional<Recipe> recipe;
   std::exception_ptr mistake;
   try {

@@ -110,6 +110,43 @@ void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   if (!text.empty()) refuse(checkpoint, text);
 }
 
+// How a rank's part of common work failed; travels between ranks.
+struct Failure {
+  std::string text{};  // empty: it did not
+  ExitCode code = ExitCode::done;
+};
+
+template <class F>
+Failure attempted(F&& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return {e.what(), e.code()};
+  }
+  return {};
+}
+
+// Collective. Throws on all ranks what the first of those that failed says: whichever rank ends first gives the job its
+// exit code.
+void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
+  device::DeviceContext host;
+  const std::vector<std::string> texts = gather_texts(mine.text, world, host);
+  const auto first = std::find_if(texts.begin(), texts.end(), [](const std::string& t) { return !t.empty(); });
+  if (first == texts.end()) return;
+  const int64_t code[] = {static_cast<int64_t>(mine.code)};
+  const auto codes = world.all_gather_values(code, host);
+  fail(static_cast<ExitCode>(codes[static_cast<size_t>(first - texts.begin())]), *first);
+}
+
+// Collective: every rank checks its share of the shards.
+void verify_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
+  const Failure failure = attempted([&] {
+    io::Checkpoint::open(folder, io::Check::quick, work)
+        .verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
+  });
+  throw_first(failure, world);
+}
+
 }  // namespace
 
 std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device) {
@@ -132,6 +169,11 @@ std::vector<std::string> gather_texts(const std::string& text, const comm::Proce
     out[r].assign(begin, begin + lengths[r]);
   }
   return out;
+}
+
+io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
+  verify_together(folder, world, work);
+  return io::Checkpoint::open(folder, io::Check::quick, work);
 }
 
 std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint) {
@@ -170,11 +212,13 @@ Checkpointer::Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world
     : recipe_(recipe), world_(world), store_(recipe.run.dir + "/checkpoints", std::move(store_options)) {}
 
 void Checkpointer::clean() const {
+  const auto phase = store_.options().work.announce("removing what saves that were killed left behind");
   if (world_.rank() == 0) store_.clean();
 }
 
 void Checkpointer::save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const {
   const Device device = instance.context;
+  const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
   // Each stage ends with all ranks agreeing on how it went; only then does the next begin.
   std::string problem;
@@ -227,23 +271,27 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
 }
 
 std::optional<io::Checkpoint> Checkpointer::find() const {
-  device::DeviceContext context;
-  std::string found, problem;
-  ExitCode code = ExitCode::data;
+  const FileWork& work = store_.options().work;
+  const auto phase = work.announce("looking for the checkpoint to resume from");
+  device::DeviceContext host;
+  const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
+  // Rank 0 looks, and says each folder that it wants to have verified; the others follow, up to the empty one.
+  Failure failure;
+  std::string found;
   if (world_.rank() == 0) {
-    try {
-      if (auto checkpoint = store_.find(io::Resume::parse(recipe_.checkpoint.resume), io::Check::full))
+    failure = attempted([&] {
+      const auto verify = [&](io::Checkpoint& c) { verify_together(say(c.folder()), world_, work); };
+      if (const auto checkpoint = store_.find(io::Resume::parse(recipe_.checkpoint.resume), verify))
         found = checkpoint->folder();
-    } catch (const Error& e) {
-      problem = e.what(), code = e.code();
-    }
+    });
+    say("");
+  } else {
+    for (std::string folder; !(folder = say("")).empty();) attempted([&] { verify_together(folder, world_, work); });
   }
-  problem = broadcast_text(problem, 0, world_, context);
-  const int64_t mine[] = {static_cast<int64_t>(code)};  // whichever rank ends first gives the job its exit code
-  if (!problem.empty()) fail(static_cast<ExitCode>(world_.all_gather_values(mine, context).front()), problem);
-  found = broadcast_text(found, 0, world_, context);
+  throw_first(failure, world_);
+  found = say(found);
   if (found.empty()) return {};
-  return io::Checkpoint::open(found, io::Check::quick);
+  return io::Checkpoint::open(found, io::Check::quick, work);
 }
 
 Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,

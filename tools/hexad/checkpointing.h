@@ -34,7 +34,8 @@ class Checkpointer {
   /// reason: numeric, naming the tensor, when one is not finite; otherwise resource.
   void save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
-  /// Collective. What checkpoint.resume asks for; nothing for a new run. Rank 0 looks (and warns), all open the same.
+  /// Collective. What checkpoint.resume asks for; nothing for a new run. Rank 0 looks (and warns), every rank checks
+  /// its share of the files, all open the same.
   std::optional<io::Checkpoint> find() const;
   /// Removes what killed saves left (rank 0).
   void clean() const;
@@ -53,6 +54,10 @@ class Checkpointer {
   const comm::ProcessGroup& world_;
   io::CheckpointStore store_;
 };
+
+/// Collective. Every rank opens the checkpoint and checks every byte of its share of the shards; what one of them
+/// finds wrong, all throw.
+io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
 /// Fingerprints of the training data that the checkpoint's run saw.
 std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);

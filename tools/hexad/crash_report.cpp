@@ -8,7 +8,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <string>
 #include <string_view>
+
+#include "framework/base/error.h"
 
 namespace hexad::app {
 namespace {
@@ -97,6 +100,13 @@ void report_crashes_to(const std::filesystem::path& log, int rank) {
   crashed_rank = rank;
   const int before = log_file.exchange(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (before >= 0) ::close(before);
+}
+
+void report_end(std::string_view why) {
+  if (log_file < 0) return;
+  const std::string line =
+      base::cat("rank ", crashed_rank.load(), " ends in step ", crashed_step.load(), ": ", why, "\n");
+  if (::write(log_file, line.data(), line.size()) < 0) return;  // nobody is left to tell
 }
 
 void report_crashes_in_step(int64_t step) { crashed_step = step; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 namespace hexad::app {
 
@@ -12,6 +13,9 @@ void install_crash_handlers();
 
 /// Reports go to the end of this file, too, and name the rank.
 void report_crashes_to(const std::filesystem::path& log, int rank);
+
+/// Writes to the end of that file that this rank ends, and why. Nothing before report_crashes_to().
+void report_end(std::string_view why);
 
 /// Reports name the optimizer step that is being computed.
 void report_crashes_in_step(int64_t step);

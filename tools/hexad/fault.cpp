@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 namespace hexad::app {
 namespace {
@@ -27,10 +29,11 @@ std::optional<Fault> fault_from_environment() {
   char comma = 0;
   std::getline(in, f.kind, '@');
   in >> f.rank >> comma >> f.step;
-  constexpr std::string_view kinds[] = {"kill", "abort", "segv", "hang", "nan", "flip", "ulp", "full", "gradient"};
+  constexpr std::string_view kinds[] = {"kill", "abort", "segv",     "hang", "nan",        "flip",
+                                        "ulp",  "full",  "gradient", "slow", "slow_files", "stuck_files"};
   if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
     fail(ExitCode::usage, "HEXAD_FAULT is '", text,
-         "'; expected kill|abort|segv|hang|nan|flip|ulp|full|gradient@rank,step[,point]");
+         "'; expected kill|abort|segv|hang|nan|flip|ulp|full|gradient|slow|slow_files|stuck_files@rank,step[,point]");
   if (in.get() == ',') std::getline(in, f.point);
   return f;
 }
@@ -60,6 +63,14 @@ void move_by_one_ulp(Parameter& p) {
   p.changed();
 }
 
+std::chrono::milliseconds milliseconds_of(const Fault& f) {
+  int64_t count = 0;
+  std::istringstream in(f.point);
+  if (!(in >> count) || count < 0)
+    fail(ExitCode::usage, "HEXAD_FAULT: ", f.kind, " needs milliseconds in place of '", f.point, "'");
+  return std::chrono::milliseconds(count);
+}
+
 void end_this_rank(const Fault& f) {
   if (f.kind == "kill") std::raise(SIGKILL);
   if (f.kind == "abort") std::abort();
@@ -76,6 +87,21 @@ void inject_fault(int rank, int64_t step, ModelInstance& instance) {
   if (f->kind == "flip") flip_a_bit(instance);
   if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin());
   if (f->kind == "nan") ruin_a_weight(instance);
+}
+
+void inject_slowness(int rank, int64_t step) {
+  const auto f = fault_from_environment();
+  if (f && f->kind == "slow" && f->rank == rank && step >= f->step) std::this_thread::sleep_for(milliseconds_of(*f));
+}
+
+void inject_file_fault(int rank, const base::FileWork& work) {
+  const auto f = fault_from_environment();
+  if (!f || f->rank != rank || !f->kind.ends_with("_files")) return;
+  work.on_move([f = *f](uint64_t moves) {
+    if (static_cast<int64_t>(moves) < f.step) return;
+    while (f.kind == "stuck_files") pause();
+    std::this_thread::sleep_for(milliseconds_of(f));
+  });
 }
 
 void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance) {

@@ -1,6 +1,7 @@
 // Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point.
 #pragma once
 
+#include "framework/base/file_work.h"
 #include "framework/io/fault.h"
 #include "tools/hexad/model_instance.h"
 
@@ -10,6 +11,13 @@ namespace hexad::app {
 /// bit of a weight changes), `ulp` (the last bit of every weight of the first parameter changes). Called before each
 /// step; `point` must be "step" or empty. Does nothing without HEXAD_FAULT; throws Error(usage) when it cannot be read.
 void inject_fault(int rank, int64_t step, ModelInstance& instance);
+
+/// `slow@rank,step,MILLISECONDS`: from that step on, that rank needs so much longer for each. Called in every step.
+void inject_slowness(int rank, int64_t step);
+
+/// `slow_files@rank,N,MILLISECONDS`: from the N-th move of its file work on, each takes so much longer;
+/// `stuck_files@rank,N`: the N-th move never ends.
+void inject_file_fault(int rank, const base::FileWork& work);
 
 /// `gradient@rank,step,NAME`: from that rank and that step on, the reduced gradients of parameters whose names contain
 /// NAME are multiplied by parallel.ep, as trainers have really done; `hexad verify` then shows what it does about it.

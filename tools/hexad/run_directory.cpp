@@ -12,7 +12,7 @@
 namespace hexad::app {
 
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
-                      const layers::Registry& registry) {
+                      const layers::Registry& registry, const base::FileWork& work) {
   const std::string path = dir + "/recipe.yaml";
   if (!std::filesystem::is_regular_file(path))
     base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
@@ -20,6 +20,7 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
   recipe.run.dir = dir;
   io::StoreOptions options;
   options.warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  options.work = work;
   const io::CheckpointStore store(dir + "/checkpoints", options);
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
   if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet");

@@ -16,9 +16,10 @@ struct RunDirectory {
 };
 
 /// Reads DIR/recipe.yaml with overrides and opens a checkpoint: the newest good one, or `step` ("auto" or a number).
-/// Throws Error(usage) when DIR is no run directory, Error(data) when it has no good checkpoint.
+/// Throws Error(usage) when DIR is no run directory, Error(data) when it has no good checkpoint. `work` is told
+/// what is read.
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
-                      const layers::Registry& registry);
+                      const layers::Registry& registry, const base::FileWork& work = {});
 
 int64_t ranks_of_this_node(const comm::Topology& topology);
 

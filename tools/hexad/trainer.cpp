@@ -1,6 +1,5 @@
 #include "tools/hexad/trainer.h"
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
@@ -27,8 +26,6 @@
 
 namespace hexad::app {
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::filesystem::path log_path(const Recipe& r, int rank) {
   return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
@@ -81,18 +78,21 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
+  inject_file_fault(world.rank(), world.file_work());
 
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(),
                                      io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
                                                       .warn = [this](const std::string& text) { warn(text); },
-                                                      .fault = save_fault_from_environment(world.rank())});
+                                                      .fault = save_fault_from_environment(world.rank()),
+                                                      .work = world.file_work()});
   checkpoints_->clean();
   auto checkpoint = checkpoints_->find();
   open_data(checkpoint);
   instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
+  clock_.emplace(world, instance_->mesh);
   const bool chooses = recipe_.model.moe.experts > 0 && recipe_.schedule.moe.open();
   if (recipe_.schedule.trace > 0 || chooses) predictor_.emplace(recipe_, instance_->mesh);
   resume(std::move(checkpoint));
@@ -118,14 +118,19 @@ void Trainer::warn(const std::string& text) { log_->warn(text); }
 
 void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
   recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
-  data_ = data::open_training_data(
-      recipe_.data, {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});
+  const auto phase = world_.file_work().announce("opening the data");
+  data_ = data::open_training_data(recipe_.data, {.context = recipe_.model.context,
+                                                  .vocab_size = recipe_.model.vocab,
+                                                  .seed = recipe_.train.seed,
+                                                  .work = world_.file_work()});
   if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
   progress_.fingerprints = data_.fingerprints;
 }
 
 void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
+  const base::FileWork& work = world_.file_work();
   if (checkpoint) {
+    const auto phase = work.announce("reading " + checkpoint->folder());
     check_same_data(*checkpoint, recipe_.data, data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
@@ -135,7 +140,8 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
     for (const std::string& change : changes_of_data(*checkpoint, recipe_))
       warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
   } else if (!recipe_.train.init_from.empty()) {
-    auto weights = io::Checkpoint::open(recipe_.train.init_from, io::Check::full);
+    const auto phase = work.announce("reading " + recipe_.train.init_from);
+    auto weights = open_verified(recipe_.train.init_from, world_.group(), work);
     Checkpointer::load_weights(weights, *instance_, *optimizer_);
     if (leader()) log_->info("weights from {}", recipe_.train.init_from);
   }
@@ -154,31 +160,14 @@ void Trainer::open_sinks() {
                                                        recipe_.train.log_every));
 }
 
-void Trainer::collect_traffic(telemetry::StepMetrics& metrics) {
-  const auto& group = world_.group();
-  std::vector<double> mine;
-  for (int c = 0; c < comm::traffic_class_count; ++c) {
-    const comm::TrafficStats t = group.take(static_cast<comm::TrafficClass>(c));
-    mine.insert(mine.end(), {static_cast<double>(t.bytes), t.seconds, t.exposed_seconds});
-  }
-  const std::vector<double> sums = all_reduced(mine, comm::Reduce::sum, group, instance_->context);
-  const double ranks = group.size();
-  for (size_t c = 0; c < comm::traffic_class_count; ++c)
-    metrics.comm[std::string(comm::name_of(static_cast<comm::TrafficClass>(c)))] = {
-        .bytes = static_cast<int64_t>(sums[3 * c]),
-        .seconds = sums[3 * c + 1] / ranks,
-        .exposed_seconds = sums[3 * c + 2] / ranks};
-}
-
-telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, double seconds) {
+telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) {
   telemetry::StepMetrics m;
   m.step = progress_.step;
   m.tokens = progress_.tokens;
   m.loss = result.loss;
   m.lr = lr;
   m.grad_norm = result.grad_norm;
-  m.step_seconds = seconds;
-  m.tokens_per_second = static_cast<double>(result.tokens) / seconds;
+  m.tokens_per_second = static_cast<double>(result.tokens) / clock_->seconds();
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
   m.mfu = m.model_flops_per_second / peak_flops_;
   m.skipped_steps = progress_.skipped;
@@ -195,7 +184,9 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr, 
     m.memory_peak_bytes[std::string(device::name_of(static_cast<device::Category>(c)))] =
         static_cast<int64_t>(peaks[c]);
   instance_->context.allocator()->reset_peaks();
-  collect_traffic(m);
+  const auto slow = clock_->report(m, instance_->context);
+  if (leader())
+    for (const std::string& text : slow) warn(text);
 
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
   int64_t assignments = 0, dropped = 0;
@@ -353,9 +344,10 @@ ExitCode Trainer::run() {
     const bool trial = !traced && choice_ && !choice_->made() && step > info_.first_step + 1;
     if (trial) choice_->begin_trial();
     if (traced || trial) recorder.emplace(*instance_);
-    const double start = now();
+    clock_->begin();
+    inject_slowness(world_.rank(), step);
     const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
-    const double seconds = now() - start;
+    clock_->end();
     if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0)
       check_replicas(instance_->parameters, world_.group());
 
@@ -366,7 +358,7 @@ ExitCode Trainer::run() {
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
     if (result.skipped && leader())
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
-    telemetry::StepMetrics metrics = metrics_of(result, lr, seconds);
+    telemetry::StepMetrics metrics = metrics_of(result, lr);
     if (traced) trace_schedule(*recorder, metrics);
     if (trial) end_trial(*recorder);
     recorder.reset();
@@ -392,6 +384,7 @@ ExitCode Trainer::run() {
   }
   const auto heldout = evaluate_heldout(0);
   sinks_.on_end();
+  if (const std::string text = clock_->summary(); leader() && !text.empty()) log_->info(text);
   if (leader() && heldout)
     log_->info("held-out loss {:.4f} nats per token, {:.4f} bits per byte", heldout->loss, heldout->bits_per_byte);
   write_report();

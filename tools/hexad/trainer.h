@@ -14,6 +14,7 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/evaluation.h"
+#include "tools/hexad/rank_clock.h"
 #include "tools/hexad/schedule_choice.h"
 #include "tools/hexad/train_step.h"
 
@@ -33,8 +34,7 @@ class Trainer {
   void open_data(const std::optional<io::Checkpoint>& checkpoint);
   void resume(std::optional<io::Checkpoint> checkpoint);
   void open_sinks();
-  telemetry::StepMetrics metrics_of(const StepResult& result, double lr, double seconds);
-  void collect_traffic(telemetry::StepMetrics& metrics);
+  telemetry::StepMetrics metrics_of(const StepResult& result, double lr);
   /// Predicts what the recipe leaves open, or takes what the checkpoint's run chose.
   void choose_schedule();
   void end_trial(const PassRecorder& recorder);
@@ -62,6 +62,7 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Checkpointer> checkpoints_;
   std::unique_ptr<TrainStep> step_;
+  std::optional<RankClock> clock_;
   std::optional<Predictor> predictor_;  // of a run that records its schedules, or chooses one
   std::optional<ScheduleChoice> choice_;
   std::vector<std::string> timelines_;  // for the report

@@ -22,16 +22,20 @@ ExitCode run_eval(const Options& options, const Registry& registry, comm::World&
   // Alone, one rank holds the whole model, however the run was laid out.
   std::vector<std::string> overrides = world.size() == 1 ? alone_overrides() : std::vector<std::string>{};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
-  auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry);
+  std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
+  auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry, world.file_work());
   complete(recipe, ranks_of_this_node(world.topology()));
   world.set_guards(guards_of(recipe.distributed));
   order_traffic(world, recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
-  const auto data = data::open_training_data(
-      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed});
+  const auto data = data::open_training_data(recipe.data, {.context = recipe.model.context,
+                                                           .vocab_size = recipe.model.vocab,
+                                                           .seed = recipe.train.seed,
+                                                           .work = world.file_work()});
   if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
   ModelInstance instance(recipe, registry, world.group());
   Checkpointer::load_weights(checkpoint, instance);
+  phase.reset();
   const auto bytes = data::bytes_per_id(*data.tokenizer);
   const Evaluation e = evaluate(instance, recipe, *data.heldout, options.sequences, bytes);
   if (world.rank() != 0) return ExitCode::done;

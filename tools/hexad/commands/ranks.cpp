@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/agreement.h"
+#include "tools/hexad/crash_report.h"
 #include "tools/hexad/run_directory.h"
 #include "tools/hexad/signals.h"
 
@@ -45,11 +46,13 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
   try {
     return body(world);
   } catch (const std::exception& e) {
+    report_end(e.what());
     if (world.size() == 1) throw;
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::peer_lost;
-    if (world.rank() == 0 || !shared || !ended_by_another())
-      fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
+    const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
+    const bool speaks = !told && (world.rank() == 0 || !shared);
+    if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);
   }
 }

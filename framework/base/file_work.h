@@ -1,0 +1,52 @@
+// What a rank does with files while others wait for it: announced, and seen to move.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace hexad::base {
+
+/// A handle: copies speak of the same work. Thread-safe: one thread works, others look on.
+class FileWork {
+ public:
+  FileWork();
+
+  /// For its lifetime others may have to wait for files; `what` completes "it is ...". Phases may lie in each other:
+  /// the innermost is the one that is named. The handle outlives them.
+  class Phase {
+   public:
+    Phase(const FileWork& work, std::string what);
+    ~Phase();
+    Phase(const Phase&) = delete;
+    Phase& operator=(const Phase&) = delete;
+
+   private:
+    const FileWork* work_;
+  };
+  [[nodiscard]] Phase announce(std::string what) const { return Phase(*this, std::move(what)); }
+  /// `bytes` more of `file` were read, written or checked; 0: something else was done to it.
+  void moved(std::string_view file, int64_t bytes = 0) const;
+
+  struct State {
+    std::string what;
+    std::string file;    // the last that moved; empty: none has yet
+    int64_t bytes = 0;   // of it
+    uint64_t moves = 0;  // since this handle was made: whoever sees it change sees work
+  };
+  /// Nothing when no phase is open.
+  std::optional<State> now() const;
+
+  /// For tests: called after every move, by the thread that works, with State::moves.
+  void on_move(std::function<void(uint64_t moves)> hook) const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace hexad::base

@@ -1,0 +1,80 @@
+#include "framework/telemetry/rank_times.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "framework/base/error.h"
+
+namespace hexad::telemetry {
+
+namespace {
+
+template <class Value>
+Spread spread_of(std::span<const RankTime> ranks, Value&& value) {
+  std::vector<double> values;
+  for (const RankTime& r : ranks) values.push_back(value(r));
+  const auto [least, most] = std::ranges::minmax(values);
+  return {least, lower_median(values), most};
+}
+
+}  // namespace
+
+double lower_median(std::vector<double> values) {
+  base::require(!values.empty(), "[rank times] the median of nothing");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+RankTimes rank_times(std::span<const RankTime> ranks) {
+  constexpr size_t listed = 8;
+  RankTimes times{.step_seconds = spread_of(ranks, [](const RankTime& r) { return r.step_seconds; }),
+                  .waited_seconds = spread_of(ranks, [](const RankTime& r) { return r.waited_seconds; }),
+                  .own_seconds = spread_of(ranks, [](const RankTime& r) { return r.own_seconds(); }),
+                  .slowest = {}};
+  std::vector<int> order(ranks.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto own = [&](int r) { return ranks[static_cast<size_t>(r)].own_seconds(); };
+  std::ranges::stable_sort(order, std::greater{}, own);
+  order.resize(std::min(order.size(), listed));
+  for (int r : order) times.slowest.push_back({r, own(r), ranks[static_cast<size_t>(r)].waited_seconds});
+  return times;
+}
+
+SlowRanks::SlowRanks(std::vector<int> kind_of_rank)
+    : kinds_(std::move(kind_of_rank)), own_(kinds_.size()), named_(kinds_.size()) {}
+
+std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
+  base::require(ranks.size() == own_.size(), "[slow ranks] times of ", ranks.size(), " ranks of ", own_.size());
+  for (size_t r = 0; r < ranks.size(); ++r) own_[r].push_back(ranks[r].own_seconds());
+  if (own_.empty() || own_.front().size() < window) return {};
+  std::vector<Slow> slow = look();
+  for (auto& steps : own_) steps.clear();
+  return slow;
+}
+
+std::vector<SlowRanks::Slow> SlowRanks::look() {
+  std::vector<double> usual;  // one slow step of a rank is no slow rank
+  for (const auto& steps : own_) usual.push_back(lower_median(steps));
+  std::map<int, std::vector<double>> of_kind;
+  for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);
+  std::vector<Slow> slow;
+  for (size_t r = 0; r < usual.size(); ++r) {
+    const double median = lower_median(of_kind.at(kinds_[r]));
+    Named& named = named_[r];
+    if (usual[r] <= limit * median || usual[r] < median + least_excess_seconds) {
+      named = {};
+    } else if (named.windows_left > 0) {
+      --named.windows_left;
+    } else {
+      slow.push_back({static_cast<int>(r), usual[r], median});
+      named.windows_left = named.pause;
+      named.pause *= 2;
+    }
+  }
+  std::ranges::sort(slow, std::greater{}, &Slow::own_seconds);
+  return slow;
+}
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,69 @@
+// How long the ranks of a job worked in a step and waited for each other: a few numbers, however many ranks there are.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hexad::telemetry {
+
+/// Of one rank in one step, seconds. What it did not wait is its own work: computation, data, file work.
+struct RankTime {
+  double step_seconds = 0;
+  double waited_seconds = 0;  // in which it was blocked in communication
+  double own_seconds() const { return step_seconds > waited_seconds ? step_seconds - waited_seconds : 0; }
+};
+
+/// Over the ranks.
+struct Spread {
+  double least = 0, median = 0, most = 0;
+  bool operator==(const Spread&) const = default;
+};
+
+struct RankTimes {
+  Spread step_seconds, waited_seconds, own_seconds;
+  struct Rank {
+    int rank = 0;
+    double own_seconds = 0, waited_seconds = 0;
+    bool operator==(const Rank&) const = default;
+  };
+  std::vector<Rank> slowest;  // by own time, the slowest first; at most eight
+  bool operator==(const RankTimes&) const = default;
+};
+
+/// The middle value; of an even number the smaller of the two, so that one of two ranks can be slow.
+double lower_median(std::vector<double> values);
+
+/// Of ranks 0, 1, ...
+RankTimes rank_times(std::span<const RankTime> ranks);
+
+/// Finds ranks that are slow by themselves: those whose own work in a step, the median of a window of steps, is more
+/// than 1.2 times (and two milliseconds above) the median of the ranks that do the same work.
+class SlowRanks {
+ public:
+  static constexpr int window = 16;  // steps
+  static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
+
+  /// `kind_of_rank`: ranks of the same number do the same work (a pipeline stage).
+  explicit SlowRanks(std::vector<int> kind_of_rank);
+
+  struct Slow {
+    int rank;
+    double own_seconds, median_seconds;  // of the rank, of its kind
+  };
+  /// The times of all ranks in the next step. At the end of a window: the slow ones, the slowest first; one that stays
+  /// slow is named after 1, 2, 4, ... more windows.
+  std::vector<Slow> add(std::span<const RankTime> ranks);
+
+ private:
+  struct Named {
+    int windows_left = 0, pause = 1;
+  };
+  std::vector<Slow> look();
+
+  std::vector<int> kinds_;
+  std::vector<std::vector<double>> own_;  // of each rank, in the steps of the window
+  std::vector<Named> named_;
+};
+
+}  // namespace hexad::telemetry

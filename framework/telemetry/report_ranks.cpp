@@ -1,0 +1,65 @@
+#include "framework/telemetry/report_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace hexad::telemetry {
+
+namespace {
+
+constexpr size_t rows = 8;
+
+/// Of a rank, over the steps that list it among the slowest.
+struct Record {
+  int rank = 0;
+  size_t slowest = 0;  // steps in which nobody was slower
+  std::vector<double> own, waited, over_median;
+};
+
+std::vector<Record> records(const MetricsHistory& history) {
+  std::map<int, Record> by_rank;
+  for (const StepMetrics& s : history.steps) {
+    if (!s.ranks) continue;
+    for (size_t i = 0; i < s.ranks->slowest.size(); ++i) {
+      const RankTimes::Rank& r = s.ranks->slowest[i];
+      Record& record = by_rank[r.rank];
+      record.rank = r.rank;
+      record.slowest += i == 0;
+      record.own.push_back(r.own_seconds);
+      record.waited.push_back(r.waited_seconds);
+      if (s.ranks->own_seconds.median > 0) record.over_median.push_back(r.own_seconds / s.ranks->own_seconds.median);
+    }
+  }
+  std::vector<Record> list;
+  for (auto& [rank, record] : by_rank) list.push_back(std::move(record));
+  std::ranges::stable_sort(list, std::greater{}, &Record::slowest);
+  if (list.size() > rows) list.resize(rows);
+  return list;
+}
+
+std::string milliseconds(const std::vector<double>& seconds) {
+  return fmt::format("{:.2f} ms", 1e3 * lower_median(seconds));
+}
+
+}  // namespace
+
+std::string ranks_block(const MetricsHistory& history) {
+  const std::vector<Record> list = records(history);
+  if (list.empty()) return "";
+  const auto steps = std::ranges::count_if(history.steps, [](const StepMetrics& s) { return s.ranks.has_value(); });
+  std::string out =
+      "<section class=\"card wide\"><h2>Slowest ranks</h2>\n<p>A rank's own work is the part of a step in which it did "
+      "not wait in communication; medians over the steps in which it was among the slowest.</p>\n"
+      "<table class=\"facts\"><thead><tr><th>Rank</th><th>Slowest in</th><th>Own work a step</th>"
+      "<th>Of the ranks' median</th><th>Waited a step</th></tr></thead><tbody>\n";
+  for (const Record& r : list)
+    out += fmt::format("<tr><td>{}</td><td>{} of {} steps</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank,
+                       r.slowest, steps, milliseconds(r.own),
+                       r.over_median.empty() ? "" : fmt::format("{:.2f}×", lower_median(r.over_median)),
+                       milliseconds(r.waited));
+  return out + "</tbody></table></section>\n";
+}
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,111 @@
+#include "parallel/comm/inquiry.h"
+
+#include <algorithm>
+
+#include "framework/base/error.h"
+
+namespace hexad::comm {
+namespace {
+
+using base::cat;
+using Kind = Standing::Kind;
+
+// A job of thousands of ranks is not asked as a whole: whoever is to blame is a few waits away.
+constexpr size_t most_ranks = 256;
+
+std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
+
+// What is said of a rank at which the chain ends.
+std::string complaint(const std::optional<Standing>& standing) {
+  if (!standing) return "does not answer: it is stopped, has ended or cannot be reached";
+  if (standing->kind == Kind::files)
+    return cat("its file work has not moved for ", one_decimal(standing->seconds), " s: it is ", standing->text);
+  return cat("waits for no other rank: it computes, or hangs in its own code", standing->text.empty() ? "" : "; ",
+             standing->text);
+}
+
+}  // namespace
+
+Inquiry::Inquiry(int rank, Standing wait, Standing own, double limit)
+    : rank_(rank), wait_(std::move(wait)), limit_(limit) {
+  nodes_[rank] = {.waiter = -1, .asked = true, .ticks = 0, .standing = own};
+  reach(rank, wait_.missing);
+  if (own.kind == Kind::waits) reach(rank, own.missing);
+}
+
+void Inquiry::reach(int waiter, const std::vector<int>& ranks) {
+  for (int r : ranks)
+    if (nodes_.size() < most_ranks) nodes_.try_emplace(r, Node{.waiter = waiter});
+}
+
+std::vector<int> Inquiry::to_ask() {
+  std::vector<int> ranks;
+  for (auto& [rank, node] : nodes_)
+    if (!std::exchange(node.asked, true)) ranks.push_back(rank);
+  return ranks;
+}
+
+void Inquiry::answer(int rank, Standing standing) {
+  const auto node = nodes_.find(rank);
+  if (node == nodes_.end()) return;
+  if (standing.kind == Kind::waits) reach(rank, standing.missing);
+  node->second.standing = std::move(standing);
+}
+
+void Inquiry::tick() {
+  for (auto& [rank, node] : nodes_) ++node.ticks;
+}
+
+bool Inquiry::over() const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [&](const auto& n) { return n.second.standing.has_value() || silent(n.second); });
+}
+
+std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& holds) const {
+  std::vector<int> ranks;
+  for (const auto& [rank, node] : nodes_)
+    if (holds(node)) ranks.push_back(rank);
+  return ranks;
+}
+
+std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
+  constexpr size_t shown = 4;
+  std::string chain, verdict;
+  // From this rank to the first of them.
+  for (int r = nodes_.at(ranks.front()).waiter; r >= 0 && r != rank_; r = nodes_.at(r).waiter)
+    chain = cat("; ", name(r), " waits in ", nodes_.at(r).standing->text, chain);
+  for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
+    verdict += cat(i ? "; " : "", name(ranks[i]), " ", complaint(nodes_.at(ranks[i]).standing));
+  if (ranks.size() > shown) verdict += cat("; and ", ranks.size() - shown, " more");
+  return cat(wait_.text, chain, "; to blame: ", verdict);
+}
+
+Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) const {
+  const auto is = [](const Node& n, Kind kind) { return n.standing && n.standing->kind == kind; };
+  const auto still = [&](const Node& n) { return is(n, Kind::files) && n.standing->seconds >= limit_; };
+  const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
+  // In this order: a rank that is silent cannot be right; file work that moves may be what all others wait for.
+  const auto gone = ranks_where([&](const Node& n) { return silent(n); });
+  if (!gone.empty()) return {.text = blame(gone, name)};
+  const auto stuck = ranks_where(still);
+  if (!stuck.empty()) return {.text = blame(stuck, name)};
+  const auto busy = ranks_where(moving);
+  if (!busy.empty()) {
+    double quiet = 0;
+    for (int r : busy) quiet = std::max(quiet, nodes_.at(r).standing->seconds);
+    return {.moves = true, .quiet_seconds = quiet};
+  }
+  const auto working = ranks_where([&](const Node& n) { return is(n, Kind::works); });
+  if (!working.empty()) {
+    // This rank's own thread has work of its own while operations are on their way: others come first.
+    auto others = working;
+    std::erase(others, rank_);
+    return {.text = blame(others.empty() ? working : others, name)};
+  }
+  std::string circle;
+  for (const auto& [rank, node] : nodes_)
+    if (rank != rank_) circle += cat("; ", name(rank), " waits in ", node.standing->text);
+  return {.text = cat(wait_.text, circle, "; to blame: no rank alone, they wait for each other")};
+}
+
+}  // namespace hexad::comm

@@ -1,0 +1,57 @@
+// Who is to blame for a hang: follows who waits for whom, from one rank's wait to whoever waits for nobody. Pure logic,
+// which knows no network.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/standing.h"
+
+namespace hexad::comm {
+
+class Inquiry {
+ public:
+  /// A wait of rank `rank` that is overdue after `limit` seconds: `wait` describes it and lists who is missing (nobody:
+  /// the operation waits for this rank's own work). `own` is the rank's standing apart from it.
+  Inquiry(int rank, Standing wait, Standing own, double limit);
+
+  /// Ranks to ask for their standing now; each comes once.
+  std::vector<int> to_ask();
+  void answer(int rank, Standing standing);
+  /// At even times: who has not answered in `patience` of them is silent.
+  void tick();
+  static constexpr int patience = 25;
+  /// Everybody who was asked has answered or is silent.
+  bool over() const;
+
+  struct Finding {
+    /// File work that moves is no hang: look again when it could have been still for the limit.
+    bool moves = false;
+    double quiet_seconds = 0;  // of that file work
+    std::string text{};        // of a hang: the wait, the chain, "to blame: ..."
+  };
+  /// `name` of a rank: with its host and process.
+  Finding finding(const std::function<std::string(int)>& name) const;
+
+ private:
+  struct Node {
+    int waiter = -1;  // who waits for it
+    bool asked = false;
+    int ticks = 0;
+    std::optional<Standing> standing{};
+  };
+  void reach(int waiter, const std::vector<int>& ranks);
+  bool silent(const Node& node) const { return !node.standing && node.ticks >= patience; }
+  std::vector<int> ranks_where(const std::function<bool(const Node&)>& holds) const;
+  std::string blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const;
+
+  const int rank_;
+  const Standing wait_;
+  const double limit_;
+  std::map<int, Node> nodes_;  // by world rank
+};
+
+}  // namespace hexad::comm

@@ -1,0 +1,46 @@
+#include "parallel/comm/standing.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "framework/base/error.h"
+
+namespace hexad::comm {
+namespace {
+
+using base::cat;
+
+constexpr size_t most_ranks = 64, most_text = 1200;
+
+}  // namespace
+
+std::string to_note(const Standing& s) {
+  const size_t ranks = std::min(s.missing.size(), most_ranks);
+  std::string note = cat(static_cast<int>(s.kind), " ", s.seconds, " ", ranks);
+  for (size_t i = 0; i < ranks; ++i) note += cat(" ", s.missing[i]);
+  return cat(note, "\n", s.text.substr(0, most_text));
+}
+
+Standing standing_from(std::string_view note) {
+  std::istringstream in{std::string(note)};
+  Standing s;
+  int kind = -1;
+  size_t ranks = 0;
+  in >> kind >> s.seconds >> ranks;
+  if (in && ranks <= most_ranks) s.missing.resize(ranks);
+  for (int& rank : s.missing) in >> rank;
+  if (!in || kind < 0 || kind > 2 || ranks > most_ranks || in.get() != '\n')
+    base::fail(base::ExitCode::communication, "a rank's standing cannot be read: '", note, "'");
+  s.kind = static_cast<Standing::Kind>(kind);
+  std::getline(in, s.text);
+  return s;
+}
+
+std::string list_of(const std::vector<int>& ranks) {
+  constexpr size_t shown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(ranks.size(), shown); ++i) text += cat(i ? ", " : "", ranks[i]);
+  return ranks.size() > shown ? cat(text, ", ... (", ranks.size(), " ranks)") : text;
+}
+
+}  // namespace hexad::comm

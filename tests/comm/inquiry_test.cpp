@@ -1,0 +1,84 @@
+// Who is blamed, played without a network: ranks' standings are a table.
+#include "parallel/comm/inquiry.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/base/error.h"
+
+namespace hexad::comm {
+namespace {
+
+using base::cat;
+using Kind = Standing::Kind;
+using Table = std::map<int, Standing>;  // who is not in it is silent
+
+constexpr double limit = 10;
+
+Standing waits_for(std::vector<int> missing) { return {Kind::waits, 9, std::move(missing), "operation 1 of group tp"}; }
+Standing files(double quiet_seconds) { return {Kind::files, quiet_seconds, {}, "saving the checkpoint: f, 3 bytes"}; }
+const Standing works{Kind::works, 12, {}, "its last operation ended"};
+
+Inquiry::Finding find(int rank, std::vector<int> missing, const Table& table) {
+  Inquiry inquiry(rank, {Kind::waits, limit, std::move(missing), "hang"}, table.at(rank), limit);
+  for (int tick = 0; !inquiry.over(); ++tick) {
+    EXPECT_LE(tick, 2 * Inquiry::patience);
+    for (int r : inquiry.to_ask())
+      if (table.contains(r)) inquiry.answer(r, table.at(r));
+    inquiry.tick();
+  }
+  return inquiry.finding([](int r) { return cat("rank ", r); });
+}
+
+TEST(Inquiry, FollowsTheChainToWhoIsSilent) {
+  const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({3})}, {3, waits_for({2})}});
+  EXPECT_EQ(finding.text,
+            "hang; rank 1 waits in operation 1 of group tp; rank 3 waits in operation 1 of group tp; to blame: rank 2 "
+            "does not answer: it is stopped, has ended or cannot be reached");
+}
+
+TEST(Inquiry, BlamesTheSilentBeforeThoseWhoWork) {
+  const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, works}});
+  EXPECT_NE(finding.text.find("to blame: rank 2 does not answer"), std::string::npos) << finding.text;
+  EXPECT_EQ(finding.text.find("rank 1"), std::string::npos) << finding.text;
+}
+
+TEST(Inquiry, BlamesWhoWaitsForNobody) {
+  const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({2})}, {2, works}});
+  EXPECT_NE(finding.text.find("to blame: rank 2 waits for no other rank"), std::string::npos) << finding.text;
+}
+
+TEST(Inquiry, ARankWhoseOwnWorkIsWaitedForBlamesItself) {
+  const auto nobody_else = find(0, {}, {{0, works}});
+  EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
+  // Its operation is under way, its own thread does not wait for it, and the other one waits for this rank.
+  const auto both = find(0, {1}, {{0, works}, {1, waits_for({0})}});
+  EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
+}
+
+TEST(Inquiry, FileWorkThatMovesIsNoHangWhateverOthersDo) {
+  const auto finding = find(0, {1, 3}, {{0, waits_for({1, 3})}, {1, waits_for({2})}, {2, files(4)}, {3, works}});
+  EXPECT_TRUE(finding.moves);
+  EXPECT_EQ(finding.quiet_seconds, 4);
+}
+
+TEST(Inquiry, FileWorkThatStandsStillIsBlamed) {
+  const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, files(limit)}, {2, files(1)}});
+  EXPECT_FALSE(finding.moves);
+  EXPECT_NE(finding.text.find("to blame: rank 1 its file work has not moved for 10 s: it is saving the checkpoint"),
+            std::string::npos)
+      << finding.text;
+}
+
+TEST(Inquiry, RanksThatWaitForEachOtherAreAllNamed) {
+  const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({0})}});
+  EXPECT_EQ(finding.text,
+            "hang; rank 1 waits in operation 1 of group tp; to blame: no rank alone, they wait for each other");
+}
+
+TEST(Standing, TravelsAsText) {
+  for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(standing_from(to_note(s)), s);
+  EXPECT_THROW(standing_from("what?"), base::Error);
+}
+
+}  // namespace
+}  // namespace hexad::comm

@@ -1,0 +1,64 @@
+#include "framework/telemetry/rank_times.h"
+
+#include <gtest/gtest.h>
+
+namespace hexad::telemetry {
+namespace {
+
+TEST(RankTimes, AreAFewNumbersHoweverManyRanksThereAre) {
+  std::vector<RankTime> ranks(1000, {.step_seconds = 1, .waited_seconds = 0.75});
+  ranks[7].waited_seconds = 0.25;
+  const RankTimes times = rank_times(ranks);
+  EXPECT_EQ(times.own_seconds, (Spread{0.25, 0.25, 0.75}));
+  EXPECT_EQ(times.waited_seconds, (Spread{0.25, 0.75, 0.75}));
+  EXPECT_EQ(times.step_seconds, (Spread{1, 1, 1}));
+  EXPECT_EQ(times.slowest.size(), 8u);
+  EXPECT_EQ(times.slowest.front(), (RankTimes::Rank{7, 0.75, 0.25}));
+}
+
+TEST(RankTimes, TheMedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
+
+// Steps of ranks whose own work takes so long; returns who is named in each of `windows`.
+std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {
+  std::vector<RankTime> ranks;
+  for (double seconds : own) ranks.push_back({.step_seconds = 1, .waited_seconds = 1 - seconds});
+  std::vector<std::vector<int>> out;
+  for (int w = 0; w < windows; ++w) {
+    auto& list = out.emplace_back();
+    for (int step = 0; step < SlowRanks::window; ++step)
+      for (const auto& s : slow.add(ranks)) list.push_back(s.rank);
+  }
+  return out;
+}
+
+TEST(SlowRanks, AreNamedTheSlowestFirstAndLessAndLessOften) {
+  SlowRanks slow({0, 0, 0, 0, 0});
+  const std::vector<double> own{0.1, 0.125, 0.1, 0.15, 0.1};
+  using Lists = std::vector<std::vector<int>>;
+  EXPECT_EQ(named(slow, own, 6), (Lists{{3, 1}, {}, {3, 1}, {}, {}, {3, 1}}));
+  EXPECT_EQ(named(slow, std::vector(5, 0.1), 1), Lists{{}});
+  EXPECT_EQ(named(slow, own, 1), (Lists{{3, 1}})) << "it was well again meanwhile";
+}
+
+TEST(SlowRanks, OneOfTwoCanBeSlow) {
+  SlowRanks slow({0, 0});
+  EXPECT_EQ(named(slow, {0.1, 0.121}, 1), std::vector<std::vector<int>>{{1}});
+  SlowRanks equal({0, 0});
+  EXPECT_EQ(named(equal, {0.1, 0.119}, 1), std::vector<std::vector<int>>{{}});
+}
+
+TEST(SlowRanks, AreComparedWithThoseThatDoTheSame) {
+  SlowRanks slow({0, 0, 1, 1});
+  EXPECT_EQ(named(slow, {0.1, 0.1, 0.3, 0.3}, 1), std::vector<std::vector<int>>{{}});
+}
+
+TEST(SlowRanks, NeitherOneNoisyStepNorMicrosecondsMakeOne) {
+  SlowRanks slow({0, 0});
+  std::vector<RankTime> usual(2, {.step_seconds = 1, .waited_seconds = 0.9}), noisy = usual;
+  noisy[1].waited_seconds = 0;
+  for (int step = 0; step < SlowRanks::window; ++step) EXPECT_TRUE(slow.add(step == 5 ? noisy : usual).empty());
+  EXPECT_EQ(named(slow, {0.001, 0.002}, 1), std::vector<std::vector<int>>{{}});
+}
+
+}  // namespace
+}  // namespace hexad::telemetry
