@@ -17,6 +17,7 @@
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
 #include "tools/hexad/memory_estimate.h"
@@ -81,6 +82,8 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
+  const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
+  if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
 
   data_ = data::open_training_data(
       recipe_.data, {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});

@@ -6,6 +6,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/evaluation.h"
 #include "tools/hexad/run_directory.h"
 
@@ -23,7 +24,7 @@ ExitCode run_eval(const Options& options, const Registry& registry, comm::World&
   std::vector<std::string> overrides = world.size() == 1 ? alone_overrides() : std::vector<std::string>{};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry);
-  complete(recipe, ranks_of_this_node(world.topology()));
+  complete(recipe, find_cores(world).of_rank);
   world.set_guards(guards_of(recipe.distributed));
   order_traffic(world, recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
