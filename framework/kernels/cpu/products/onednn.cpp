@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <dnnl.hpp>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -55,9 +56,9 @@ struct Packed final : PackCache::Entry {
   memory b;
 };
 
-// Threads share out blocks of so many rows, what is left over goes with the last one: every number of rows is compiled,
-// and below eight the bits are others.
-constexpr int64_t row_block = 16;
+// Rows that are multiplied at once, what is left over with the last of them: every number of rows is compiled. The
+// order of a sum depends on that number, which therefore must not depend on the number of threads.
+constexpr int64_t piece_rows = 128;
 
 GemmTile rows_of(const GemmTile& p, int64_t begin, int64_t end) {
   GemmTile part = p;
@@ -125,13 +126,14 @@ void multiply(const GemmTile& p, PackCache* packs, uint64_t key) {
     b = packs ? static_cast<Packed&>(packs->get(key, [&] { return std::make_unique<Packed>(p); })).b
               : view(describe(p.b, p.k, p.n), p.b.data);
   });
-  const int64_t blocks = std::max<int64_t>(p.m / row_block, 1);
-  const int64_t pieces =
-      std::min<int64_t>(blocks, threads_for(static_cast<double>(p.m) * static_cast<double>(p.n * p.k)));
-  const auto first_row = [&](int64_t piece) { return piece == pieces ? p.m : blocks * piece / pieces * row_block; };
+  const int64_t pieces = std::max<int64_t>(p.m / piece_rows, 1);
+  const auto first_row = [&](int64_t piece) { return piece == pieces ? p.m : piece * piece_rows; };
+  const int64_t threads = threads_for(static_cast<double>(p.m) * static_cast<double>(p.n * p.k));
   if (b)
-    parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-      attempts.make([&] { execute(rows_of(p, first_row(begin), first_row(end)), *b); });
+    parallel_for(pieces, pieces / threads, [&](int64_t begin, int64_t end) {
+      attempts.make([&] {
+        for (int64_t i = begin; i < end; ++i) execute(rows_of(p, first_row(i), first_row(i + 1)), *b);
+      });
     });
   if (const std::string failure = attempts.failure(); !failure.empty())
     base::fail(base::ExitCode::resource, "[matmul] oneDNN could not multiply [", p.m, ", ", p.k, "] by [", p.k, ", ",
