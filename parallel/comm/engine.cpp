@@ -342,19 +342,17 @@ void CommEngine::rest(bool progress) {
   }
   const Clock::time_point now = Clock::now();
   if (!idle_since_) idle_since_ = now;
-  // What takes longer is computation of a peer, not latency.
-  constexpr auto latency = 1ms;
   const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(now - *idle_since_);
-  const bool wanted = urgent_ > 0 && core_.is_wanted();
-  if (urgent_ > 0 && idle < latency && !wanted) {
-    sched_yield();  // to another rank, if one shares this core; core_ knows it afterwards
+  // Another rank may share this core, hence the yield; and what takes longer is computation of a peer, not latency.
+  if (urgent_ > 0 && idle < 1ms) {
+    sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle. Where ranks share
-  // cores, a sleep is a part of what this wait has taken already, so that it makes the wait but little longer.
-  const auto sleep = urgent_ == 0 ? std::clamp<std::chrono::microseconds>(idle, 100us, 500us)
-                     : wanted     ? std::clamp<std::chrono::microseconds>(idle / 8, 50us, 500us)
-                                  : 50us;
+  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle. Where others want this
+  // core, a sleep is a part of what this wait has taken already, so that it makes the wait but little longer.
+  const auto sleep = urgent_ == 0        ? std::clamp<std::chrono::microseconds>(idle, 100us, 500us)
+                     : core_.is_wanted() ? std::clamp<std::chrono::microseconds>(idle / 8, 50us, 500us)
+                                         : 50us;
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, sleep, [&] { return !commands_.empty(); });
 }
