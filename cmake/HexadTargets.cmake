@@ -28,8 +28,7 @@ function(hexad_test source)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
-  set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT}
-                       ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive")  # spinning starves a test beside it
+  set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
 endfunction()
 
 # More ranks than cores: a waiting rank yields. Root is what containers run as.
@@ -53,6 +52,6 @@ function(hexad_mpi_test source)
     add_test(NAME ${A_FOLDER}.${name}.${ranks}
              COMMAND ${MPIEXEC_EXECUTABLE} -np ${ranks} --oversubscribe --bind-to none $<TARGET_FILE:${target}>)
     set_tests_properties(${A_FOLDER}.${name}.${ranks} PROPERTIES LABELS dist TIMEOUT ${A_TIMEOUT} PROCESSORS ${ranks}
-      ENVIRONMENT "OMP_NUM_THREADS=1;${HEXAD_MPI_ENVIRONMENT}")
+      ENVIRONMENT "${HEXAD_MPI_ENVIRONMENT}")
   endforeach()
 endfunction()

@@ -18,7 +18,6 @@ hexad=${HEXAD:-$PWD/build/release/bin/hexad}
 recipe=recipes/demo.yaml
 out=$PWD/runs/demo
 rate=400mbit steps=60
-export OMP_NUM_THREADS=1
 
 act() { printf '\n[%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$1"; }
 showed() { printf '  -> %s\n' "$1"; }

@@ -2,13 +2,14 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+
+#include "framework/base/blocked_signals.h"
 
 namespace hexad::comm {
 namespace {
@@ -22,21 +23,6 @@ constexpr auto patience = 5s;
 int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
-
-// Signals are for the rank's own thread: a new thread inherits the mask.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 // What made the work before `event`, which is done, fail; null if nothing did.
 std::exception_ptr error_of(const Event& event) {
@@ -73,7 +59,7 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
       watchdog_seconds_(options.guards.watchdog_seconds) {
   std::exception_ptr failed;
   {
-    const BlockedSignals blocked;
+    const base::BlockedSignals blocked;
     thread_ = std::thread([this, &connect, &failed] { run(connect, failed); });
   }
   std::unique_lock lock(inbox_->mutex);
@@ -335,19 +321,22 @@ void CommEngine::end_after_failure() {
 
 void CommEngine::rest(bool progress) {
   if (progress || running_.empty()) {
-    idle_polls_ = 0;
+    idle_since_.reset();
     return;
   }
-  ++idle_polls_;
-  // Another rank may share this core, hence the yield; and what takes longer than about a millisecond is computation of
-  // a peer, not latency.
-  constexpr int spins = 1000;
-  if (urgent_ > 0 && idle_polls_ < spins) {
+  const Clock::time_point now = Clock::now();
+  if (!idle_since_) idle_since_ = now;
+  const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(now - *idle_since_);
+  // Another rank may share this core, hence the yield; and what takes longer is computation of a peer, not latency.
+  if (urgent_ > 0 && idle < 1ms) {
     sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle.
-  const auto sleep = urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us);
+  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle. Where others want this
+  // core, a sleep is a part of what this wait has taken already, so that it makes the wait but little longer.
+  const auto sleep = urgent_ == 0        ? std::clamp<std::chrono::microseconds>(idle, 100us, 500us)
+                     : core_.is_wanted() ? std::clamp<std::chrono::microseconds>(idle / 8, 50us, 500us)
+                                         : 50us;
   std::unique_lock lock(inbox_->mutex);
   inbox_->changed.wait_for(lock, sleep, [&] { return !inbox_->commands.empty(); });
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "framework/base/core_watch.h"
 #include "framework/base/file_work.h"
 #include "parallel/comm/hang_watch.h"
 #include "parallel/comm/issue_queue.h"
@@ -128,7 +129,8 @@ class CommEngine {
   int urgent_ = 0;   // requests that the rank's thread waits for
   int awaited_ = 0;  // that any thread waits for
   bool ending_ = false;
-  int idle_polls_ = 0;
+  std::optional<Clock::time_point> idle_since_;  // nothing has moved
+  base::CoreWatch core_;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   std::optional<HangWatch> hang_watch_;

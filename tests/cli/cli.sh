@@ -7,7 +7,7 @@ set -uo pipefail
 : "${HEXAD:?the program under test}" "${MPIEXEC:=mpirun}"
 HEXAD=$(realpath "$HEXAD")
 CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 unset HEXAD_FAULT
 
 # mpirun of N ranks: `ranks 2 train tiny.yaml`.

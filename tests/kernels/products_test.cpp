@@ -409,6 +409,35 @@ TEST_P(OneDnn, EveryLayoutMatchesDoubleLoops) {
   }
 }
 
+TEST_P(OneDnn, GivesTheSameBitsForAnyNumberOfThreads) {
+  const int before = thread_count();
+  for (const int64_t outputs : {33, 130, 300, 1024})  // of the weight gradient, shared out as rows of the others are
+    for (const int64_t rows : {33, 257, 1000}) {
+      const int64_t inputs = 512;
+      const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
+      std::vector<unsigned char> y, dw;
+      for (const int threads : {1, 2, 3, 5}) {
+        set_thread_count(threads);
+        const Tensor out = Tensor::empty({rows, outputs}, Dtype::f32, context_);
+        const Tensor gradient = Tensor::empty({outputs, inputs}, Dtype::f32, context_);
+        PackCache packs;
+        onednn::multiply(forward_tile(out, x, w), &packs, 0);
+        onednn::multiply({.m = outputs,
+                          .n = inputs,
+                          .k = rows,
+                          .a = {dy.raw(), Dtype::bf16, 1, outputs},
+                          .b = {x.raw(), Dtype::bf16, inputs, 1},
+                          .c = {gradient.raw(), Dtype::f32, inputs},
+                          .add = false},
+                         nullptr, 0);
+        if (threads == 1) y = bytes_of(out, rows), dw = bytes_of(gradient, outputs);
+        EXPECT_EQ(bytes_of(out, rows), y) << rows << " rows, " << outputs << " outputs, " << threads << " threads";
+        EXPECT_EQ(bytes_of(gradient, outputs), dw) << rows << " rows, " << outputs << " outputs, " << threads;
+      }
+    }
+  set_thread_count(before);
+}
+
 TEST_P(OneDnn, PackedWeightsAreKeptUntilCleared) {
   const Tensor x = random(9, 64), w = random(32, 64), first = Tensor::empty({9, 32}, Dtype::f32, context_);
   const Tensor again = Tensor::like(first);

@@ -20,7 +20,7 @@ Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overri
 /// vocabulary 31; 8 sequences a step in micro-batches of 2. Initial weights are large, so that experts matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
-/// Runs `body` on n ranks that are threads, each with one OpenMP thread: there are more ranks than cores.
+/// Runs `body` on n ranks that are threads, each with one thread: there are more ranks than cores.
 void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body);
 
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed);

@@ -26,7 +26,7 @@ parity() {
   local shards running=() i failed=0
   shards=$(($(nproc) > 16 ? 16 : $(nproc)))
   for ((i = 0; i < shards; ++i)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i OMP_NUM_THREADS=1 "$here/with_libraries.sh" \
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$here/with_libraries.sh" \
       test_gpu_cuda_parity --gtest_brief=1 "--gtest_output=json:parity.$i.json" >"parity.$i.log" 2>&1 &
     running+=($!)
   done

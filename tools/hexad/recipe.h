@@ -58,7 +58,7 @@ struct TrainConfig {
     v("steps", steps, "optimizer steps of the whole run", at_least(1));
     v("precision", precision, "of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
     v("seed", seed, "of every random choice");
-    v("threads", threads, "OpenMP threads of a rank; auto: the cores this process may use over the ranks of its node",
+    v("threads", threads, "threads of a rank's kernels; auto: its share of the cores that its node's ranks may use",
       automatic, at_least(1));
     v("log_every", log_every, "steps between plain progress lines", at_least(1));
     v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));

@@ -1,13 +1,11 @@
 #include "tools/hexad/run_directory.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include <fmt/core.h>
 
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
-#include "tools/hexad/machine.h"
 
 namespace hexad::app {
 
@@ -27,11 +25,7 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
   return {std::move(recipe), std::move(*checkpoint)};
 }
 
-int64_t ranks_of_this_node(const comm::Topology& t) {
-  return std::count(t.node_of_rank.begin(), t.node_of_rank.end(), t.node_of_rank[static_cast<size_t>(t.rank)]);
-}
-
-void complete(Recipe& recipe, int64_t local_ranks) {
+void complete(Recipe& recipe, int64_t cores) {
   if (recipe.model.vocab == 0) {
     const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
     const auto tokenizer = data::load_tokenizer((std::filesystem::path(folder) / data::tokenizer_file_name).string());
@@ -39,8 +33,7 @@ void complete(Recipe& recipe, int64_t local_ranks) {
   }
   layers::ModelConfig& m = recipe.model;
   m.kv_heads = m.key_value_heads(), m.head_size = m.size_of_head(), m.mlp_hidden = m.dense_hidden();
-  if (!recipe.train.threads)
-    recipe.train.threads = std::max<int64_t>(1, usable_cores() / std::max<int64_t>(1, local_ranks));
+  if (!recipe.train.threads) recipe.train.threads = cores;
 }
 
 }  // namespace hexad::app

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "framework/io/checkpoint_store.h"
-#include "parallel/comm/world.h"
 #include "tools/hexad/recipe.h"
 
 namespace hexad::app {
@@ -21,10 +20,8 @@ struct RunDirectory {
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
                       const layers::Registry& registry, const base::FileWork& work = {});
 
-int64_t ranks_of_this_node(const comm::Topology& topology);
-
-/// Fills what the recipe leaves to other keys, the data and the machine: heads and widths, the vocabulary, and the
-/// number of threads of each of `local_ranks` ranks on this node.
-void complete(Recipe& recipe, int64_t local_ranks);
+/// Fills what the recipe leaves to other keys, the data and the machine: heads and widths, the vocabulary, and a thread
+/// for each of this rank's `cores`.
+void complete(Recipe& recipe, int64_t cores);
 
 }  // namespace hexad::app

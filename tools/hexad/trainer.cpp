@@ -16,6 +16,7 @@
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
 #include "tools/hexad/memory_estimate.h"
@@ -79,6 +80,8 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
   inject_file_fault(world.rank(), world.file_work());
+  const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
+  if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
 
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(),

@@ -56,6 +56,12 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   return p;
 }
 
+/// Of a forward pass without documents: half of queries and keys see each other where that is causal.
+double multiply_adds(const AttentionProblem& p, int64_t sequences) {
+  return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.keys * p.size) *
+         (p.causal ? 1 : 2);
+}
+
 /// Work of every sequence and key head, queries in pieces of at most `piece`; the threads take tasks in turn.
 template <class Run>
 void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, int64_t scratch_bytes, const Run& run) {
@@ -64,7 +70,7 @@ void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, 
     for (int64_t g = 0; g < p.key_heads; ++g)
       for (int64_t i = 0; i < p.queries; i += piece) tasks.push_back({b, g, i, std::min(i + piece, p.queries)});
   std::atomic<size_t> next = 0;
-  const auto threads = std::min<int64_t>(thread_count(), static_cast<int64_t>(tasks.size()));
+  const auto threads = std::min<int64_t>(threads_for(multiply_adds(p, sequences)), static_cast<int64_t>(tasks.size()));
   parallel_for(threads, 1, [&](int64_t, int64_t) {
     for (size_t i = next++; i < tasks.size(); i = next++) run(p, tasks[i], scratch(scratch_bytes));
   });
@@ -86,7 +92,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   const AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
   // Every piece copies the keys that it sees: pieces are as long as there is work for all threads.
-  const int64_t heads = shape.sequences * p.key_heads, wanted = 4 * thread_count();
+  const int64_t heads = shape.sequences * p.key_heads, wanted = 4 * threads_for(multiply_adds(p, shape.sequences));
   const int64_t pieces = heads > 0 ? std::clamp<int64_t>((wanted + heads - 1) / heads, 1, 1 + p.queries / 256) : 1;
   const int64_t piece = std::max<int64_t>(round_up(p.queries, pieces) / pieces, 1);
   stream.run([=, keep = std::array{out, log_sum_exp, q, k, v, first, last}] {

@@ -72,7 +72,7 @@ void add_bench(CommandLine& line) {
   auto* gemm = command->add_subcommand("gemm", "Rate of large matrix products through Hexad's kernels");
   auto options = std::make_shared<Options>();
   gemm->add_option("--dtype", options->dtype, "f32, bf16 or f64")->check(one_of({"f32", "bf16", "f64"}));
-  gemm->add_option("--threads", options->threads, "OpenMP threads")->check(whole_number(1, 4096));
+  gemm->add_option("--threads", options->threads, "of the kernels")->check(whole_number(1, 4096));
   gemm->add_option("--seconds", options->seconds, "how long to measure")->check(number_above(0));
   gemm->add_flag("--json", options->json, "as one JSON object");
   gemm->callback([options] { bench_gemm(*options); });

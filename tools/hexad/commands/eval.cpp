@@ -6,6 +6,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/evaluation.h"
 #include "tools/hexad/run_directory.h"
 
@@ -24,7 +25,7 @@ ExitCode run_eval(const Options& options, const Registry& registry, comm::World&
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry, world.file_work());
-  complete(recipe, ranks_of_this_node(world.topology()));
+  complete(recipe, find_cores(world).of_rank);
   world.set_guards(guards_of(recipe.distributed));
   order_traffic(world, recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));

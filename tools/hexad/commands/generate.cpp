@@ -8,6 +8,7 @@
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/generation.h"
 #include "tools/hexad/run_directory.h"
 
@@ -54,7 +55,7 @@ void run_generate(Options options, const Registry& registry) {
     fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");
   if (recipe.data.synthetic)
     fail(ExitCode::usage, "'", options.run, "' was trained on synthetic tokens: there is no text");
-  complete(recipe, 1);
+  complete(recipe, find_cores().of_rank);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));

@@ -17,8 +17,8 @@
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/machine.h"
-#include "tools/hexad/run_directory.h"
 #include "tools/hexad/version.h"
 
 namespace hexad::app {
@@ -57,8 +57,8 @@ plan::ProductShape product_shape(const std::string& text) {
 plan::ProfileOptions profile_options(const Options& o, const comm::World& world) {
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
-  const int64_t shared = usable_cores() / ranks_of_this_node(world.topology());
-  p.threads = o.threads > 0 ? o.threads : static_cast<int>(std::max<int64_t>(1, shared));
+  const auto share = static_cast<int>(find_cores(world).of_rank);
+  p.threads = o.threads > 0 ? o.threads : share;
   p.offload_folder = o.offload_folder;
   if (!o.products.empty()) p.products.clear();
   for (const std::string& text : o.products) p.products.push_back(product_shape(text));

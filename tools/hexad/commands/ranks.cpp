@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/agreement.h"
+#include "tools/hexad/cores.h"
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/run_directory.h"
 #include "tools/hexad/signals.h"
@@ -59,9 +60,10 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
 
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const layers::Registry& registry) {
+  const int64_t cores = find_cores(world).of_rank;
   const Recipe recipe = load_on_all_ranks(world, [&] {
     Recipe r = load_recipe(config::load(path, overrides), registry, world.size());
-    complete(r, ranks_of_this_node(world.topology()));
+    complete(r, cores);
     return r;
   });
   world.set_guards(guards_of(recipe.distributed));

@@ -75,7 +75,7 @@ void gemm(std::span<const GemmTile> products, Unit unit) {
   const Loops loops = loops_of(unit);
   double work = 0;
   for (const GemmTile& t : products) work += static_cast<double>(t.m) * static_cast<double>(t.n * t.k);
-  const int64_t threads = work < 1e6 ? 1 : thread_count();  // below, starting threads takes longer
+  const int64_t threads = threads_for(work);
   const double limit = threads == 1 ? work : work / static_cast<double>(threads * tiles_per_thread);
   std::vector<GemmTile> tiles;
   for (const GemmTile& t : products) {

@@ -17,9 +17,9 @@ bool preferred();
 /// Library, version and instruction set.
 std::string description();
 
-/// c = or += a b for bf16 operands and k > 0, on all threads. If `packs` is given, b is kept there under `key` in the
-/// layout that oneDNN likes best. oneDNN's own cache of 1,024 compiled products is shared by all threads of the
-/// process; a hit costs 2 us and a new shape 0.1 to 0.5 ms.
+/// c = or += a b for bf16 operands and k > 0, on this thread's share of the cores. If `packs` is given, b is kept there
+/// under `key` in the layout that oneDNN likes best. oneDNN's own cache of 1,024 compiled products is shared by all
+/// threads of the process; a hit costs 2 us and a new shape 0.1 to 0.5 ms.
 void multiply(const GemmTile& product, PackCache* packs, uint64_t key);
 
 }  // namespace hexad::kernels::cpu::onednn

@@ -1,0 +1,70 @@
+// The threads that compute for one thread.
+#pragma once
+
+#include <semaphore.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "framework/base/core_watch.h"
+
+namespace hexad::kernels::cpu {
+
+/// A count that one thread raises and others take from. Not std::counting_semaphore, which gives the core away before
+/// it sleeps: to whoever wants it, for as long as it wants it.
+class Semaphore {
+ public:
+  Semaphore() { sem_init(&semaphore_, 0, 0); }
+  ~Semaphore() { sem_destroy(&semaphore_); }
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+
+  void give() { sem_post(&semaphore_); }
+  bool try_take() { return sem_trywait(&semaphore_) == 0; }
+  /// Looks for as long as `spin` allows, then sleeps.
+  void take(base::BriefSpin& spin) {
+    if (spin.until([this] { return try_take(); })) return;
+    while (sem_wait(&semaphore_) != 0) {  // a signal's handler has run
+    }
+  }
+
+ private:
+  sem_t semaphore_;
+};
+
+/// Threads that take pieces of work from the one that owns this, and sleep otherwise. They are made when first needed.
+class Helpers {
+ public:
+  struct Work {
+    void (*call)(const void* body, int64_t piece, int64_t pieces);
+    const void* body;
+    int64_t pieces;
+  };
+
+  Helpers();
+  ~Helpers();
+  Helpers(const Helpers&) = delete;
+  Helpers& operator=(const Helpers&) = delete;
+
+  /// Calls work for each piece: the first, and those that no helper has begun by then, on this thread; so a helper that
+  /// gets no core holds up nobody. Returns when all have been computed.
+  void run(const Work& work);
+
+ private:
+  struct Helper {
+    Semaphore given, done;
+    bool begun = false;  // of the owner alone
+    std::thread thread;
+  };
+
+  void add();
+  void help(Helper& self, int64_t piece);
+
+  std::vector<std::unique_ptr<Helper>> helpers_;
+  Work work_{};  // call is null: go home
+  base::BriefSpin spin_;
+};
+
+}  // namespace hexad::kernels::cpu

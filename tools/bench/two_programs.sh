@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Seconds of the clock and of processors that the same command takes with two programs, in turn: medians and raw rows.
+#
+#   tools/bench/two_programs.sh [--rounds 5] [--busy 0] [--limit 120] OLD NEW COMMAND...
+#
+# COMMAND has HEXAD where the program stands: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
+# --busy N: so many other processes that never sleep. A command is ended after --limit seconds ("over").
+set -euo pipefail
+
+rounds=5 busy=0 limit=120
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+  --rounds) rounds=$2 ;;
+  --busy) busy=$2 ;;
+  --limit) limit=$2 ;;
+  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  esac
+  shift 2
+done
+[ $# -ge 3 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+programs=("$1" "$2")
+shift 2
+
+scratch=$(mktemp -d)
+loads=()
+end() {
+  [ ${#loads[@]} -eq 0 ] || kill "${loads[@]}" 2>/dev/null || true
+  rm -rf "$scratch"
+}
+trap end EXIT
+for ((i = 0; i < busy; i++)); do
+  while :; do :; done &
+  loads+=($!)
+done
+
+TIMEFORMAT='%R %U %S'
+for ((round = 0; round < rounds; round++)); do
+  for which in 0 1; do
+    command=("${@/HEXAD/${programs[which]}}")
+    rm -rf "$scratch/run"
+    if ! { time timeout "$limit" "${command[@]}" run.dir="$scratch/run" >"$scratch/out" 2>&1; } 2>"$scratch/time"; then
+      [ "$(awk '{print ($1 >= '"$limit"')}' "$scratch/time")" == 1 ] || { tail -5 "$scratch/out" >&2 && exit 1; }
+    fi
+    step=$(sed -n 's/.*, \([^,]*\) a step on average.*/\1/p' "$scratch/out" | tail -1)
+    awk -v which=$which -v step="${step:--}" '{print which ? "new" : "old", $1, $2 + $3, step}' "$scratch/time" | tee -a "$scratch/rows"
+  done
+done
+for name in old new; do
+  awk -v name=$name '$1 == name {print $2}' "$scratch/rows" | sort -n >"$scratch/wall"
+  awk -v name=$name '$1 == name {print $3}' "$scratch/rows" | sort -n >"$scratch/cpu"
+  echo "$name: median $(sed -n $(((rounds + 1) / 2))p "$scratch/wall") s, $(sed -n $(((rounds + 1) / 2))p "$scratch/cpu") s of processors"
+done
