@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/comm/rows.h"
+#include "parallel/ep/received.h"
 
 namespace hexad::moe {
 namespace {
@@ -30,7 +31,9 @@ int64_t drop_over_shared_capacity(const Tensor& ids, const Tensor& scores, const
     const std::vector<int64_t> of_rank = split.tokens(c);
     token_of_row.insert(token_of_row.end(), of_rank.begin(), of_rank.end());
   }
-  const Tensor whole_ids = by_token<int32_t>(comm::all_gather_rows(ids, tokens, stream), token_of_row);
+  const Tensor all_ids = comm::all_gather_rows(ids, tokens, stream);
+  ep::check_gathered_ids(all_ids, scores.dim(1), tokens);
+  const Tensor whole_ids = by_token<int32_t>(all_ids, token_of_row);
   const Tensor all_scores = comm::all_gather_rows(scores, tokens, stream);
   Tensor whole_scores;
   with_dtype<float, double>("capacity", scores.dtype(),

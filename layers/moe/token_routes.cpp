@@ -5,6 +5,7 @@
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/rows.h"
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/received.h"
 
 namespace hexad::moe {
 namespace {
@@ -110,6 +111,7 @@ TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& 
   if (schedule.duplicates == Duplicates::baseline && route.groups.etp->size() > 1) routes.gatherers = route.groups.etp;
   const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : ids;
   const Tensor known = copy_to_host("routing: ids", sent, stream);
+  if (routes.gatherers) ep::check_gathered_ids(known, route.experts, *routes.gatherers);
   routes.plan = ep::plan_on(ep::make_routing_plan(known, route.experts, route.groups, options), device);
   return routes;
 }

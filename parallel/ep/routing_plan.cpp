@@ -6,6 +6,7 @@
 #include <span>
 
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/received.h"
 
 namespace hexad::ep {
 namespace {
@@ -19,6 +20,10 @@ struct Counts {
   /// Slots of local expert e.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const {
     return slots[static_cast<size_t>(index(j, p, c) * local + e)];
+  }
+  /// Of every local expert.
+  std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
+    return std::span(slots).subspan(static_cast<size_t>(index(j, p, c) * local), static_cast<size_t>(local));
   }
   int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const {
     return rows[static_cast<size_t>(index(j, p, c) * ep + to)];
@@ -35,15 +40,18 @@ const comm::ProcessGroup& sources(const ExpertGroups& g, Spread spread) {
   return spread == Spread::held ? *g.ep : *g.experts;
 }
 
-// What this rank gets, and what all send, from the full matrix of counts: of each source [chunks, experts] slots and,
-// where they are not as many, [chunks, ranks] rows.
+// What this rank gets, and what all send, from the full matrix of counts.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token;
+  const int64_t ep = g.ep->size(), local = order.experts / ep;
+  const CountsMessage message{options.cutting.chunks, order.experts, ep, of_tokens ? order.row_experts.dim(1) : 0};
   std::vector<int64_t> mine = order.counts;
   if (of_tokens) mine.insert(mine.end(), order.rows_to.begin(), order.rows_to.end());
+  mine.push_back(sum_of(order.counts));
   const comm::ProcessGroup& all = sources(g, options.spread);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
-  const int64_t ep = g.ep->size(), local = order.experts / ep;
+  for (int q = 0; q < all.size(); ++q)
+    message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
   Counts counts{all.size() / ep, ep, options.cutting.chunks, local, g.ep->rank(), {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
@@ -152,6 +160,12 @@ class RowExperts {
     received_ = Tensor::empty({rows, width_}, Dtype::i32, device, Category::communication);
     device::InlineStream stream;
     all.all_to_all(received_, send, splits, stream).wait();
+    for (int64_t p = 0; p < n.ep; ++p)
+      for (int64_t j = 0; j < n.etp; ++j)
+        for (int64_t c = 0; c < n.chunks; ++c)
+          check_row_experts({received_.data<int32_t>() + first_[index(j, p, c)] * width_,
+                             static_cast<size_t>(n.rows_at(j, p, c) * width_)},
+                            width_, n.of(j, p, c), static_cast<int>(p * n.etp + j), all);
   }
 
   int64_t width() const { return width_; }

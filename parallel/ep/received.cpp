@@ -1,0 +1,70 @@
+#include "parallel/ep/received.h"
+
+#include <vector>
+
+namespace hexad::ep {
+namespace {
+
+template <class... Parts>
+[[noreturn]] void refuse(int64_t rank, const comm::ProcessGroup& group, const Parts&... parts) {
+  base::fail(base::ExitCode::communication, "routing: rank ", rank, " of group ", group.name(), " sent ", parts...);
+}
+
+}  // namespace
+
+void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessGroup& group) {
+  const int64_t of_rank = ids.numel() / group.size(), top_k = ids.dim(1);
+  const int32_t* id = ids.data<int32_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i)
+    if (id[i] < -1 || id[i] >= experts)
+      refuse(i / of_rank, group, "expert ", id[i], " for slot ", i % of_rank % top_k, " of its row ",
+             i % of_rank / top_k, "; expected 0 .. ", experts - 1, ", or -1 for a dropped slot");
+}
+
+void CountsMessage::check(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const {
+  const int64_t all = message.back(), local = experts / ranks;
+  int64_t sum = 0;
+  for (int64_t c = 0; c < chunks; ++c)
+    for (int64_t to = 0; to < ranks; ++to) {
+      int64_t slots = 0;
+      for (int64_t e = to * local; e < (to + 1) * local; ++e) {
+        const int64_t n = message[static_cast<size_t>(c * experts + e)];
+        if (n < 0 || n > all - sum)
+          refuse(rank, group, "the count ", n, " of slots for expert ", e, " in chunk ", c, "; expected 0 .. ",
+                 all - sum, ", what is left of its ", all);
+        sum += n, slots += n;
+      }
+      if (slots_per_row == 0) continue;
+      const int64_t rows = message[static_cast<size_t>(chunks * experts + c * ranks + to)];
+      const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
+      if (rows < fewest || rows > slots)
+        refuse(rank, group, "the count ", rows, " of rows for rank ", to, " in chunk ", c, "; expected ", fewest,
+               " .. ", slots, ", as they stand for ", slots, " slots");
+    }
+  if (sum != all) refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected its ", all);
+}
+
+void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
+                       const comm::ProcessGroup& group) {
+  const auto local = static_cast<int64_t>(slots.size());
+  std::vector<int64_t> left(slots.begin(), slots.end());
+  for (size_t i = 0; i < experts.size(); ++i) {
+    const int32_t e = experts[i];
+    const int64_t row = static_cast<int64_t>(i) / width;
+    const bool first = static_cast<int64_t>(i) % width == 0;
+    if (e < -1 || e >= local)
+      refuse(rank, group, "local expert ", e, " for row ", row, "; expected 0 .. ", local - 1, ", or -1 for no more");
+    if (e < 0 && first) refuse(rank, group, "no expert for row ", row, "; expected at least one");
+    if (e >= 0 && !first && experts[i - 1] < 0)
+      refuse(rank, group, "local expert ", e, " for row ", row, " after its last one; expected -1");
+    if (e >= 0 && --left[static_cast<size_t>(e)] < 0)
+      refuse(rank, group, "local expert ", e, " for row ", row, ", and with it for more rows than the ",
+             slots[static_cast<size_t>(e)], " it had counted");
+  }
+  for (size_t e = 0; e < left.size(); ++e)
+    if (left[e] > 0)
+      refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected the ", slots[e],
+             " it had counted");
+}
+
+}  // namespace hexad::ep

@@ -1,0 +1,101 @@
+// Numbers that come changed from another rank end with an error that names it, not with a crash.
+#include "parallel/ep/received.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
+#include "parallel/ep/routing_plan.h"
+#include "tests/support/lab.h"
+#include "tests/training/training.h"
+#include "tests/verify/sabotage.h"
+
+namespace hexad::tests {
+namespace {
+
+using comm::Operation;
+using comm::ProcessGroup;
+using ep::RowOf;
+using Kind = Operation::Kind;
+
+// What rank 0 is told when element `at` of what it receives in operations of this kind and type is `value`.
+std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
+  const Wrong change = [=](const ProcessGroup& right, const Operation& op, comm::Stream& stream) {
+    std::optional<comm::Event> done;
+    if (right.rank() != 0 || op.kind != kind || op.out.dtype() != dtype) return done;
+    if (kind == Kind::all_gather)
+      right.all_gather(op.out, op.in, stream).wait();
+    else
+      right.all_to_all(op.out, op.in, op.splits, stream).wait();
+    if (dtype == Dtype::i64) op.out.data<int64_t>()[at] = value;
+    if (dtype == Dtype::i32) op.out.data<int32_t>()[at] = static_cast<int32_t>(value);
+    done = stream.record();
+    return done;
+  };
+  return message_of(ExitCode::communication, [&] {
+    comm::with_ranks(2, [&](const ProcessGroup& world) {
+      Lab lab;
+      const comm::SelfGroup self;
+      const auto wrong = wrong_group(world, change);
+      // Rank 0 has experts 0 and 1. Every rank's tokens choose 0 and 1, 2 and 3, 0 and 2.
+      const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
+      ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of});
+    });
+  });
+}
+
+TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
+  const auto count = [](int64_t at, int64_t value) {
+    return told(Kind::all_gather, Dtype::i64, at, value, RowOf::slot);
+  };
+  // Rank 1's message begins at 5: counts 2 1 2 1, of 6 slots.
+  EXPECT_EQ(
+      count(5, -7),
+      "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, what is "
+      "left of its 6");
+  EXPECT_EQ(
+      count(6, int64_t{1} << 62),
+      "routing: rank 1 of group world sent the count 4611686018427387904 of slots for expert 1 in chunk 0; expected "
+      "0 .. 4, what is left of its 6");
+  EXPECT_EQ(count(5, 1),
+            "routing: rank 1 of group world sent counts of slots by expert that add up to 5; expected its 6");
+}
+
+TEST(Received, CountsOfRowsOfTokensFitTheirSlots) {
+  // Rank 1's message begins at 7: counts 2 1 2 1, rows 2 2, of 6 slots.
+  EXPECT_EQ(
+      told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
+      "routing: rank 1 of group world sent the count 4 of rows for rank 0 in chunk 0; expected 2 .. 3, as they stand "
+      "for 3 slots");
+}
+
+TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
+  const auto expert = [](int64_t at, int64_t value) {
+    return told(Kind::all_to_all, Dtype::i32, at, value, RowOf::token);
+  };
+  // Two rows a rank, of two experts or one: 0 1, 0 -1.
+  EXPECT_EQ(
+      expert(5, 1 << 30),
+      "routing: rank 1 of group world sent local expert 1073741824 for row 0; expected 0 .. 1, or -1 for no more");
+  EXPECT_EQ(expert(5, -9),
+            "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 for no more");
+  EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
+  EXPECT_EQ(expert(7, 0),
+            "routing: rank 1 of group world sent local expert 0 for row 1, and with it for more rows than the 2 it had "
+            "counted");
+  EXPECT_EQ(expert(5, -1),
+            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 it had counted");
+}
+
+TEST(Received, GatheredExpertsAreThoseThereAre) {
+  Lab lab;
+  const comm::SelfGroup self;
+  const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 3, 4, -1}, {2, 2}, lab.context);
+  EXPECT_NO_THROW(ep::check_gathered_ids(ids, 5, self));
+  EXPECT_EQ(message_of(ExitCode::communication, [&] { ep::check_gathered_ids(ids, 4, self); }),
+            "routing: rank 0 of group " + self.name() +
+                " sent expert 4 for slot 0 of its row 1; expected 0 .. 3, or -1 for a dropped slot");
+}
+
+}  // namespace
+}  // namespace hexad::tests
