@@ -142,14 +142,18 @@ void read_optional(Context& context, const Place& place, const Field& field, voi
   context.problems.know(place.path, {place.at(), std::string(field.unset_word), node != nullptr});
 }
 
+bool is_number(const Type& type) {
+  return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
+}
+
 void read_single(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   const std::string wrong = place.node ? read_scalar(*place.node, value, type) : "";
   const std::string text = scalar_text(value, type);
   context.problems.know(place.path, {place.at(), text, place.node != nullptr});
   if (!wrong.empty()) return report(context, place, wrong);
   for (const Constraint& limit : field.constraints) {
-    base::require(type.kind == Kind::text ? limit.on_size() : type.kind == Kind::integer || type.kind == Kind::real,
-                  "[config] ", place.path, ": the limit \"", limit.must(), "\" does not suit the key's type");
+    base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
+                  ": the limit \"", limit.must(), "\" does not suit the key's type");
     check(context, place, limit, magnitude(value, type), text);
   }
 }

@@ -17,6 +17,8 @@ std::string type_name(const Type& type, std::string_view unset_word) {
       return "true or false";
     case Kind::integer:
       return "integer";
+    case Kind::byte_size:
+      return "bytes (`512MiB`, `1.5GB`, `4096`)";
     case Kind::real:
       return "number";
     case Kind::text:

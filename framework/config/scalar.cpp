@@ -99,6 +99,80 @@ std::string read_integer(const Node& node, void* value, const Type& type) {
   return "";
 }
 
+struct Unit {
+  std::string_view name;
+  int64_t bytes;
+};
+constexpr std::array<Unit, 9> units{{{"B", 1},
+                                     {"KB", 1000},
+                                     {"MB", 1000 * 1000},
+                                     {"GB", 1000 * 1000 * 1000},
+                                     {"TB", int64_t{1000} * 1000 * 1000 * 1000},
+                                     {"KiB", int64_t{1} << 10},
+                                     {"MiB", int64_t{1} << 20},
+                                     {"GiB", int64_t{1} << 30},
+                                     {"TiB", int64_t{1} << 40}}};
+
+constexpr std::string_view byte_size_expected =
+    "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
+    "of 1024)";
+
+// "4g" and "4GIB" can only have meant one unit.
+std::string_view unit_meant(std::string_view name) {
+  const std::string word = lower_case(name);
+  for (const Unit& unit : units)
+    if (lower_case(unit.name) == word) return unit.name;
+  for (const Unit& unit : units)
+    if (unit.name.size() == 3 && (word.size() == 1 || word.ends_with('i')) && word[0] == lower_case(unit.name)[0])
+      return unit.name;
+  return "";
+}
+
+// "1.5GB" exactly: digits before and behind the point times the unit.
+std::string read_byte_size(const Node& node, void* value, const Type& type) {
+  const std::string_view text = node.text;
+  const size_t end = text.find_first_not_of("0123456789.");
+  if (end == std::string_view::npos || end == 0 || std::string_view("eE_").find(text[end]) != std::string_view::npos) {
+    std::string wrong = read_integer(node, value, type);
+    return wrong == "must be an integer" ? std::string(byte_size_expected) : wrong;
+  }
+  std::string_view digits = text.substr(0, end), name = text.substr(end);
+  name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+  const auto unit = std::ranges::find(units, name, &Unit::name);
+  if (unit == units.end()) {
+    const std::string_view meant = unit_meant(name);
+    return std::string(byte_size_expected) + (meant.empty() ? "" : fmt::format("; write {}{}", digits, meant));
+  }
+  if (node.quoted) return "must be a number of bytes; remove the quotes";
+  const size_t point = digits.find('.');
+  const std::string_view whole = digits.substr(0, point),
+                         part = point == std::string_view::npos ? "" : digits.substr(point + 1);
+  const bool has_point = point != std::string_view::npos;
+  if (!all_digits(whole) || (has_point && !all_digits(part))) return std::string(byte_size_expected);
+  if (has_leading_zero(whole)) return leading_zero(digits) + std::string(unit->name);
+  const std::string out_of_range = fmt::format("must be between 0 and {} bytes", type.high);
+  if (whole.size() > 19 || part.size() > 18) return out_of_range;
+  __extension__ using Wide = unsigned __int128;
+  Wide scale = 1, number = 0;
+  for (const char c : whole) number = 10 * number + static_cast<Wide>(c - '0');
+  for (const char c : part) number = 10 * number + static_cast<Wide>(c - '0'), scale *= 10;
+  if (number > (Wide{type.high} + 1) * scale) return out_of_range;  // so that the product fits
+  number *= static_cast<Wide>(unit->bytes);
+  if (number / scale > type.high) return out_of_range;
+  if (number % scale != 0)
+    return fmt::format("must be a whole number of bytes; {} is between {} and {}", text,
+                       static_cast<uint64_t>(number / scale), static_cast<uint64_t>(number / scale) + 1);
+  type.set(value, static_cast<uint64_t>(number / scale));
+  return "";
+}
+
+std::string byte_size_text(int64_t bytes) {
+  const Unit* largest = nullptr;
+  for (const Unit& unit : units)
+    if (unit.name.size() == 3 && bytes >= unit.bytes && bytes % unit.bytes == 0) largest = &unit;
+  return largest ? fmt::format("{}{}", bytes / largest->bytes, largest->name) : std::to_string(bytes);
+}
+
 std::string read_real(const Node& node, void* value) {
   const std::string& text = node.text;
   if (names_nan_or_infinity(text)) return "must be a finite number";
@@ -135,6 +209,8 @@ std::string expectation(const Type& type) {
       return "must be true or false";
     case Kind::integer:
       return "must be an integer";
+    case Kind::byte_size:
+      return std::string(byte_size_expected);
     case Kind::real:
       return "must be a number";
     case Kind::text:
@@ -185,6 +261,8 @@ std::string read_scalar(const Node& node, void* value, const Type& type) {
       return read_boolean(node, value, type);
     case Kind::integer:
       return read_integer(node, value, type);
+    case Kind::byte_size:
+      return read_byte_size(node, value, type);
     case Kind::real:
       return read_real(node, value);
     case Kind::enumeration:
@@ -203,6 +281,8 @@ std::string scalar_text(const void* value, const Type& type) {
       return type.get(value) != 0 ? "true" : "false";
     case Kind::integer:
       return type.is_signed() ? std::to_string(static_cast<int64_t>(type.get(value))) : std::to_string(type.get(value));
+    case Kind::byte_size:
+      return byte_size_text(static_cast<int64_t>(type.get(value)));
     case Kind::real: {
       const double real = *static_cast<const double*>(value);
       base::require(std::isfinite(real), "[config] a recipe's member holds ", real, "; no key can hold that");
@@ -226,6 +306,7 @@ std::string scalar_text(const void* value, const Type& type) {
 long double magnitude(const void* value, const Type& type) {
   switch (type.kind) {
     case Kind::integer:
+    case Kind::byte_size:
       return type.is_signed() ? static_cast<long double>(static_cast<int64_t>(type.get(value)))
                               : static_cast<long double>(type.get(value));
     case Kind::real:

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "framework/config/byte_size.h"
 #include "framework/config/constraints.h"
 #include "framework/config/curve.h"
 
@@ -20,7 +21,7 @@ namespace hexad::config {
 
 class Visitor;
 
-enum class Kind : uint8_t { boolean, integer, real, text, enumeration, curve, optional, list, section };
+enum class Kind : uint8_t { boolean, integer, byte_size, real, text, enumeration, curve, optional, list, section };
 
 struct EnumName {
   uint64_t bits;
@@ -31,10 +32,10 @@ struct EnumName {
 struct Type {
   Kind kind;
 
-  // boolean, integer, enumeration: the value widened to 64 bits (two's complement).
+  // boolean, integer, byte_size, enumeration: the value widened to 64 bits (two's complement).
   uint64_t (*get)(const void*) = nullptr;
   void (*set)(void*, uint64_t) = nullptr;
-  int64_t low = 0;  // integer: its range
+  int64_t low = 0;  // integer, byte_size: its range
   uint64_t high = 0;
   std::span<const EnumName> names{};
 
@@ -88,6 +89,14 @@ constexpr Type with_bits(Kind kind) {
   return type;
 }
 
+template <class T, class Range>
+constexpr Type with_range(Kind kind) {
+  Type type = with_bits<T>(kind);
+  type.low = static_cast<int64_t>(std::numeric_limits<Range>::min());
+  type.high = static_cast<uint64_t>(std::numeric_limits<Range>::max());
+  return type;
+}
+
 template <class T>
 struct TypeMaker {
   static constexpr Type make() {
@@ -103,14 +112,14 @@ struct TypeMaker {
       Type type = with_bits<T>(Kind::enumeration);
       type.names = enum_table<T>;
       return type;
+    } else if constexpr (std::is_same_v<T, ByteSize>) {
+      return with_range<T, int64_t>(Kind::byte_size);
     } else if constexpr (std::is_integral_v<T>) {
-      Type type = with_bits<T>(Kind::integer);
-      type.low = static_cast<int64_t>(std::numeric_limits<T>::min());
-      type.high = static_cast<uint64_t>(std::numeric_limits<T>::max());
-      return type;
+      return with_range<T, T>(Kind::integer);
     } else {
-      static_assert(std::is_class_v<T>,
-                    "recipes hold bool, integers, double, std::string, enums, curves, optionals, vectors, structs");
+      static_assert(
+          std::is_class_v<T>,
+          "recipes hold bool, integers, byte sizes, double, std::string, enums, curves, optionals, vectors, structs");
       Type type{Kind::section};
       type.fields = [](void* p, Visitor& v) { static_cast<T*>(p)->fields(v); };
       return type;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "framework/config/byte_size.h"
 #include "framework/config/constraints.h"
 #include "layers/moe/moe_schedule.h"
 
@@ -19,7 +20,7 @@ struct MoeScheduleConfig {
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   std::optional<ep::RowOf> rows = ep::RowOf::slot;
   std::optional<Restore> restore = Restore::keep;
-  std::optional<int64_t> memory_limit{};
+  std::optional<config::ByteSize> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::optional<std::string> order = MoeSchedule{}.order;
   double compute_share = 1;
@@ -93,7 +94,8 @@ struct MoeScheduleConfig {
     v("restore", restore,
       "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
       "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
-      "keeps; auto: keep where the estimated memory is within memory.limit_bytes, else the fastest of the others",
+      "keeps; auto: keep where the memory it needs, whatever experts tokens choose, is within memory.limit_bytes, else "
+      "the fastest of the others, with the rest of the limit as memory_limit",
       automatic);
     v("memory_limit", memory_limit,
       "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut into as many chunks as "

@@ -97,7 +97,7 @@ struct CheckpointConfig {
 struct OffloadConfig {
   bool activations = false;
   optim::StateOffload optimizer = optim::StateOffload::none;
-  int64_t min_bytes = 1 << 16;
+  config::ByteSize min_bytes = 1 << 16;
   std::string folder = "/tmp";
 
   bool any() const { return activations || optimizer != optim::StateOffload::none; }
@@ -147,14 +147,14 @@ constexpr auto enum_names(Traffic) {
 }
 
 struct DistributedConfig {
-  int64_t bucket_bytes = 1 << 22;
+  config::ByteSize bucket_bytes = 1 << 22;
   double watchdog_seconds = 300;
   std::optional<bool> check_collectives;
   int64_t replica_check_every = 0;
   std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
-  int64_t piece_bytes = 128 << 10;
-  int64_t window_bytes = 2 << 20;
-  int64_t low_window_bytes = 256 << 10;
+  config::ByteSize piece_bytes = 128 << 10;
+  config::ByteSize window_bytes = 2 << 20;
+  config::ByteSize low_window_bytes = 256 << 10;
 
   template <class V>
   void fields(V& v) {
@@ -199,11 +199,14 @@ struct RunConfig {
 };
 
 struct MemoryConfig {
-  int64_t limit_bytes = 0;
+  config::ByteSize limit_bytes = 0;
 
   template <class V>
   void fields(V& v) {
-    v("limit_bytes", limit_bytes, "memory a rank may take for tensors; 0: no limit", config::at_least(0));
+    v("limit_bytes", limit_bytes,
+      "memory a rank may take for tensors: more is refused when it is asked for (exit 4), and `hexad validate` refuses "
+      "(exit 2) what it estimates to need more; 0: no limit",
+      config::at_least(0));
   }
 };
 

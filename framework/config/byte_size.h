@@ -1,0 +1,16 @@
+// A number of bytes as recipes write it: 4GiB, 512MiB, 1.5GB or a plain integer.
+#pragma once
+
+#include <cstdint>
+
+namespace hexad::config {
+
+/// In a recipe's struct it is what int64_t is elsewhere; only its text differs.
+struct ByteSize {
+  int64_t bytes = 0;
+
+  constexpr ByteSize(int64_t n = 0) : bytes(n) {}
+  constexpr operator int64_t() const { return bytes; }
+};
+
+}  // namespace hexad::config
