@@ -47,6 +47,10 @@ class ThreadNetwork::Endpoint final : public Transport {
   void program_waits(bool waits) override { waits_ = waits; }
   void poll(std::vector<Done>& done) override { network_->poll(topology_.rank, waits_, done); }
   std::vector<Pending> pending(uint64_t token) const override { return network_->pending(topology_.rank, token); }
+  void send_note(int to, const std::string& text) override {
+    network_->send_note(to, {topology_.rank, text.substr(0, longest_note)});
+  }
+  void take_notes(std::vector<Note>& notes) override { network_->take_notes(topology_.rank, notes); }
   void abort(int) override {
     network_->fail(std::make_exception_ptr(
         Error(ExitCode::peer_lost, cat("[world] rank ", topology_.rank, " ended with an error"))));
@@ -183,6 +187,17 @@ std::vector<Transport::Pending> ThreadNetwork::pending(int rank, uint64_t token)
         if (r.token == token) list.push_back({from, true});
   }
   return list;
+}
+
+void ThreadNetwork::send_note(int to, Transport::Note note) {
+  std::lock_guard lock(mutex_);
+  at(to).notes.push_back(std::move(note));
+}
+
+void ThreadNetwork::take_notes(int rank, std::vector<Transport::Note>& notes) {
+  std::lock_guard lock(mutex_);
+  for (Transport::Note& note : at(rank).notes) notes.push_back(std::move(note));
+  at(rank).notes.clear();
 }
 
 void ThreadNetwork::leave(int rank) {

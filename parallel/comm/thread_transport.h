@@ -61,6 +61,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   using Key = std::tuple<int, int, int>;  // from, to, tag
   struct Rank {
     std::vector<Transport::Done> done;  // that it has not been told yet
+    std::vector<Transport::Note> notes;
     bool waits = false, gone = false;
     uint64_t sent = 0;  // messages
   };
@@ -70,6 +71,9 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   void receive(int rank, int from, int tag, Receive message);
   void poll(int rank, bool program_waits, std::vector<Transport::Done>& done);
   std::vector<Transport::Pending> pending(int rank, uint64_t token);
+  // Also after a failure, of which they tell.
+  void send_note(int to, Transport::Note note);
+  void take_notes(int rank, std::vector<Transport::Note>& notes);
   void leave(int rank);
 
   // All under the mutex:

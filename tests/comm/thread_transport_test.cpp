@@ -109,6 +109,21 @@ TEST(ThreadNetwork, WhoNeedsARankThatHasLeftIsTold) {
   EXPECT_EQ(net.tokens(2), Tokens{});
 }
 
+TEST(ThreadNetwork, NotesPassWhateverStateMessagesAreIn) {
+  for (const std::optional<uint64_t> adversary : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
+    Network net({.node_of_rank = {0, 0}, .adversary = adversary});
+    net[0].send_note(1, "who are you");
+    net[1].abort(6);
+    net[0].send_note(1, std::string(2 * Transport::longest_note, 'x'));
+    std::vector<Transport::Note> notes;
+    net[1].take_notes(notes), net[1].take_notes(notes);
+    ASSERT_EQ(notes.size(), 2u);
+    EXPECT_EQ(notes[0].from, 0);
+    EXPECT_EQ(notes[0].text, "who are you");
+    EXPECT_EQ(notes[1].text.size(), Transport::longest_note);
+  }
+}
+
 TEST(ThreadNetwork, AnAbortReachesAllRanks) {
   Network net({.node_of_rank = {0, 0}});
   net[1].abort(5);
