@@ -26,6 +26,9 @@ Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t index, const data::Row& row)> change);
 
+/// The first `sequences` of `right`.
+std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences);
+
 /// t[i] *= factor.
 void scale(const Tensor& t, double factor);
 

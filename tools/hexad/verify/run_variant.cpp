@@ -1,5 +1,6 @@
 #include "tools/hexad/verify/run_variant.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -40,7 +41,23 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
   return out;
 }
 
+// What the trained model is for.
+void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracle, TrainingRun& run,
+                 const Sabotage& sabotage) {
+  const std::unique_ptr<data::Source> wrong = sabotage.heldout(subject.heldout(), run);
+  comparer.evaluation(
+      run.progress.step, oracle.heldout,
+      evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(), subject.heldout_sequences(), {}));
+  // Rounding may make another token the most probable.
+  if (can_generate(run.recipe) && run.recipe.train.precision == Precision::f64)
+    comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
+}
+
 }  // namespace
+
+double watchdog_seconds(const Recipe& recipe, double seconds) {
+  return std::min(recipe.distributed.watchdog_seconds, seconds / 4);
+}
 
 Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                        const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
@@ -55,7 +72,9 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
   const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
   const data::Source& source = wrong_data ? *wrong_data : subject.source();
 
-  Comparer comparer(subject.tolerance());
+  const Precision precision = run.recipe.train.precision;
+  Comparer comparer(subject.tolerance(precision),
+                    precision == Precision::f64 ? Measure::largest : Measure::root_mean_square);
   const Expected& first = oracle.steps.front();
   comparer.tensors(0, "initial weight", first.weights, run.held_weights());
   comparer.tensors(0, "initial state", first.states, run.held_states());
@@ -76,6 +95,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());
     comparer.tensors(run.progress.step, "state", expected.states, run.held_states());
   }
+  compare_use(comparer, subject, oracle, run, sabotage);
   if (resumed) {
     run.save();
     const auto& expected = oracle.steps.back().states;
@@ -104,7 +124,7 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
   Outcome outcome{.variant = variant};
   const auto start = std::chrono::steady_clock::now();
   comm::ThreadOptions options{.node_of_rank = nodes_of_threads(variant.mesh.world()),
-                              .watchdog_seconds = how.seconds / 4};
+                              .watchdog_seconds = watchdog_seconds(subject.recipe(), how.seconds)};
   if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
   try {
     comm::with_ranks(
