@@ -37,4 +37,10 @@ inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }
 
+/// Relative error, as a root mean square, of one training step in `dtype` beside exact arithmetic: every layer rounds
+/// tens of times, and what it has rounded differs as a random walk does.
+inline double rounded_step_tolerance(Dtype dtype, int64_t layers) {
+  return 64 * std::sqrt(static_cast<double>(layers > 1 ? layers : 1)) * unit_roundoff(dtype);
+}
+
 }  // namespace hexad::base

@@ -7,6 +7,22 @@ test_processes_agree_with_one_rank() {
   expect_text out "5 layouts of 2 ranks" ": 0 mismatches"
 }
 
+has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
+has_no_folder() { ! has_folder "$1"; }
+
+test_no_scratch_folder_is_left_behind() {
+  mkdir scratch
+  export TMPDIR=$PWD/scratch
+  expect 5 env HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight "${launch[@]}" -np 2 "$HEXAD" verify tiny.yaml \
+    --mpi --layouts ep=2
+  has_no_folder scratch || failed "left behind: $(ls scratch)"
+  "${launch[@]}" -np 2 "$HEXAD" verify tiny.yaml --mpi --steps 100 >out 2>err &
+  wait_until has_folder scratch
+  kill -TERM $!
+  wait $!
+  wait_until has_no_folder scratch
+}
+
 test_processes_without_mpi_are_refused() {
   expect 2 ranks 2 verify tiny.yaml
   expect_text err "add --mpi, or start it alone"

@@ -32,6 +32,73 @@ test_a_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 
+test_a_fault_that_changes_nothing_is_an_error() {
+  local moe=$CLI_TESTS/../../recipes/verify-moe.yaml tensor=moe.experts.down.weight
+  HEXAD_FAULT=gradient@0,1,layers.0.$tensor expect 2 "$HEXAD" verify "$moe" --world 4 --layouts dp=4,ep=2
+  expect_text err "HEXAD_FAULT: no tensor's name contains 'layers.0.$tensor'; near: layers.1.$tensor"
+  HEXAD_FAULT=gradient@4,1,experts expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts dp=4,ep=2
+  expect_text err "HEXAD_FAULT: there is no rank 4; expected 0 .. 3"
+  HEXAD_FAULT=gradient@0,3,experts expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts dp=4,ep=2
+  expect_text err "HEXAD_FAULT: there is no step 3; expected 1 .. 2"
+  HEXAD_FAULT=kill@0,1,step expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts dp=4,ep=2
+  expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
+}
+
+# The page's words are what a reader types.
+test_the_demonstration_of_the_page_finds_its_bug() {
+  local line
+  line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")
+  [ -n "$line" ] || failed "docs/verify.md has no line with HEXAD_FAULT"
+  cp -r "$CLI_TESTS/../../recipes" .
+  hexad() { "$HEXAD" "$@"; }
+  run eval "$line"
+  expect_equal 5 "$code"
+  expect_text out "WRONG: gradient layers.1.moe.experts.down.weight, step 1" "repeat with: "
+}
+
+test_one_step_has_nothing_to_resume() {
+  expect 2 "$HEXAD" verify tiny.yaml --world 2 --steps 1 --layouts ep=2,start=resumed
+  expect_text err "start=resumed begins after the first step: --steps must be at least 2"
+}
+
+test_what_was_compared_is_counted() {
+  expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "ep=2;ep=2,start=resumed"
+  expect_text out "compared: 3 steps, "
+}
+
+test_a_recipe_with_a_memory_limit_is_verified() {
+  expect 0 "$HEXAD" verify tiny.yaml schedule.moe.restore=s4 schedule.moe.memory_limit=1000000 --world 2 \
+    --layouts "ep=2;ep=2,restore=s4_limited"
+  expect_text out ": 0 mismatches"
+}
+
+test_every_subject_is_verified() {
+  local subject layouts=""
+  for subject in own tied aux_global_batch zipf idle_ranks bf16; do layouts+="ep=2,subject=$subject;"; done
+  expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "$layouts"
+  expect_text out "6 layouts in " ": 0 mismatches"
+}
+
+is_empty() { [ -z "$(ls -A "$1")" ]; }
+has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
+
+# However the program or one of its runs ends.
+test_no_scratch_folder_is_left_behind() {
+  local signal
+  mkdir scratch
+  export TMPDIR=$PWD/scratch
+  expect 5 "$HEXAD" verify tiny.yaml --world 2 --layouts ep=2 --timeout 0.001
+  expect_text out "no result after 0.001 s"
+  is_empty scratch || failed "left behind: $(ls scratch)"
+  for signal in INT TERM KILL SEGV; do
+    env --default-signal=INT "$HEXAD" verify tiny.yaml --world 4 --steps 100 >out 2>err &
+    wait_until has_folder scratch
+    kill -"$signal" $!
+    wait $! 2>wait
+    wait_until is_empty scratch
+  done
+}
+
 test_a_big_model_needs_shrink() {
   local big="model.hidden=4096 model.heads=32 model.layers=32"
   expect 2 "$HEXAD" verify tiny.yaml $big

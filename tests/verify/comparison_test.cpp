@@ -123,6 +123,59 @@ TEST_F(Comparing, CausesComeBeforeEffects) {
   EXPECT_EQ(order, (std::vector<std::string>{"1 gradient w", "1 weight w", "2 gradient w"}));
 }
 
+TEST_F(Comparing, WhatExplainsMostComesFirstAndTheLossLast) {
+  StepResult a;
+  a.routers.resize(2);
+  a.loss = 1, a.routers[0].aux_loss = 1, a.routers[1].aux_loss = 1;
+  StepResult b = a;
+  b.loss = 2, b.routers[0].aux_loss = 2, b.routers[1].aux_loss = 100;
+  Comparer c(allowed);
+  c.result(1, a, b);
+  c.tensors(1, "gradient", expected({1}, {1}), {whole("w", {2}, {1})});
+  std::vector<std::string> order;
+  for (const Finding& f : merged(c).mismatches) order.push_back(f.what);
+  EXPECT_EQ(order, (std::vector<std::string>{"router of MoE layer 0: auxiliary loss",
+                                             "router of MoE layer 1: auxiliary loss", "gradient w", "loss"}));
+}
+
+TEST_F(Comparing, WhatWasComparedIsCounted) {
+  Comparer c(allowed);
+  EXPECT_FALSE(merged(c).compared.something());
+  c.tensors(0, "initial weight", expected({1, 2}, {2}), {whole("w", {1, 2}, {2})});
+  EXPECT_FALSE(merged(c).compared.something()) << "no step";
+  c.result(1, {}, {});
+  c.tensors(1, "weight", expected({1, 2}, {2}), {whole("w", {1, 2}, {2}), whole("w", {1, 2}, {2})});
+  c.tensors(1, "weight", expected({}, {0}), {whole("w", {}, {0})});
+  EXPECT_EQ(to_string(merged(c).compared), "1 step, 2 tensors, 6 elements");
+  EXPECT_TRUE(merged(c).compared.something());
+}
+
+// Of three elements one may be far off where all of them together are not.
+TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
+  const auto compare = [&](double wrong) {
+    Comparer c(0.2, Measure::root_mean_square);
+    c.tensors(1, "gradient", expected({1, 1, 1, 1}, {4}), {whole("w", {1, 1, 1, wrong}, {4})});
+    return merged(c);
+  };
+  EXPECT_TRUE(compare(1.3).mismatches.empty());
+  EXPECT_DOUBLE_EQ(compare(1.3).worst.relative, 0.15);
+  ASSERT_EQ(compare(1.5).mismatches.size(), 1u);
+  EXPECT_DOUBLE_EQ(compare(1.5).mismatches[0].relative, 0.25);
+  EXPECT_TRUE(std::isinf(compare(std::nan("")).worst.relative));
+}
+
+TEST_F(Comparing, HeldOutLossAndGeneratedTokensAreCompared) {
+  Comparer c(allowed);
+  c.evaluation(2, {.tokens = 10, .loss = 1.5}, {.tokens = 8, .loss = 1.25});
+  c.generated(2, {1, 2}, {1, 3});
+  const Comparison result = merged(c);
+  ASSERT_EQ(result.mismatches.size(), 3u);
+  EXPECT_EQ(result.mismatches[0].what, "generated tokens");
+  EXPECT_EQ(result.mismatches[0].detail, "expected 1 2, got 1 3");
+  EXPECT_EQ(result.mismatches[1].what, "loss of held-out text: tokens");
+  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text");
+}
+
 TEST_F(Comparing, TheRanksFindingsAreMerged) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext mine;
@@ -140,6 +193,7 @@ TEST_F(Comparing, TheRanksFindingsAreMerged) {
 Outcome outcome() {
   Outcome o{.variant = parse_layouts("tp=2,ep=2,sp=true", 4)[0]};
   o.seconds = 0.5;
+  o.comparison.compared = {.steps = 2, .tensors = 30, .elements = 400};
   return o;
 }
 
@@ -154,6 +208,7 @@ TEST(OutcomeText, IsReadBack) {
   EXPECT_TRUE(std::isinf(read.comparison.mismatches.at(0).relative));
   EXPECT_EQ(read.comparison.mismatches[0].detail, "expected 1, got nan");
   EXPECT_EQ(read.seconds, 0.5);
+  EXPECT_EQ(to_string(read.comparison.compared), "2 steps, 30 tensors, 400 elements");
   EXPECT_TRUE(read.error.starts_with("no \"such\" layer"));
 }
 
@@ -165,16 +220,24 @@ TEST(OutcomeText, ARowShowsTheLayoutTheWorstAndWhere) {
     return out;
   };
   Outcome o = outcome();
-  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 0.0e+00 bit for bit");
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 2 30 400 0.0e+00 bit for bit");
   o.comparison.worst = {2, "weight w", 3e-12, ""};
-  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 3.0e-12 weight w, step 2");
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 2 30 400 3.0e-12 weight w, step 2");
   o.comparison.mismatches = {{1, "gradient w", 0.5, "at [0]: expected 2, got 3"}, {1, "weight w", 0.1, ""}};
-  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 5.0e-01 WRONG: gradient w, step 1 (and 1 more)");
+  EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true 2 30 400 5.0e-01 WRONG: gradient w, step 1 (and 1 more)");
   EXPECT_EQ(explanation(o),
             "dp=2,tp=2,ep=2,sp=true: step 1: gradient w: off by 5.0e-01; at [0]: expected 2, got 3\n"
             "dp=2,tp=2,ep=2,sp=true: step 1: weight w: off by 1.0e-01; \n");
   o.error = "rank 1 was lost\nmore";
   EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true FAILED rank 1 was lost");
+}
+
+TEST(OutcomeText, ARunThatComparedNothingHasFailed) {
+  Outcome o = outcome();
+  o.comparison.compared.steps = 0;
+  EXPECT_FALSE(o.agrees());
+  EXPECT_NE(table_row(o).find("0 30 400   FAILED  nothing was compared"), std::string::npos) << table_row(o);
+  EXPECT_EQ(explanation(o), "dp=2,tp=2,ep=2,sp=true: nothing was compared: 0 steps, 30 tensors, 400 elements\n");
 }
 
 }  // namespace

@@ -93,11 +93,14 @@ std::set<std::string> all_pairs(const std::vector<MeshSizes>& meshes, const Ille
             if (options()[i].matters(m)) v.choice[i] = static_cast<int>(a);
             if (options()[j].matters(m)) v.choice[j] = static_cast<int>(b);
             if (!illegal(v).empty()) continue;
-            const std::string one = options()[i].name + "=" + options()[i].values[a],
-                              two = options()[j].name + "=" + options()[j].values[b];
-            for (const std::string& pair : pairs_of(v))
-              if (pair == one + " " + two || pair.starts_with(one + " ") || pair.starts_with(two + " "))
-                out.insert(pair);
+            std::vector<std::string> settings;
+            for (const auto& [option, value] : {std::pair(i, a), std::pair(j, b)})
+              if (options()[option].matters(m))
+                settings.push_back(options()[option].name + "=" + options()[option].values[value]);
+            if (settings.size() == 2) out.insert(settings[0] + " " + settings[1]);
+            for (const std::string& setting : settings)
+              for (Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp})
+                if (m[axis] > 1) out.insert(setting + " " + std::string(mesh::name_of(axis)));
           }
   return out;
 }
@@ -122,10 +125,10 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsBesideTheMeshes) {
-  // Of the 46 meshes 10 have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6 whose
-  // ep group has two levels alone can show the 16 of all_to_all and moe.
-  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 58u + 10u);
-  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 20u + 4u);
+  // Of the 46 meshes 10 have stages: they alone can show the 72 pairs of pipeline and restore, and many others; the 6
+  // whose ep group has two levels alone can show the 16 of all_to_all and moe.
+  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 66u + 12u);
+  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 24u + 6u);
 }
 
 TEST(Covering, IsAFunctionOfTheSeed) {
@@ -195,6 +198,8 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.products=grouped",
                                       "schedule.moe.dense_rows=auto",
                                       "schedule.moe.shared=after",
+                                      "schedule.moe.restore=keep",
+                                      "schedule.moe.memory_limit=none",
                                       "recompute=none",
                                       "offload.optimizer=none",
                                       "schedule.worker_lanes=false"}));
@@ -214,9 +219,8 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
   EXPECT_EQ(message("pp=2,pipelin=1f1b"),
             "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
             "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, spread, all_to_all, "
-            "rows, products, shared, moe, "
-            "recompute, "
-            "bucket_bytes, offload, worker_lanes, transport, start");
+            "rows, products, shared, moe, restore, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
+            "subject");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");

@@ -60,10 +60,10 @@ class WrongGroup final : public ProcessGroup {
 
 class WrongSource final : public data::Source {
  public:
-  WrongSource(const data::Source& right, std::function<void(int64_t, const data::Row&)> change)
-      : right_(right), change_(std::move(change)) {}
+  WrongSource(const data::Source& right, int64_t size, std::function<void(int64_t, const data::Row&)> change)
+      : right_(right), size_(size), change_(std::move(change)) {}
   int64_t context() const override { return right_.context(); }
-  int64_t size() const override { return right_.size(); }
+  int64_t size() const override { return size_; }
   int64_t epoch(int64_t index) const override { return right_.epoch(index); }
   void fill(int64_t index, const data::Row& row) const override {
     right_.fill(index, row);
@@ -72,6 +72,7 @@ class WrongSource final : public data::Source {
 
  private:
   const data::Source& right_;
+  int64_t size_;
   std::function<void(int64_t, const data::Row&)> change_;
 };
 
@@ -102,7 +103,11 @@ Wrong claim_done(Operation::Kind kind, std::string group) {
 
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t, const data::Row&)> change) {
-  return std::make_unique<WrongSource>(right, std::move(change));
+  return std::make_unique<WrongSource>(right, right.size(), std::move(change));
+}
+
+std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences) {
+  return std::make_unique<WrongSource>(right, sequences, [](int64_t, const data::Row&) {});
 }
 
 void scale(const Tensor& t, double factor) {

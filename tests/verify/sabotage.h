@@ -29,6 +29,9 @@ Wrong claim_done(comm::Operation::Kind kind, std::string group);
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t index, const data::Row& row)> change);
 
+/// The first `sequences` of `right`.
+std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences);
+
 /// t[i] *= factor.
 void scale(const Tensor& t, double factor);
 

@@ -11,7 +11,10 @@ namespace {
 // Wrong where tensors are cut, and a crash where sequences are.
 Outcome pretended(const Variant& v) {
   Outcome o{.variant = v};
-  o.comparison.worst = {2, "weight w", 1e-13, ""};
+  o.comparison = {.worst = {2, "weight w", 1e-13, ""},
+                  .mismatches = {},
+                  .tolerance = 1e-11,
+                  .compared = {.steps = 2, .tensors = 30, .elements = 400}};
   if (v.mesh[Axis::tp] > 1) o.comparison.mismatches = {{1, "loss", 0.5, "expected 2, got 3"}};
   if (v.mesh[Axis::cp] > 1) o.error = "ended by signal 11 (Segmentation fault)";
   return o;
@@ -41,16 +44,19 @@ TEST(Session, AgreementIsOneLineEachAndASummary) {
   EXPECT_TRUE(p.agree);
   EXPECT_EQ(p.text,
             "2 layouts of 2 ranks\n\n"
-            "mesh  options  worst  where\n"
-            "dp=2  1.0e-13  weight w, step 2\n"
-            "dp=2,ep=2  recompute=block  1.0e-13  weight w, step 2\n"
-            "\n2 layouts in 0 s: 0 mismatches; otherwise the worst difference is 1.0e-13, in weight w\n");
+            "mesh  options  steps tensors elements  worst  where\n"
+            "dp=2  2 30 400  1.0e-13  weight w, step 2\n"
+            "dp=2,ep=2  recompute=block  2 30 400  1.0e-13  weight w, step 2\n"
+            "\n2 layouts in 0 s: 0 mismatches; otherwise the worst difference is 1.0e-13, 1% of what it may be, in "
+            "weight w\n"
+            "compared: 4 steps, 60 tensors, 800 elements\n");
 }
 
 TEST(Session, AFailureIsExplainedInItsSmallestLayoutWithACommand) {
   const Printed p = run("dp=4;pp=2,tp=2,etp=1,sp=true", 4);
   EXPECT_FALSE(p.agree);
-  EXPECT_NE(p.text.find("pp=2,tp=2,etp=1  sp=true  5.0e-01  WRONG: loss, step 1\n"), std::string::npos) << p.text;
+  EXPECT_NE(p.text.find("pp=2,tp=2,etp=1  sp=true  2 30 400  5.0e-01  WRONG: loss, step 1\n"), std::string::npos)
+      << p.text;
   EXPECT_NE(p.text.find(": 1 mismatch; "), std::string::npos) << p.text;
   EXPECT_TRUE(
       p.text.ends_with("it has 2 ranks:\n"

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tools/hexad/run_directory.h"
+#include "tools/hexad/schedule_check.h"
 #include "tools/hexad/verify/run_variant.h"
 #include "tools/hexad/verify/selection.h"
 #include "tools/hexad/verify/shrink.h"
+#include "tools/hexad/verify/subject_kind.h"
 
 namespace hexad::tests {
 namespace {
@@ -70,6 +73,67 @@ TEST_F(SubjectTest, DataThatCannotBeOpenedAreReplacedAndSaidSo) {
   EXPECT_TRUE(s.source_text().starts_with("synthetic documents (")) << s.source_text();
   EXPECT_NE(s.source_text().find("nothing"), std::string::npos) << s.source_text();
   EXPECT_EQ(subject().source_text(), "synthetic documents");
+}
+
+TEST_F(SubjectTest, EverySubjectIsAnotherRecipeOrSaysThatItIsNot) {
+  const Subject s = subject();
+  const auto legal = [](const Subject& subject, const char* kind) {
+    return subject.illegal(layout(cat("ep=2,subject=", kind).c_str(), 2));
+  };
+  for (const SubjectKind& kind : subject_kinds()) EXPECT_EQ(legal(s, std::string(kind.name).c_str()), "");
+  EXPECT_TRUE(s.recipe_for(layout("dp=2,subject=tied", 2)).model.tied_embedding);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
+  EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
+  EXPECT_EQ(s.oracle_recipe("bf16").optim.eps, s.recipe_for(layout("dp=2,subject=bf16", 2)).optim.eps);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
+            moe::AuxScope::global_batch);
+  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied is what the recipe has already");
+  EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
+            "subject=zipf is what the recipe has already");
+}
+
+// Of the same experts one replica has rows and another has none.
+TEST_F(SubjectTest, IdleRanksHaveReplicasThatAreBusy) {
+  const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
+  compute_oracle(s, Saves::no, "idle_ranks");
+  std::ifstream trace(s.trace_file());
+  std::set<int> of_half[2];
+  const int tokens = 4 * 8, top_k = 2;
+  for (int slot = 0, expert = 0; slot < tokens * top_k && trace >> expert; ++slot)
+    of_half[slot / top_k < tokens / 2 ? 0 : 1].insert(expert);
+  EXPECT_EQ(of_half[0], (std::set{0, 1}));
+  EXPECT_EQ(of_half[1], (std::set{4, 5}));
+}
+
+TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
+  const Subject s = subject();
+  const Recipe r = s.recipe_for(layout("dp=2,ep=2,restore=s1_limited", 2));
+  ASSERT_TRUE(r.schedule.moe.memory_limit);
+  EXPECT_EQ(r.schedule.moe.restore, moe::Restore::s1);
+  EXPECT_EQ(*r.schedule.moe.memory_limit, least_memory_limit(r, moe::Restore::s1));
+  EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,restore=s1", 2)).schedule.moe.memory_limit);
+}
+
+// The recipe's own limit is not of use to a run that keeps everything, the oracle being the first of them.
+TEST_F(SubjectTest, ARecipeWithAMemoryLimitIsVerified) {
+  const Subject s = subject({"schedule.moe.restore=s4", "schedule.moe.memory_limit=1000000"});
+  const Oracle oracle = compute_oracle(s);
+  for (const char* text : {"dp=2,ep=2", "dp=2,ep=2,restore=s4_limited"}) {
+    const Outcome o = run_in_threads(s, oracle, layout(text, 2), {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << o.error;
+  }
+}
+
+TEST_F(SubjectTest, OneStepLeavesNothingToResume) {
+  EXPECT_EQ(subject({}, 1).illegal(layout("dp=2,start=resumed", 2)),
+            "start=resumed begins after the first step: --steps must be at least 2");
+  EXPECT_EQ(subject({}, 2).illegal(layout("dp=2,start=resumed", 2)), "");
+}
+
+TEST_F(SubjectTest, TheWatchdogIsTheRecipesOrSoonerThanTheTimeout) {
+  EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=7"}), 240), 7);
+  EXPECT_EQ(watchdog_seconds(small_recipe(), 240), 60);
+  EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=0"}), 240), 0);
 }
 
 TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {

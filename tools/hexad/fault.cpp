@@ -12,6 +12,8 @@
 #include <sstream>
 #include <thread>
 
+#include "framework/config/words.h"
+
 namespace hexad::app {
 namespace {
 
@@ -112,6 +114,21 @@ void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance) {
     if (p->name().find(f->point) != std::string::npos)
       kernels::kernels(instance.device())
           .pointwise.scale(stream, p->owned_gradient(stream), instance.mesh.size(Axis::ep));
+}
+
+void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps) {
+  const auto f = fault_from_environment();
+  if (!f) return;
+  if (f->kind != "gradient")
+    fail(ExitCode::usage, "HEXAD_FAULT: '", f->kind, "' is not planted by this command; legal here: gradient");
+  if (f->rank >= ranks) fail(ExitCode::usage, "HEXAD_FAULT: there is no rank ", f->rank, "; expected 0 .. ", ranks - 1);
+  if (f->step > steps) fail(ExitCode::usage, "HEXAD_FAULT: there is no step ", f->step, "; expected 1 .. ", steps);
+  if (std::ranges::any_of(tensors, [&](const std::string& t) { return t.find(f->point) != std::string::npos; })) return;
+  std::vector<std::string> near = tensors;
+  std::ranges::stable_sort(near, {}, [&](const std::string& t) { return config::edit_distance(f->point, t); });
+  near.resize(std::min<size_t>(near.size(), 3));
+  fail(ExitCode::usage, "HEXAD_FAULT: no tensor's name contains '", config::shown(f->point),
+       "'; near: ", config::join(std::vector<std::string_view>(near.begin(), near.end())));
 }
 
 io::FaultHook save_fault_from_environment(int rank) {

@@ -1,6 +1,9 @@
 // Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "framework/base/file_work.h"
 #include "framework/io/fault.h"
 #include "tools/hexad/model_instance.h"
@@ -23,6 +26,10 @@ void inject_file_fault(int rank, const base::FileWork& work);
 /// NAME are multiplied by parallel.ep, as trainers have really done; `hexad verify` then shows what it does about it.
 /// Called before they are used.
 void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance);
+
+/// For commands that plant nothing else: throws Error(usage) when HEXAD_FAULT is set and would change nothing, being no
+/// gradient fault or naming none of `tensors`, of `ranks` ranks or of `steps` steps.
+void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// For saves: `kill`, `abort`, `segv` and `hang@rank,step,POINT` do so at the file boundary POINT, whatever the step;
 /// `full@rank,step,POINT` fails there as a full disk does.

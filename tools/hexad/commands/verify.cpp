@@ -7,6 +7,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
+#include "tools/hexad/fault.h"
 #include "tools/hexad/run_directory.h"
 #include "tools/hexad/verify/scratch_folder.h"
 #include "tools/hexad/verify/session.h"
@@ -62,14 +63,23 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
              subject.steps() == 1 ? "" : "s", r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
-  fmt::print("oracle: one rank. Tolerance: {:.1e} of a tensor's root mean square or of the element, counts exact\n",
-             subject.tolerance());
+  fmt::print(
+      "oracle: one rank. Tolerance: {:.1e} of a tensor's root mean square or of the element ({:.1e} with "
+      "subject=bf16), counts exact\n",
+      subject.tolerance(), subject.tolerance(Precision::bf16));
   if (o.jitter) fmt::print("communication is delayed at random, seed {}\n", *o.jitter);
 }
 
 void print(const std::string& text) {
   fmt::print("{}", text);
   std::fflush(stdout);
+}
+
+// A fault that changes nothing would look as if it had not been found.
+void check_fault(const Options& o, const Oracle& oracle) {
+  std::vector<std::string> tensors;
+  for (const auto& [name, whole] : oracle.steps.front().weights) tensors.push_back(name);
+  check_gradient_fault(tensors, o.world, o.steps);
 }
 
 ExitCode run_selected(const Options& o, const Subject& subject, Session session) {
@@ -90,13 +100,14 @@ ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   const Loaded loaded = load(o, registry);
   const Subject subject(loaded.recipe, registry, o.steps, scratch.path());
   print_subject(o, loaded, subject);
-  const Oracle oracle = compute_oracle(subject);
+  Oracles oracles(subject);
+  check_fault(o, oracles.of(Variant()));
   const ThreadRuns how{.jitter = o.jitter, .seconds = o.timeout};
-  const auto run = [&](const Variant& v) { return run_in_child(subject, oracle, v, how); };
+  const auto run = [&](const Variant& v) { return run_in_child(subject, oracles.of(v), v, how); };
   return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
 
-ExitCode verify_in_world(const Options& o, const Registry& registry, const comm::World& world) {
+ExitCode verify_in_world(const Options& o, const Registry& registry, comm::World& world) {
   if (world.size() != o.world)
     fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ", world.size(),
          ": mpirun -np ", o.world, " hexad verify ...");
@@ -105,6 +116,9 @@ ExitCode verify_in_world(const Options& o, const Registry& registry, const comm:
     loaded = load(o, registry);
     return loaded.recipe;
   });
+  comm::Guards guards = guards_of(loaded.recipe.distributed);
+  guards.watchdog_seconds = watchdog_seconds(loaded.recipe, o.timeout);
+  world.set_guards(guards);
   const bool first = world.rank() == 0;
   device::DeviceContext context;
   const auto meet = [&] { world.group().barrier(context.compute()).wait(); };
@@ -113,9 +127,13 @@ ExitCode verify_in_world(const Options& o, const Registry& registry, const comm:
   const std::string folder = broadcast_text(first ? scratch->path() : "", 0, world.group(), context);
   const Subject subject(loaded.recipe, registry, o.steps, folder);
   if (first) print_subject(o, loaded, subject);
-  const Oracle oracle = compute_oracle(subject, first ? Saves::yes : Saves::no);
-  meet();  // the checkpoint is there
-  const auto run = [&](const Variant& v) { return run_in_world(subject, oracle, v, world.group()); };
+  Oracles oracles(subject, first ? Saves::yes : Saves::no);
+  check_fault(o, oracles.of(Variant()));
+  const auto run = [&](const Variant& v) {
+    const Oracle& oracle = oracles.of(v);
+    meet();  // the checkpoint is there
+    return run_in_world(subject, oracle, v, world.group());
+  };
   const auto print_once = [&](const std::string& text) {
     if (first) print(text);
   };
@@ -126,7 +144,6 @@ ExitCode verify_in_world(const Options& o, const Registry& registry, const comm:
 
 ExitCode verify_with_processes(const Options& o, const Registry& registry) {
   comm::CommEngine::Options engine;
-  engine.guards.watchdog_seconds = o.timeout / 4;
   if (o.jitter) engine.jitter = {.seed = *o.jitter, .max_delay = longest_delay};
   return on_all_ranks([&](comm::World& world) { return verify_in_world(o, registry, world); }, engine);
 }
@@ -155,7 +172,8 @@ void add_verify(CommandLine& line) {
   command->add_option("--seed", options->seed, "of the choice of options and samples");
   command
       ->add_option("--timeout", options->timeout,
-                   "seconds after which a run is given up; a hang is found in a quarter of them")
+                   "seconds after which a run is given up; a hang is found after distributed.watchdog_seconds, or a "
+                   "quarter of these where that is less")
       ->check(number_above(0));
   command->callback([&line, options] { line.exit_code = verify_recipe(*options, line.registry); });
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "tools/hexad/checkpointing.h"
 #include "tools/hexad/verify/finding_json.h"
 
@@ -50,9 +52,11 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Loss before router statistics before gradients and so on: what comes first in a step explains what follows.
+// Of what is wrong in a step the tensor or the layer first that explains the rest: the loss says only that there is
+// something.
 int order_of(const Finding& f) {
-  constexpr std::string_view order[] = {"initial", "loaded", "loss", "router", "gradient", "norm", "weight", "state"};
+  constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm",
+                                        "weight",  "state",  "saved",  "generated", "loss"};
   for (size_t i = 0; i < std::size(order); ++i)
     if (f.what.starts_with(order[i])) return static_cast<int>(i);
   return static_cast<int>(std::size(order));
@@ -92,7 +96,19 @@ void Comparer::exact(int64_t step, const std::string& what, const std::string& e
   if (expected != actual) add({step, what, infinite, cat("expected ", expected, ", got ", actual)});
 }
 
+Compared& Compared::operator+=(const Compared& more) {
+  steps += more.steps, tensors += more.tensors, elements += more.elements;
+  return *this;
+}
+
+std::string to_string(const Compared& c) {
+  const auto plural = [](int64_t n) { return n == 1 ? "" : "s"; };
+  return fmt::format("{} step{}, {} tensor{}, {} element{}", c.steps, plural(c.steps), c.tensors, plural(c.tensors),
+                     c.elements, plural(c.elements));
+}
+
 void Comparer::result(int64_t step, const app::StepResult& expected, const app::StepResult& actual) {
+  ++steps_;
   number(step, "loss", expected.loss, actual.loss);
   number(step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
   exact(step, "loss: tokens", cat(expected.tokens), cat(actual.tokens));
@@ -110,8 +126,9 @@ void Comparer::result(int64_t step, const app::StepResult& expected, const app::
 }
 
 void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held) {
-  std::map<std::string, int64_t> owned;
-  for (const auto& [name, whole] : expected) owned[name] = 0;
+  std::map<std::string, Tally> tallies;
+  for (const auto& [name, whole] : expected)
+    tallies[name] = {.step = step, .what = cat(kind, " ", name), .expected = static_cast<int64_t>(whole.values.size())};
   for (const Piece& piece : held) {
     const std::string what = cat(kind, " ", piece.name);
     const auto found = expected.find(piece.name);
@@ -124,38 +141,53 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
       add({step, what, infinite, cat("expected the shape ", whole.shape, ", got ", piece.global)});
       continue;
     }
-    if (piece.owned) owned[piece.name] += piece.values.numel();
+    Tally& tally = tallies[piece.name];
+    tally.held += piece.values.numel();
+    if (piece.owned) tally.owned += piece.values.numel();
     if (piece.values.numel() == 0) continue;
     double worst = -1;
     int64_t at = 0;
     double got = 0;
-    tensor::with_dtype<float, double, int64_t>("verify", piece.values.dtype(), [&]<class T>() {
+    tensor::with_dtype<float, double, base::bf16, int64_t>("verify", piece.values.dtype(), [&]<class T>() {
       const T* values = piece.values.data<T>();
       for_each_run(piece, [&](int64_t global, int64_t local, int64_t count) {
         for (int64_t i = 0; i < count; ++i) {
-          const double actual = static_cast<double>(values[local + i]);
-          const double relative = relative_to(whole.unit, whole.values[static_cast<size_t>(global + i)], actual);
+          const double actual = static_cast<double>(values[local + i]),
+                       want = whole.values[static_cast<size_t>(global + i)];
+          const double relative = relative_to(whole.unit, want, actual);
           if (relative > worst) worst = relative, at = global + i, got = actual;
+          const double apart = relative > 0 ? (actual - want) / whole.unit : 0;  // infinite where the unit is zero
+          tally.squares += apart * apart;
         }
       });
     });
+    if (measure_ != Measure::largest) continue;
     const double want = whole.values[static_cast<size_t>(at)];
     add({step, what, worst,
          worst > 0 ? cat("at ", coordinate(whole.shape, at), ": expected ", text_of(want), ", got ", text_of(got))
                    : ""});
   }
-  for (const auto& [name, count] : owned)
-    owned_.push_back({step, cat(kind, " ", name), static_cast<int64_t>(expected.at(name).values.size()), count});
+  for (auto& [name, tally] : tallies) tallies_.push_back(std::move(tally));
+}
+
+void Comparer::evaluation(int64_t step, const app::Evaluation& expected, const app::Evaluation& actual) {
+  exact(step, "loss of held-out text: tokens", cat(expected.tokens), cat(actual.tokens));
+  number(step, "loss of held-out text", expected.loss, actual.loss);
+}
+
+void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual) {
+  exact(step, "generated tokens", text_of(expected), text_of(actual));
 }
 
 Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) const {
-  json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"owned", json::array()}};
+  json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"tallies", json::array()}};
   for (const Finding& f : mismatches_) mine["mismatches"].push_back(to_json(f));
-  for (const Owned& o : owned_) mine["owned"].push_back(o.owned);
+  for (const Tally& t : tallies_)  // JSON has no NaN
+    mine["tallies"].push_back({t.owned, t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
 
-  Comparison out;
-  std::vector<Owned> owned = owned_;
-  for (Owned& o : owned) o.owned = 0;
+  Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};
+  std::vector<Tally> all = tallies_;
+  for (Tally& t : all) t.owned = t.held = 0, t.squares = 0;
   for (const std::string& text : app::gather_texts(mine.dump(), group, device)) {
     const json rank = json::parse(text);
     if (const Finding f = finding_from(rank["worst"]); f.relative > out.worst.relative) out.worst = f;
@@ -168,16 +200,30 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
       else if (f.relative > same->relative)
         *same = std::move(f);
     }
-    for (size_t i = 0; i < owned.size(); ++i) owned[i].owned += rank["owned"].at(i).get<int64_t>();
-  }
-  for (const Owned& o : owned)
-    if (o.owned != o.expected) {
-      out.mismatches.push_back(
-          {o.step, o.what, infinite, cat("the ranks answer for ", o.owned, " of its ", o.expected, " elements")});
-      out.worst = out.mismatches.back();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const json& of_rank = rank["tallies"].at(i);
+      all[i].owned += of_rank.at(0).get<int64_t>(), all[i].held += of_rank.at(1).get<int64_t>();
+      all[i].squares += of_rank.at(2).is_null() ? infinite : of_rank.at(2).get<double>();
     }
+  }
+  for (const Tally& t : all) {
+    out.compared += {.steps = 0, .tensors = t.owned > 0 ? 1 : 0, .elements = t.owned};
+    std::vector<Finding> found;
+    if (measure_ == Measure::root_mean_square)
+      found.push_back({t.step, t.what, root_mean_square(t.squares, t.held), "root mean square of its differences"});
+    if (t.owned != t.expected)
+      found.push_back(
+          {t.step, t.what, infinite, cat("the ranks answer for ", t.owned, " of its ", t.expected, " elements")});
+    for (Finding& f : found) {
+      if (f.relative > out.worst.relative) out.worst = f;
+      if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
+    }
+  }
+  // Routers come in the order of their layers, of which an earlier one leads later ones astray; everything else by
+  // size.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
-    return std::tuple(a.step, order_of(a), -a.relative) < std::tuple(b.step, order_of(b), -b.relative);
+    const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };
+    return std::tuple(a.step, order_of(a), size(a)) < std::tuple(b.step, order_of(b), size(b));
   });
   return out;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/hexad/evaluation.h"
 #include "tools/hexad/train_step.h"
 #include "tools/hexad/verify/pieces.h"
 
@@ -29,8 +30,14 @@ struct Expected {
   WholeMap gradients, weights, states;
 };
 
-/// One quantity of one step. `relative` is the largest difference in units (of a number: of the number itself);
-/// infinite for counts that differ, for NaN, for what nobody holds.
+/// What of a tensor's differences is looked at.
+enum class Measure : uint8_t {
+  largest,          // of all elements
+  root_mean_square  // where rounding alone moves single elements far
+};
+
+/// One quantity of one step. `relative` is the difference in units (of a number: of the number itself); infinite for
+/// counts that differ, for NaN, for what nobody holds.
 struct Finding {
   int64_t step = 0;
   std::string what;  // "loss", "gradient layers.0.moe.router.weight"
@@ -38,20 +45,35 @@ struct Finding {
   std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
 };
 
+/// What a comparison is made of, each tensor once a step however many ranks hold it.
+struct Compared {
+  int64_t steps = 0, tensors = 0, elements = 0;
+
+  /// Nothing else can agree.
+  bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
+  Compared& operator+=(const Compared& more);
+};
+/// "2 steps, 310 tensors, 1,234 elements"
+std::string to_string(const Compared& compared);
+
 /// Of one run.
 struct Comparison {
   Finding worst;
   std::vector<Finding> mismatches;  // beyond tolerance, in the order in which one causes the next
+  double tolerance = 0;
+  Compared compared;
 };
 
 /// Collects one rank's differences. Tensors are compared where they lie, replicas included.
 class Comparer {
  public:
-  explicit Comparer(double tolerance) : tolerance_(tolerance) {}
+  explicit Comparer(double tolerance, Measure measure = Measure::largest) : tolerance_(tolerance), measure_(measure) {}
 
   void result(int64_t step, const app::StepResult& expected, const app::StepResult& actual);
   /// `kind` is "gradient", "weight", ...: tensors are reported as "KIND NAME".
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
+  void evaluation(int64_t step, const app::Evaluation& expected, const app::Evaluation& actual);
+  void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
   /// Collective: the same on all ranks. Reports tensors that were not held as a whole.
   Comparison merged(const comm::ProcessGroup& group, Device device) const;
 
@@ -60,15 +82,19 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  struct Owned {
+  // Of a tensor, of which this rank may hold nothing.
+  struct Tally {
     int64_t step;
     std::string what;
-    int64_t expected, owned;
+    int64_t expected, owned = 0, held = 0;
+    double squares = 0;  // of differences in units, of what is held
   };
   double tolerance_;
+  Measure measure_;
+  int64_t steps_ = 0;
   Finding worst_;
   std::vector<Finding> mismatches_;
-  std::vector<Owned> owned_;
+  std::vector<Tally> tallies_;
 };
 
 }  // namespace hexad::verify

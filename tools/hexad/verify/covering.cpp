@@ -72,8 +72,10 @@ class Cover {
   Cover(const Illegal& illegal, uint64_t seed)
       : illegal_(illegal),
         random_(seed, base::Purpose::shuffle, "verify"),
-        states_(static_cast<size_t>(features_.count() * features_.count()), State::none) {}
+        states_(static_cast<size_t>(features_.count() * features_.count()), State::none),
+        together_(states_.size(), Together::unknown) {}
 
+  /// Of the meshes. Which values exclude each other is learned from the first mesh that allows both.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -84,6 +86,7 @@ class Cover {
       ++result_.meshes;
       allowed_.push_back({m, allowed_values(m)});
       want_pairs_of(allowed_.back());
+      learn_conflicts(allowed_.back());
     }
   }
 
@@ -99,8 +102,31 @@ class Cover {
  private:
   enum class State : uint8_t { none, wanted, shown, impossible };
 
-  State& state(int a, int b) {
-    return states_[static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b))];
+  enum class Together : uint8_t { unknown, legal, illegal };
+
+  size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
+  State& state(int a, int b) { return states_[index(a, b)]; }
+
+  // Of two values, the other options plain.
+  bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
+    Variant v(mesh);
+    for (const auto& [option, value] : two) v.choice[option] = value;
+    return illegal_(v).empty();
+  }
+
+  void learn_conflicts(const Allowed& mesh) {
+    for (size_t i = 0; i < options().size(); ++i)
+      for (int a : mesh.values[i])
+        for (size_t j = i + 1; j < options().size(); ++j)
+          for (int b : mesh.values[j]) {
+            Together& known = together_[index(features_.of(i, a), features_.of(j, b))];
+            if (known != Together::unknown || a == 0 || b == 0) continue;
+            known = legal_together(mesh.mesh, {{i, a}, {j, b}}) ? Together::legal : Together::illegal;
+          }
+  }
+  bool conflicts(int feature, const std::vector<int>& others) const {
+    return std::any_of(others.begin(), others.end(),
+                       [&](int other) { return together_[index(feature, other)] == Together::illegal; });
   }
 
   std::vector<std::vector<int>> allowed_values(const MeshSizes& mesh) const {
@@ -141,7 +167,7 @@ class Cover {
   uint32_t draw() { return random_.bits(drawn_++); }
 
   // Options in a random order, each with the value that shows most pairs with what is there already (AETG; Cohen et al.
-  // 1997).
+  // 1997), of those that are legal beside that.
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);
@@ -158,6 +184,7 @@ class Cover {
     for (size_t option : order) {
       std::pair<int, uint32_t> most{-1, 0};
       for (int value : mesh.values[option]) {
+        if (value != 0 && conflicts(features_.of(option, value), chosen)) continue;
         const std::pair<int, uint32_t> here{gain(features_.of(option, value), chosen), draw()};
         if (here > most) most = here, v.choice[option] = value;
       }
@@ -200,7 +227,7 @@ class Cover {
       const bool allows = std::all_of(fixed.begin(), fixed.end(), [&](const Features::Choice& c) {
         return std::count(mesh.values[c.option].begin(), mesh.values[c.option].end(), c.value) > 0;
       });
-      if (!allows) continue;
+      if (!allows || !legal_together(mesh.mesh, fixed)) continue;
       const auto found = best(mesh, fixed);
       if (found && (!most || gain(*found) > gain(*most))) most = found;
     }
@@ -214,6 +241,7 @@ class Cover {
   uint64_t drawn_ = 0;
   Features features_;
   std::vector<State> states_;
+  std::vector<Together> together_;
   std::vector<Allowed> allowed_;
   Covering result_;
 };

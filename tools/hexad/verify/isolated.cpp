@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,10 +66,12 @@ Isolated run_isolated(const std::function<std::string()>& work, double seconds) 
   std::fflush(nullptr);  // or the child would print it again
   if (::pipe(ends.data()) != 0)
     base::fail(base::ExitCode::resource, "no pipe to a child process: ", std::strerror(errno));
-  const pid_t child = ::fork();
+  const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) base::fail(base::ExitCode::resource, "no child process: ", std::strerror(errno));
   if (child == 0) {
     ::close(ends[0]);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read its answer
+    if (::getppid() != parent) ::_exit(1);
     be_child(ends[1], work);
   }
   ::close(ends[1]);

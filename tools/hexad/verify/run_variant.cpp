@@ -1,5 +1,6 @@
 #include "tools/hexad/verify/run_variant.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -41,7 +42,23 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
   return out;
 }
 
+// What the trained model is for.
+void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracle, TrainingRun& run,
+                 const Sabotage& sabotage) {
+  const std::unique_ptr<data::Source> wrong = sabotage.heldout(subject.heldout(), run);
+  comparer.evaluation(
+      run.progress.step, oracle.heldout,
+      evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(), subject.heldout_sequences(), {}));
+  // Rounding may make another token the most probable.
+  if (can_generate(run.recipe) && run.recipe.train.precision == Precision::f64)
+    comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
+}
+
 }  // namespace
+
+double watchdog_seconds(const Recipe& recipe, double seconds) {
+  return std::min(recipe.distributed.watchdog_seconds, seconds / 4);
+}
 
 Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                        const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
@@ -56,7 +73,9 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
   const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
   const data::Source& source = wrong_data ? *wrong_data : subject.source();
 
-  Comparer comparer(subject.tolerance());
+  const Precision precision = run.recipe.train.precision;
+  Comparer comparer(subject.tolerance(precision),
+                    precision == Precision::f64 ? Measure::largest : Measure::root_mean_square);
   const Expected& first = oracle.steps.front();
   comparer.tensors(0, "initial weight", first.weights, run.held_weights());
   comparer.tensors(0, "initial state", first.states, run.held_states());
@@ -77,6 +96,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());
     comparer.tensors(run.progress.step, "state", expected.states, run.held_states());
   }
+  compare_use(comparer, subject, oracle, run, sabotage);
   if (resumed) {
     run.save();
     const auto& expected = oracle.steps.back().states;
@@ -105,17 +125,16 @@ namespace {
 // Small rounds, so that the tensors of a toy are cut into several, too; windows with room for many.
 constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
 
-void start_ranks(const Variant& variant, const ThreadRuns& how, comm::MakePlan plan,
+void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakePlan plan,
                  const std::function<void(const comm::ProcessGroup& world)>& body) {
   const int world = variant.mesh.world();
-  const double watchdog_seconds = how.seconds / 4;
   if (variant["transport"] == "engine") {
     const comm::CommEngine::Options engine{
-        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog_seconds}, .make_plan = plan};
+        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog}, .make_plan = plan};
     return comm::with_engine_ranks(
         world, body, {.node_of_rank = nodes_of_threads(world), .adversary = how.jitter.value_or(1), .engine = engine});
   }
-  comm::ThreadOptions options{.node_of_rank = nodes_of_threads(world), .watchdog_seconds = watchdog_seconds};
+  comm::ThreadOptions options{.node_of_rank = nodes_of_threads(world), .watchdog_seconds = watchdog};
   if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
   comm::with_ranks(world, body, options);
 }
@@ -127,7 +146,8 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
   Outcome outcome{.variant = variant};
   const auto start = std::chrono::steady_clock::now();
   try {
-    start_ranks(variant, how, sabotage.plan(), [&](const comm::ProcessGroup& world) {
+    const double watchdog = watchdog_seconds(subject.recipe(), how.seconds);
+    start_ranks(variant, how, watchdog, sabotage.plan(), [&](const comm::ProcessGroup& world) {
       kernels::cpu::set_thread_count(1);
       const Comparison comparison = run_on_rank(subject, oracle, variant, world, sabotage);
       if (world.rank() == 0) outcome.comparison = comparison;

@@ -31,6 +31,8 @@ class Sabotage {
   /// Gradients are reduced, and not yet used.
   virtual void reduced(TrainingRun&) const {}
   virtual void after_step(TrainingRun&, StepResult&) const {}
+  /// As data(), of the held-out text.
+  virtual std::unique_ptr<data::Source> heldout(const data::Source&, const TrainingRun&) const { return nullptr; }
 };
 
 struct Outcome {
@@ -39,7 +41,7 @@ struct Outcome {
   std::string error{};  // why there is no comparison
   double seconds = 0;
 
-  bool agrees() const { return error.empty() && comparison.mismatches.empty(); }
+  bool agrees() const { return error.empty() && comparison.mismatches.empty() && comparison.compared.something(); }
 };
 
 /// This rank's side. Collective over the variant's ranks; the comparison is the same on all. Throws what training
@@ -56,8 +58,11 @@ inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
   std::optional<uint64_t> jitter;  // seed of delays in communication, and of what a ThreadNetwork does
-  double seconds = 240;            // for a run; an operation may wait a quarter of them for other ranks
+  double seconds = 240;            // for a run
 };
+/// How long an operation of a run may wait for other ranks: as the recipe says, and not longer than a quarter of
+/// `seconds`, so that a hang is named before the run is given up. 0: for ever, where the recipe says so.
+double watchdog_seconds(const Recipe& recipe, double seconds);
 
 /// With threads of this process as ranks. An exception is the outcome's error.
 Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,

@@ -1,29 +1,18 @@
 // A folder for files that nobody needs afterwards.
 #pragma once
 
-#include <stdlib.h>
+#include <sys/types.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <string>
-
-#include "framework/base/error.h"
 
 namespace hexad::verify {
 
-/// Made under TMPDIR, removed with the object by the process that made it.
+/// Made under TMPDIR, and gone when the object is or when this process ends, however it ends: a child process waits for
+/// that, and for the end of all other children. Throws Error(resource) when it cannot be made.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "hexad-verify-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr)
-      base::fail(base::ExitCode::resource, "cannot make a folder ", path_, ": ", std::strerror(errno));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ScratchFolder();
+  ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
@@ -31,6 +20,8 @@ class ScratchFolder {
 
  private:
   std::string path_;
+  int alive_ = -1;  // open as long as a process needs the folder
+  pid_t remover_ = -1;
 };
 
 }  // namespace hexad::verify

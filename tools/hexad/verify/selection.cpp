@@ -23,13 +23,30 @@ std::optional<size_t> number_in(const std::string& text) {
   return n;
 }
 
+// "a=1 with c=3", "b=2 with c=3" as one line: "a=1, b=2 with c=3".
+std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
+  std::vector<std::pair<std::string, std::string>> lines;  // " with c=3", "a=1, b=2"
+  for (const std::string& pair : pairs) {
+    const size_t with = pair.find(" with ");
+    const std::string first = pair.substr(0, with), second = pair.substr(with);
+    const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.first == second; });
+    if (same == lines.end())
+      lines.emplace_back(second, first);
+    else
+      same->second += ", " + first;
+  }
+  std::vector<std::string> out;
+  for (const auto& [second, first] : lines) out.push_back(first + second);
+  return out;
+}
+
 std::string describe(const Covering& c, size_t all_meshes, int world) {
   std::string text = fmt::format("{} meshes of {} ranks: {} legal", all_meshes, world, c.meshes);
   for (const auto& [reason, count] : c.refused) text += fmt::format("\n  {:>4} illegal: {}", count, reason);
   text += fmt::format("\n{} runs show every mesh and all {} pairs of settings", c.runs.size(), c.pairs);
   if (!c.impossible.empty()) {
     text += fmt::format("; {} pairs are illegal together:", c.impossible.size());
-    for (const std::string& pair : c.impossible) text += "\n  " + pair;
+    for (const std::string& line : by_second(c.impossible)) text += "\n  " + line;
   }
   return text;
 }

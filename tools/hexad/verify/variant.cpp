@@ -13,6 +13,7 @@
 #include "parallel/cp/context_kind.h"
 #include "parallel/ep/routing_plan.h"
 #include "parallel/pp/pipeline_kind.h"
+#include "tools/hexad/verify/subject_kind.h"
 
 namespace hexad::verify {
 namespace {
@@ -29,6 +30,7 @@ std::vector<std::string> names_of(E) {
 }
 
 constexpr std::string_view own = "own";  // what the recipe says
+constexpr std::string_view limited = "_limited";
 
 // Kinds, and those that have pairs a second time, with pairs.
 Option pipeline_option() {
@@ -62,6 +64,25 @@ Option moe_option() {
   add("experts", "sequential", "experts", 2, usual);
   for (size_t i = 1; i < orders.size(); ++i) add(orders[i].name, "sequential", "tokens", 3, orders[i].name);
   return moe;
+}
+
+// How experts' inputs and middles come back for backward, then the same under a memory limit.
+Option restore_option() {
+  Option restore{"restore", "", {}, [](const MeshSizes&) { return true; }, {}};
+  const auto add = [&](std::string_view name, std::string_view ending) {
+    restore.values.push_back(cat(name, ending));
+    restore.sets.push_back({cat("schedule.moe.restore=", name), "schedule.moe.memory_limit=none"});
+  };
+  for (const auto& [value, name] : enum_names(moe::Restore{})) add(name, "");
+  for (const auto& [value, name] : enum_names(moe::Restore{}))
+    if (value != moe::Restore::keep) add(name, limited);
+  return restore;
+}
+
+Option subject_option() {
+  Option subject{"subject", "", {}, [](const MeshSizes&) { return true; }, {}};
+  for (const SubjectKind& kind : subject_kinds()) subject.values.emplace_back(kind.name);
+  return subject;
 }
 
 // Whether an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
@@ -106,13 +127,15 @@ std::vector<Option> make_options() {
       {"shared", "schedule.moe.shared", names_of(moe::SharedExperts{}),
        [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
       moe_option(),
+      restore_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
       {"transport", "", {"meeting", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
-      {"start", "", {"fresh", "resumed"}, always}};
+      {"start", "", {"fresh", "resumed"}, always},
+      subject_option()};
 }
 
 std::vector<int> divisors(int n) {
@@ -252,6 +275,8 @@ const std::string& Variant::operator[](std::string_view option) const {
     if (options()[i].name == option) return options()[i].values[static_cast<size_t>(choice[i])];
   base::fail_invariant(cat("[verify] no option ", option));
 }
+
+bool Variant::has_memory_limit() const { return (*this)["restore"].ends_with(limited); }
 
 std::vector<std::string> Variant::overrides() const {
   std::vector<std::string> out;

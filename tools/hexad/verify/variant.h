@@ -42,10 +42,11 @@ struct Option {
 
 /// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, duplicates, spread, all_to_all (in one step
 /// or two), rows (what travels as one row), products, shared (experts after or beside others), moe (how the MoE layer's
-/// work is cut, overlapped and ordered: as the recipe says, or in another way), recompute, bucket_bytes, offload,
-/// worker_lanes, transport (ranks that are threads meet in memory, or exchange messages as processes do) and start
-/// (fresh, or resumed from the checkpoint that one rank saved after the first step). Values are those that the recipe's
-/// keys take, where an option is one key.
+/// work is cut, overlapped and ordered: as the recipe says, or in another way), restore (as it is, and once more under
+/// a memory limit), recompute, bucket_bytes, offload, worker_lanes, transport (ranks that are threads meet in memory, or
+/// exchange messages as processes do), start (fresh, or resumed from the checkpoint that one rank saved after the first
+/// step) and subject (what is run: the recipe, or what subject_kind.h makes of it, which has an oracle of its own).
+/// Values are those that the recipe's keys take, where an option is one key.
 std::span<const Option> options();
 
 /// One way to run the recipe.
@@ -58,7 +59,9 @@ struct Variant {
 
   /// The value of an option.
   const std::string& operator[](std::string_view option) const;
-  /// What makes a recipe run this way, plain options included.
+  /// Whether its MoE layers have a memory limit: how many bytes is a matter of the recipe.
+  bool has_memory_limit() const;
+  /// What makes a recipe run this way, plain options included; without the memory limit and what its subject changes.
   std::vector<std::string> overrides() const;
   /// "pp=2,tp=2,ep=4,etp=1,dp=2": what is not one, and etp where it is not tp. "dp=1" on one rank.
   std::string mesh_text() const;

@@ -1,0 +1,79 @@
+// What is equally wrong in every layout, so that no comparison of layouts shows it: here a number of another origin
+// does.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using Direction = std::map<std::string, std::vector<double>>;
+
+// The first step, from weights that are moved along `direction` by `length` first.
+Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {}, double length = 0) {
+  const comm::SelfGroup self;
+  TrainingRun run(recipe, self);
+  for (const auto& p : run.instance.parameters) {
+    const auto found = direction.find(p->name());
+    if (found == direction.end()) continue;
+    for (int64_t i = 0; i < p->local().numel(); ++i)
+      p->local().data<double>()[i] += length * found->second[static_cast<size_t>(i)];
+    p->changed();
+  }
+  StepResult result = run.step(documents_of(recipe));
+  return {std::move(result), run.gradients()};
+}
+
+struct Penalty {
+  std::string name, key;
+  double layers::RouterStatistics::*sum;  // over micro-batches
+};
+void PrintTo(const Penalty& p, std::ostream* out) { *out << p.name; }
+
+class Penalties : public testing::TestWithParam<Penalty> {};
+
+// The recipe weighs the mean over MoE layers and micro-batches. Its gradient is what a coefficient adds to that of the
+// loss; along itself it must be as long as the reported losses, which have no weight, grow.
+TEST_P(Penalties, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
+  const Penalty& penalty = GetParam();
+  constexpr double coefficient = 0.5, step = 1e-5;
+  const auto recipe = [&](double c) {
+    return small_recipe({"model.layers=3", "model.moe.dense_layers=1", "model.mlp_hidden=12",
+                         "model.moe.aux_loss.coefficient=0", "model.moe.z_loss=0", cat(penalty.key, "=", c)});
+  };
+  const double moe_layers = 2, micro_batches = 4;
+  ASSERT_EQ(recipe(0).model.moe_layers(), moe_layers);
+  ASSERT_EQ(recipe(0).batch.global / recipe(0).batch.micro, micro_batches);
+
+  const Trajectory::Step with = first_step(recipe(coefficient)), without = first_step(recipe(0));
+  Direction gradient;
+  double squares = 0;
+  for (const auto& [name, g] : with.gradients) {
+    std::vector<double> added = g.to_vector<double>();
+    const std::vector<double> loss = without.gradients.at(name).to_vector<double>();
+    for (size_t i = 0; i < added.size(); ++i) added[i] -= loss[i], squares += added[i] * added[i];
+    gradient.emplace(name, std::move(added));
+  }
+  const double norm = std::sqrt(squares);
+  ASSERT_GT(norm, 1e-3);
+
+  const auto weighed = [&](double length) {
+    double sum = 0;
+    for (const auto& layer : first_step(recipe(coefficient), gradient, length / norm).result.routers)
+      sum += layer.*penalty.sum;
+    return coefficient * sum / (moe_layers * micro_batches);
+  };
+  EXPECT_NEAR((weighed(step) - weighed(-step)) / (2 * step), norm, 1e-6 * norm);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Penalties,
+                         testing::Values(Penalty{"AuxiliaryLoss", "model.moe.aux_loss.coefficient",
+                                                 &layers::RouterStatistics::aux_loss},
+                                         Penalty{"ZLoss", "model.moe.z_loss", &layers::RouterStatistics::z_loss}),
+                         [](const auto& i) { return i.param.name; });
+
+}  // namespace
+}  // namespace hexad::tests
