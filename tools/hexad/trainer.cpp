@@ -77,7 +77,8 @@ void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& c
 Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world)
     : world_(world), registry_(registry), recipe_(std::move(recipe)) {
   // The directory and its lock come first: whatever fails afterwards can be logged there.
-  if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir));
+  const auto say = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say));
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
@@ -287,6 +288,7 @@ std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
 
 void Trainer::save(SaveFailure on_failure) {
   if (saved_step_ == progress_.step) return;
+  if (lock_) lock_->require_held_now();
   try {
     checkpoints_->save(progress_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
@@ -333,6 +335,7 @@ ExitCode Trainer::run() {
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
+    if (lock_) lock_->require_held();
     inject_fault(world_.rank(), step, *instance_);
     const int64_t update = step - progress_.skipped;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
