@@ -331,7 +331,7 @@ void Trainer::write_report() {
 ExitCode Trainer::run() {
   sinks_.on_start(info_);
   int64_t skipped_in_a_row = 0;
-  bool preempted = false;
+  bool preempted = anyone(preemption_requested());  // while it was loading
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
@@ -368,18 +368,25 @@ ExitCode Trainer::run() {
            " steps in a row without a finite loss and gradient (train.max_skipped)");
 
     const bool last = step == recipe_.train.steps;
-    if (!last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0)
-      evaluate_heldout(recipe_.train.eval_sequences);
     preempted = anyone(preemption_requested());
+    if (!preempted && !last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0) {
+      evaluate_heldout(recipe_.train.eval_sequences);
+      preempted = anyone(preemption_requested());
+    }
+    if (preempted && leader())
+      log_->info("asked to stop: saves after step {}; asked once more (Ctrl-C, SIGTERM), the run ends at once", step);
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     // After a skipped step the weights may be what is broken, which a save would refuse.
     if (ends || (!result.skipped && recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }
-  if (preempted && progress_.step < recipe_.train.steps) {
+  if (preempted) {
     sinks_.on_end();
-    if (leader()) log_->info("preempted after step {}; saved, start me again", progress_.step);
+    if (leader() && progress_.step > info_.first_step)
+      log_->info("preempted after step {}; saved, start me again", progress_.step);
+    else if (leader())
+      log_->info("preempted before step {}; nothing to save, start me again", progress_.step + 1);
     return ExitCode::preempted;
   }
   const auto heldout = evaluate_heldout(0);
