@@ -50,7 +50,9 @@ std::string append_tensor(OutputFile& file, const Tensor& given) {
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata, const FaultHook& fault) {
   const std::vector<size_t> order = file_order(tensors);
-  const std::string header = make_header(lay_out(tensors, order), metadata);
+  const std::vector<TensorInfo> layout = lay_out(tensors, order);
+  const std::string header = make_header(layout, metadata);
+  require_readable_header(header, layout.empty() ? 0 : layout.back().end, path);
   const auto length = static_cast<uint64_t>(header.size());
 
   OutputFile file(path);

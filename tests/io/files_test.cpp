@@ -61,6 +61,17 @@ TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
   expect_error(ExitCode::resource, {"/missing/a", "cannot be created"}, [&] { write_file(folder / "missing/a", ""); });
 }
 
+TEST(AtomicWrite, WhereOnlyTheFolderIsNotFlushedTheNewFileIsThereAndTheMessageSaysSo) {
+  const TempFolder folder;
+  write_file(folder / "a", "old");
+  expect_error(ExitCode::resource, {folder / "a: is written, but may not survive a power cut: I/O error"}, [&] {
+    write_file(folder / "a", "new", [](std::string_view point) {
+      if (point == "file renamed") fail(ExitCode::resource, "I/O error");
+    });
+  });
+  EXPECT_EQ(read_bytes(folder / "a"), "new");
+}
+
 TEST(RunLock, Fault13TheSecondJobIsToldHostAndProcess) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(folder / "run/nested");

@@ -19,6 +19,7 @@
 #include "parallel/comm/self_group.h"
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
+#include "tools/hexad/machine.h"
 #include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/replica_check.h"
 #include "tools/hexad/run_report.h"
@@ -298,6 +299,28 @@ void Trainer::save(SaveFailure on_failure) {
   }
 }
 
+// Beside what this run holds. Empty when there is room for the whole model: its weights, and while they are read one
+// tensor, as it was saved and rounded.
+std::string Trainer::lacks_room_for(const Recipe& alone) const {
+  const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
+  double largest = 0;
+  for (const auto& p : instance_->parameters)
+    largest = std::max(largest, static_cast<double>(p->global_shape().numel()));
+  const double needed =
+      static_cast<double>(info_.parameters) * static_cast<double>(size_of(dtype_of(alone.train.precision))) +
+      2 * saved * largest;
+  const auto short_of = [&](double room, std::string_view what) {
+    return fmt::format("the whole model takes about {}, and {} of {} is left", telemetry::human_bytes(needed),
+                       telemetry::human_bytes(std::max(room, 0.0)), what);
+  };
+  const auto limit = static_cast<double>(alone.memory.limit_bytes);
+  const double own_room = limit - static_cast<double>(instance_->context.allocator()->stats().total);
+  if (limit > 0 && needed > own_room) return short_of(own_room, "memory.limit_bytes");
+  const auto room = static_cast<double>(available_memory_bytes());
+  if (alone.device == device::DeviceKind::cpu && needed > room) return short_of(room, "the machine's memory");
+  return {};
+}
+
 // A model that is cut over ranks cannot generate: there the first rank loads what was saved, alone.
 std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
   const ParallelConfig& p = recipe_.parallel;
@@ -312,10 +335,19 @@ std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
   }
   Recipe alone = recipe_;
   alone.parallel = {};
-  const comm::SelfGroup self;
-  ModelInstance whole(alone, registry_, self);
-  Checkpointer::load_weights(*checkpoint, whole);
-  return continue_prompts(alone, whole, data_.tokenizer.get());
+  if (const std::string reason = lacks_room_for(alone); !reason.empty()) {
+    warn("no samples in the report: " + reason + "; hexad generate makes them where there is room");
+    return {};
+  }
+  try {
+    const comm::SelfGroup self;
+    ModelInstance whole(alone, registry_, self);
+    Checkpointer::load_weights(*checkpoint, whole);
+    return continue_prompts(alone, whole, data_.tokenizer.get());
+  } catch (const Error& e) {  // the run is done and saved: no reason to fail it
+    warn(cat("no samples in the report: ", e.what()));
+    return {};
+  }
 }
 
 void Trainer::write_report() {
