@@ -51,7 +51,7 @@ if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --stat
 else
   mpi=(mpirun -np 2 --oversubscribe --bind-to none)
   mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid reading another process's memory
-  mpi+=(--mca odls_base_sigkill_timeout 60)          # who stops the run with SIGTERM wants it to save first
+  mpi+=(--mca odls_base_sigkill_timeout 5)           # Ctrl-C: SIGTERM so many seconds later, as many to save
   if [ "$(id -u)" -eq 0 ]; then
     mpi+=(--allow-run-as-root)
   fi

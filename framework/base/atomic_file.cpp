@@ -51,9 +51,13 @@ void AtomicFile::commit(const std::function<void(std::string_view)>& reached) {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_write("cannot be replaced");
   ::close(fd_);
   fd_ = -1;
-  reach("file renamed");
   // The rename lives in the folder: without this a power cut may bring back the old contents.
-  sync_folder(std::filesystem::absolute(path_).parent_path().string());
+  try {
+    reach("file renamed");
+    sync_folder(std::filesystem::absolute(path_).parent_path().string());
+  } catch (const Error& error) {
+    fail(error.code(), path_, ": is written, but may not survive a power cut: ", error.what());
+  }
 }
 
 void write_file(const std::string& path, std::string_view contents,

@@ -21,7 +21,8 @@ class AtomicFile {
   void append(const void* bytes, size_t count);
   /// Overwrites bytes already appended: for headers that are known last.
   void write_at(int64_t offset, const void* bytes, size_t count);
-  /// fsync, rename, fsync of the folder. Throws Error(resource) (disk full, ...) with the old file, if any, untouched.
+  /// fsync, rename, fsync of the folder. Throws Error(resource) (disk full, ...) with the old file, if any, untouched;
+  /// where only the last of the three fails, the new file is there, and the message says so.
   /// `reached` (may be empty) hears of "file written", "file synced" and "file renamed": a test may fail there.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 

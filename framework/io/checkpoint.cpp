@@ -14,8 +14,6 @@ namespace hexad::io {
 
 namespace {
 
-constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
-
 std::string digest_of_file(const std::string& path, const FileWork& work) {
   const data::ReadFile file(path);
   data::StreamingDigest digest;

@@ -77,12 +77,13 @@ Checkpoint CheckpointStore::open(int64_t step, Check check) const {
   return checkpoint;
 }
 
-CheckpointStore::Scan CheckpointStore::scan() const {
+CheckpointStore::Scan CheckpointStore::scan(Check check) const {
   Scan scan;
   for (int64_t step : steps()) {
     try {
-      scan.good.push_back(open(step, Check::quick));
+      scan.good.push_back(open(step, check));
     } catch (const Error& error) {
+      if (!fs::exists(path(step))) continue;
       if (error.code() != ExitCode::data) throw;  // such as no memory: says nothing about the checkpoint
       scan.problems.push_back(error.what());
     }
@@ -113,7 +114,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
     verify(checkpoint);
     return checkpoint;
   }
-  Scan found = scan();
+  Scan found = scan(Check::quick);
   check_hint(!found.good.empty() || !found.problems.empty());
   for (Checkpoint& checkpoint : found.good) {
     try {
@@ -156,7 +157,7 @@ void CheckpointStore::check_hint(bool any) const {
 }
 
 int64_t CheckpointStore::next_sequence() const {
-  const Scan found = scan();
+  const Scan found = scan(Check::quick);
   return found.good.empty() ? 1 : found.good.front().manifest().sequence + 1;
 }
 
@@ -183,7 +184,7 @@ void CheckpointStore::retain() const {
   if (options_.keep == 0) return;
   std::vector<int64_t> expendable;
   {
-    const Scan found = scan();
+    const Scan found = scan(Check::quick);
     const int64_t newest = found.good.empty() ? -1 : found.good.front().step();
     const size_t kept = std::min(found.good.size(), static_cast<size_t>(options_.keep));
     for (int64_t step : steps()) {

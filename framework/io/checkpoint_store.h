@@ -58,12 +58,15 @@ class CheckpointStore {
   const StoreOptions& options() const { return options_; }
   std::string path(int64_t step) const;  // "<folder>/step-00000100"
 
- private:
   struct Scan {
-    std::vector<Checkpoint> good;       // newest first
-    std::vector<std::string> problems;  // one a bad checkpoint
+    std::vector<Checkpoint> good;       // newest first: `auto` continues from the first
+    std::vector<std::string> problems;  // one a bad checkpoint, naming file and tensor
   };
-  Scan scan() const;
+  /// Opens all there are; one that is removed meanwhile is neither good nor bad. Throws Error(data) when the folder
+  /// cannot be listed.
+  Scan scan(Check check) const;
+
+ private:
   void check_hint(bool any) const;
   void remove(int64_t step) const;
 

@@ -83,13 +83,15 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   Manifest manifest = merge_parts(state, parts);
   manifest.sequence = store_.next_sequence();
   require_visible(manifest);
-  const std::string text = manifest_to_json(manifest);
-  OutputFile file(unfinished_ + "/manifest.json", store_.options().work);
+  const std::string text = manifest_to_json(manifest), path = unfinished_ + "/manifest.json";
+  require_readable(text, path);
+  OutputFile file(path, store_.options().work);
   file.append(text.data(), static_cast<int64_t>(text.size()));
   file.finish(fault("manifest"));
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
   replace_folder();
+  if (!survives_power_cut()) return;  // what is older may be all that is left after one
   try {
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
@@ -123,9 +125,18 @@ void CheckpointWriter::replace_folder() const {
     reach(store_.options().fault, "folder: old one moved aside");
   }
   rename_folder(unfinished_, folder_);
-  reach(store_.options().fault, "folder: renamed");
-  sync_folder(store_.folder());
-  reach(store_.options().fault, "folder: rename synced");
+}
+
+bool CheckpointWriter::survives_power_cut() const {
+  try {
+    reach(store_.options().fault, "folder: renamed");
+    sync_folder(store_.folder());
+    reach(store_.options().fault, "folder: rename synced");
+    return true;
+  } catch (const std::exception& error) {
+    store_.options().warn(cat(folder_, " is saved, but may not survive a power cut: ", error.what()));
+    return false;
+  }
 }
 
 void CheckpointWriter::discard() const noexcept {

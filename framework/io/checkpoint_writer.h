@@ -36,8 +36,9 @@ class CheckpointWriter {
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
   /// Makes the checkpoint exist: manifest, one rename, `latest`, retention. `state.step` must be the writer's. Parts in
   /// any order. Throws Error(resource) when the disk does not take it, std::logic_error when the parts do not make a
-  /// whole (see merge_parts); then call discard(). Once the rename is on disk nothing throws: a hint that cannot be
-  /// written or a folder that cannot be deleted is only warned about.
+  /// whole (see merge_parts); then call discard(). Once the folder has its name, the checkpoint is there and nothing
+  /// throws: a rename that the disk does not confirm, a hint that cannot be written or a folder that cannot be deleted
+  /// is only warned about; after the first of these nothing older is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
   /// Removes what was written. Never throws; a folder that cannot be removed is warned about.
   void discard() const noexcept;
@@ -45,6 +46,8 @@ class CheckpointWriter {
  private:
   void require_visible(const Manifest& manifest) const;
   void replace_folder() const;
+  /// Whether the disk has the new name of the folder; warns.
+  bool survives_power_cut() const;
   FaultHook fault(std::string prefix) const;
 
   const CheckpointStore& store_;

@@ -40,6 +40,28 @@ std::string grouped(int64_t number) {
   return digits;
 }
 
+Json json_of(const Checkpoint& checkpoint) {
+  const Manifest& m = checkpoint.manifest();
+  Json totals = Json::object(), tensors = Json::array();
+  for (const auto& [kind, total] : totals_by_kind(m)) {
+    totals[std::string(name_of(kind))] = {
+        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
+  }
+  for (const TensorRecord& t : m.tensors) {
+    tensors.push_back({{"name", t.name},
+                       {"kind", name_of(t.kind)},
+                       {"dtype", name_of(t.dtype)},
+                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
+                       {"bytes", t.bytes()},
+                       {"pieces", t.pieces.size()}});
+  }
+  return {{"folder", checkpoint.folder()}, {"step", m.run.step},
+          {"tokens", m.run.tokens},        {"seed", m.run.seed},
+          {"sequence", m.sequence},        {"layout", Json::parse(m.run.layout)},
+          {"shards", m.shards.size()},     {"bytes", file_bytes(m)},
+          {"totals", std::move(totals)},   {"tensors", std::move(tensors)}};
+}
+
 }  // namespace
 
 std::string describe(const Checkpoint& checkpoint) {
@@ -62,27 +84,22 @@ std::string describe(const Checkpoint& checkpoint) {
   return text;
 }
 
-std::string describe_json(const Checkpoint& checkpoint) {
-  const Manifest& m = checkpoint.manifest();
-  Json totals = Json::object(), tensors = Json::array();
-  for (const auto& [kind, total] : totals_by_kind(m)) {
-    totals[std::string(name_of(kind))] = {
-        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
-  }
-  for (const TensorRecord& t : m.tensors) {
-    tensors.push_back({{"name", t.name},
-                       {"kind", name_of(t.kind)},
-                       {"dtype", name_of(t.dtype)},
-                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
-                       {"bytes", t.bytes()},
-                       {"pieces", t.pieces.size()}});
-  }
-  return Json{{"folder", checkpoint.folder()}, {"step", m.run.step},
-              {"tokens", m.run.tokens},        {"seed", m.run.seed},
-              {"sequence", m.sequence},        {"layout", Json::parse(m.run.layout)},
-              {"shards", m.shards.size()},     {"bytes", file_bytes(m)},
-              {"totals", std::move(totals)},   {"tensors", std::move(tensors)}}
-      .dump(1);
+std::string describe_json(const Checkpoint& checkpoint) { return json_of(checkpoint).dump(1); }
+
+std::string describe(const CheckpointStore::Scan& scan) {
+  std::string text;
+  for (const Checkpoint& good : scan.good) text += fmt::format("good  {}\n", good.folder());
+  return text + (scan.good.empty() ? std::string("no checkpoint is good: the run cannot continue\n")
+                                   : fmt::format("the run would continue from {}\n", scan.good.front().folder()));
+}
+
+std::string describe_json(const CheckpointStore::Scan& scan) {
+  Json json = scan.good.empty() ? Json::object() : json_of(scan.good.front());
+  Json good = Json::array();
+  for (const Checkpoint& checkpoint : scan.good) good.push_back(checkpoint.folder());
+  json["good"] = std::move(good);
+  json["bad"] = scan.problems;
+  return json.dump(1);
 }
 
 }  // namespace hexad::io

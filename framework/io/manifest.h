@@ -61,12 +61,17 @@ struct Manifest {
 };
 
 inline constexpr int64_t manifest_version = 1;
+/// Of manifest.json: what a reader takes.
+inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
 /// The text of manifest.json; carries a digest of itself.
 std::string manifest_to_json(const Manifest& manifest);
 /// Throws Error(data) beginning with `where` when the text is damaged, from a newer version, or claims the impossible:
 /// pieces outside their tensor or not adding up to it, shard names that leave the folder.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
+/// For the writer, before it writes a byte: throws Error(resource) beginning with `where` when a reader would refuse
+/// `text`, for its contents or because it has more than `limit` bytes.
+void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
 /// What one writer put into one shard, as text that travels between ranks.
 struct ShardPart {

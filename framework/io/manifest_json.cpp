@@ -156,4 +156,15 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   return manifest;
 }
 
+void require_readable(std::string_view text, const std::string& where, int64_t limit) {
+  if (static_cast<int64_t>(text.size()) > limit)
+    fail(ExitCode::resource, where, ": would have ", text.size(), " bytes, which no reader takes: at most ", limit,
+         "; fewer ranks, or less ZeRO, cut weights into fewer pieces");
+  try {
+    manifest_from_json(text, where);
+  } catch (const Error& error) {
+    fail(ExitCode::resource, error.what(), "; not written, as no reader would take it");
+  }
+}
+
 }  // namespace hexad::io

@@ -1,15 +1,22 @@
 #include "framework/io/run_lock.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
 
 #include "framework/base/error.h"
+#include "framework/io/file_lock.h"
 
 namespace hexad::io {
 
@@ -17,22 +24,49 @@ using namespace base;
 
 namespace {
 
+/// What the lock file says, in this order, on one line.
+struct Owner {
+  std::string host, pid;
+  std::string boot;   // of the machine: containers on it may have other host names, clones of it the same one
+  std::string token;  // of this acquisition: process ids come again
+  uint64_t beat = 0;
+
+  bool is(const Owner& o) const { return host == o.host && pid == o.pid && token == o.token; }
+  bool on_machine_of(const Owner& o) const { return host == o.host && (boot.empty() || boot == o.boot); }
+};
+
 std::string host_name() {
   std::array<char, 256> name{};
   require(::gethostname(name.data(), name.size() - 1) == 0, "[run lock] gethostname: ", std::strerror(errno));
   return name.data();
 }
 
-/// What the lock file says: "host pid".
-struct Owner {
-  std::string host, pid;
-};
+std::string boot_of_machine() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id.empty() ? "-" : id;
+}
 
+Owner me() {
+  std::random_device random;
+  return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
+}
+
+/// What the file of that name says now: opening it anew is what makes a network file system look at its server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
-  in >> owner.host >> owner.pid;
+  in >> owner.host >> owner.pid >> owner.boot >> owner.token >> owner.beat;
   return owner;
+}
+
+/// Of the same length from beat to beat, and never empty on the way: others read it at any time.
+void write_owner(int fd, const std::string& path, const Owner& owner) {
+  const std::string text =
+      fmt::format("{} {} {} {} {:020}\n", owner.host, owner.pid, owner.boot, owner.token, owner.beat);
+  const bool written = ::pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+                       ::ftruncate(fd, static_cast<off_t>(text.size())) == 0 && ::fsync(fd) == 0;
+  if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
 /// Whether the locked file is still the one of that name: its former owner may just have removed it.
@@ -43,38 +77,122 @@ bool is_current(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
-void write_owner(int fd, const std::string& path, const std::string& host) {
-  const std::string text = cat(host, " ", ::getpid(), "\n");
-  const bool written = ::ftruncate(fd, 0) == 0 &&
-                       ::pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(fd) == 0;
-  if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
+/// Whether the file still says what it said, beat and all, after all of `patience`.
+bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing) {
+  const auto end = std::chrono::steady_clock::now() + timing.patience;
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(timing.beat / 5);
+    const Owner now = read_owner(path);
+    if (!now.is(former) || now.beat != former.beat) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-RunLock RunLock::acquire(const std::string& run_directory) {
+/// Holds the file and renews it.
+class RunLock::Holder {
+ public:
+  Holder(std::string path, FileLock lock, Owner owner, std::chrono::milliseconds beat)
+      : path_(std::move(path)), lock_(std::move(lock)), owner_(std::move(owner)) {
+    write_owner(lock_.descriptor(), path_, owner_);
+    thread_ = std::jthread([this, beat](const std::stop_token& stop) { renew_until(stop, beat); });
+  }
+  ~Holder() {
+    thread_.request_stop();
+    thread_.join();
+    if (look()) ::unlink(path_.c_str());
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  /// False when another job has taken over. A file that is gone or cannot be read is nobody's.
+  bool look() {
+    const Owner now = read_owner(path_);
+    const std::lock_guard guard(mutex_);
+    if (!successor_ && !now.token.empty() && !now.is(owner_)) successor_ = now;
+    return !successor_;
+  }
+
+  void require_held() const {
+    const std::lock_guard guard(mutex_);
+    if (successor_)
+      fail(ExitCode::usage, path_, ": was taken over by process ", successor_->pid, " on host ", successor_->host,
+           " while this job did not renew it; this job ends, so that two do not write into one run directory");
+  }
+
+ private:
+  void renew_until(const std::stop_token& stop, std::chrono::milliseconds beat) {
+    std::mutex sleep;
+    std::unique_lock lock(sleep);
+    std::condition_variable_any wake;
+    while (!wake.wait_for(lock, stop, beat, [&] { return stop.stop_requested(); })) {
+      if (!look()) return;
+      ++owner_.beat;
+      try {
+        write_owner(lock_.descriptor(), path_, owner_);
+      } catch (const Error&) {
+        // Tried again at the next beat; who takes over meanwhile is found by look().
+      }
+    }
+  }
+
+  const std::string path_;
+  FileLock lock_;
+  Owner owner_;  // the beat is the thread's
+  mutable std::mutex mutex_;
+  std::optional<Owner> successor_;
+  std::jthread thread_;
+};
+
+RunLock RunLock::acquire(const std::string& run_directory, const std::function<void(const std::string&)>& note,
+                         LockTiming timing) {
   std::error_code error;
   std::filesystem::create_directories(run_directory, error);
   if (error) fail(ExitCode::resource, run_directory, ": the run directory cannot be made: ", error.message());
-  const std::string path = run_directory + "/lock", host = host_name();
+  const std::string path = run_directory + "/lock";
+  const Owner mine = me();
+  const auto in_use = [&](const Owner& owner) {
+    fail(ExitCode::usage, run_directory, ": in use by process ", owner.pid.empty() ? "(not known yet)" : owner.pid,
+         " on host ", owner.host.empty() ? mine.host : owner.host,
+         "; wait for it to end, or choose another run directory");
+  };
   for (;;) {
     std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::exclusive, /*create=*/true);
-    const auto in_use = [&](const Owner& owner, std::string_view advice) {
-      fail(ExitCode::usage, run_directory, ": in use by process ", owner.pid.empty() ? "(not known yet)" : owner.pid,
-           " on host ", owner.host.empty() ? host : owner.host, advice);
-    };
-    if (!lock) in_use(read_owner(path), "; wait for it to end, or choose another run directory");
+    if (!lock) in_use(read_owner(path));
     if (!is_current(lock->descriptor(), path)) continue;
     const Owner former = read_owner(path);
-    if (!former.host.empty() && former.host != host) in_use(former, cat("; if that job has ended, remove ", path));
-    write_owner(lock->descriptor(), path, host);
-    return RunLock(path, std::move(*lock));
+    const bool elsewhere = !former.host.empty() && !former.on_machine_of(mine);
+    if (elsewhere) {
+      const auto seconds = std::chrono::duration<double>(timing.patience).count();
+      note(cat(path, ": of process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
+               seconds, " s"));
+      if (!abandoned(path, former, timing)) in_use(read_owner(path));
+    }
+    auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
+    if (elsewhere) {
+      // A third job, elsewhere, may have watched the same file; who wrote last has it.
+      std::this_thread::sleep_for(timing.beat / 5);
+      if (!holder->look()) in_use(read_owner(path));
+      note(cat(path, ": taken over from process ", former.pid, " on host ", former.host, ", which did not renew it"));
+    }
+    return RunLock(std::move(holder));
   }
 }
 
-RunLock::~RunLock() {
-  if (lock_.descriptor() >= 0) ::unlink(path_.c_str());
+RunLock::RunLock(std::unique_ptr<Holder> holder) : holder_(std::move(holder)) {}
+RunLock::RunLock(RunLock&&) noexcept = default;
+RunLock::~RunLock() = default;
+
+const std::string& RunLock::path() const { return holder_->path(); }
+
+void RunLock::require_held() const { holder_->require_held(); }
+
+void RunLock::require_held_now() {
+  holder_->look();
+  holder_->require_held();
 }
 
 }  // namespace hexad::io

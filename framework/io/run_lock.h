@@ -1,31 +1,50 @@
 // One job at a time in a run directory.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
-
-#include "framework/io/file_lock.h"
 
 namespace hexad::io {
 
-/// Held by rank 0 from before the first step to the end. The lock is both a flock, which the system drops when the
-/// process dies, and a file with host and process id, for file systems whose flock does not reach other machines.
+/// How a lock is kept alive. Of tests; jobs have the values here.
+struct LockTiming {
+  std::chrono::milliseconds beat{5'000};       // between two renewals
+  std::chrono::milliseconds patience{20'000};  // a lock of elsewhere that is not renewed so long belongs to nobody
+};
+
+/// Held by rank 0 from before the first step to the end.
+///
+/// The lock is a flock, which the system drops when the process dies. Some network file systems keep flocks to the
+/// machine that took them, so a free flock proves nothing about a job elsewhere, and nobody can look for its process.
+/// Therefore the file also says who holds it, and a thread of the holder renews it (a counter in it grows) while the
+/// job lives. A job that finds a file of elsewhere with a free flock watches it: if it is renewed the job is refused,
+/// else it takes over. No clocks are compared, so none has to be right. A holder that was suspended for longer, and so
+/// taken over from, finds that out at its next look and must end.
 class RunLock {
  public:
-  /// Makes the directory if needed and locks it. Throws Error(usage) naming host and process id of the job that has it,
-  /// also when that job was on another host, where nobody can tell whether it lives; Error(resource) when the directory
-  /// cannot be made or written. What a dead job of this host left is taken over.
-  static RunLock acquire(const std::string& run_directory);
+  /// Makes the directory if needed and locks it. What a dead job of this machine (host name and boot) left is taken
+  /// over at once, that of any other after `timing.patience`, which `note` is told. Throws Error(usage) naming host and
+  /// process id of the job that has it; Error(resource) when the directory cannot be made or written.
+  static RunLock acquire(
+      const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
+      LockTiming timing = {});
 
-  RunLock(RunLock&&) noexcept = default;
+  RunLock(RunLock&&) noexcept;
   RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const;
+  /// Throws Error(usage) when another job has taken over, as of the last renewal.
+  void require_held() const;
+  /// The same as of now: before writing what the other one may have written.
+  void require_held_now();
 
  private:
-  RunLock(std::string path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {}
-  std::string path_;
-  FileLock lock_;
+  class Holder;
+  explicit RunLock(std::unique_ptr<Holder> holder);
+  std::unique_ptr<Holder> holder_;
 };
 
 }  // namespace hexad::io

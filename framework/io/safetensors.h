@@ -69,7 +69,7 @@ struct SafetensorsResult {
 };
 
 /// Writes and fsyncs `path`. Throws Error(resource) naming the file, how much was written and the system's reason; the
-/// incomplete file is left for its owner to remove.
+/// incomplete file is left for its owner to remove. What a reader would refuse is not begun.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
                                     const FaultHook& fault = {}, const FileWork& work = {});

@@ -22,5 +22,8 @@ struct SafetensorsHeader {
 /// `file_bytes` is the length of the whole file. Throws Error(data) naming `path`.
 SafetensorsHeader parse_header(std::string_view header, int64_t file_bytes, const std::string& path);
 std::string make_header(std::span<const TensorInfo> tensors, const std::map<std::string, std::string>& metadata);
+/// For the writer, before it writes a byte: throws Error(resource) naming `path` when a reader would refuse `header`
+/// before `data_bytes` of tensors.
+void require_readable_header(std::string_view header, int64_t data_bytes, const std::string& path);
 
 }  // namespace hexad::io

@@ -51,7 +51,9 @@ SafetensorsResult write_safetensors(const std::string& path, std::span<const Nam
                                     const std::map<std::string, std::string>& metadata, const FaultHook& fault,
                                     const FileWork& work) {
   const std::vector<size_t> order = file_order(tensors);
-  const std::string header = make_header(lay_out(tensors, order), metadata);
+  const std::vector<TensorInfo> layout = lay_out(tensors, order);
+  const std::string header = make_header(layout, metadata);
+  require_readable_header(header, layout.empty() ? 0 : layout.back().end, path);
   const auto length = static_cast<uint64_t>(header.size());
 
   OutputFile file(path, work);

@@ -41,6 +41,29 @@ test_one_flipped_bit_is_found_named_and_fallen_back_from() {
   falls_back_naming $newest/$shard
 }
 
+test_inspect_checks_all_checkpoints_of_a_run_and_says_which_one_it_would_continue_from() {
+  trained_to_4
+  expect 0 "$HEXAD" inspect run --verify
+  expect_text out "good  $newest" "good  run/checkpoints/step-00000002" "the run would continue from $newest"
+  flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
+  expect 3 "$HEXAD" inspect run --verify
+  expect_text err "bad checkpoint: $newest/$shard: " "' is damaged: digest "
+  expect_text out "good  run/checkpoints/step-00000002" "the run would continue from run/checkpoints/step-00000002"
+  expect 3 "$HEXAD" inspect run --verify --json
+  expect_text out '"step": 2' '"good"' '"bad"' "$newest/$shard"
+  flip_a_bit run/checkpoints/step-00000002/$shard 2000
+  expect 3 "$HEXAD" inspect run --verify
+  expect_text err "$newest/$shard" "run/checkpoints/step-00000002/$shard"
+  expect_text out "no checkpoint is good: the run cannot continue"
+}
+
+test_inspect_says_so_when_it_passes_over_a_bad_checkpoint() {
+  trained_to_4
+  truncate -s -1 $newest/$shard
+  expect 0 "$HEXAD" inspect run
+  expect_text err "bad checkpoint: $newest/$shard" "using run/checkpoints/step-00000002"
+}
+
 test_a_truncated_shard_is_fallen_back_from() {
   trained_to_4
   truncate -s -1 $newest/$shard

@@ -9,7 +9,7 @@ train() { "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@"; }
 interrupt() {
   local signal=$1 pid
   shift
-  "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
+  env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!
   wait_until has_lines run/metrics.jsonl 3
   kill -s "$signal" "$pid"
@@ -31,32 +31,78 @@ resumes_bitwise() { # SIGNAL OVERRIDES...
 
 test_sigusr1_saves_and_the_resumed_run_ends_with_the_same_bytes() { resumes_bitwise USR1; }
 test_sigterm_saves_and_the_resumed_run_ends_with_the_same_bytes() { resumes_bitwise TERM; }
+test_ctrl_c_saves_and_the_resumed_run_ends_with_the_same_bytes() { resumes_bitwise INT; }
 test_a_bf16_run_with_recomputation_resumes_to_the_same_bytes() {
   resumes_bitwise USR1 train.precision=bf16 recompute=block
 }
 
-test_a_second_signal_does_not_disturb_the_save() {
-  local pid
-  "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 >out 2>err &
+# Starts a run in the background, as a terminal would: a script's `&` alone makes it ignore SIGINT.
+start() {
+  env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 3
-  kill -USR1 "$pid"
-  while kill -TERM "$pid" 2>/dev/null; do :; done
+}
+ended_with() { # CODE
   code=0
   wait "$pid" || code=$?
-  expect_equal "$code" 75
+  expect_equal "$code" "$1"
+}
+
+test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
+  local i
+  start
+  wait_until has_lines run/metrics.jsonl 3
+  for i in 1 2 3; do kill -USR1 "$pid"; done
+  kill -TERM "$pid"
+  ended_with 75
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_a_signal_before_the_first_step_counts() {
-  local pid
-  "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 >out 2>err &
+# The run is held where its save begins, so that what comes next comes second.
+test_the_second_sigint_or_sigterm_ends_the_run_at_once_and_the_next_start_goes_on() {
+  local first second number
+  for first in INT TERM; do
+    for second in INT TERM; do
+      rm -rf run
+      expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
+      HEXAD_FAULT="hang@0,0,shard: file written" start optim.schedule=constant
+      wait_until has_lines run/metrics.jsonl 3
+      kill -$first "$pid"
+      wait_until compgen -G 'run/checkpoints/step-*.tmp/shard-*' >shards
+      kill -$second "$pid"
+      number=$(kill -l $second)
+      ended_with $((128 + number))
+      expect_text err "asked to stop: saves after step"
+      expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
+      expect_text err "resumed from run/checkpoints/step-00000002"
+      expect_text out "step 4/4"
+    done
+  done
+}
+
+# Drawing a million weights takes longer than looking whether the lock is there.
+test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
+  local signal
+  for signal in USR1 TERM INT; do
+    rm -rf run
+    start model.vocab=60000 model.hidden=256
+    wait_until test -e run/lock
+    kill -$signal "$pid"
+    ended_with 75
+    expect_text err "preempted before step 1; nothing to save, start me again"
+    expect_no_text out "step 1/"
+    expect_equal "$(ls -A run/checkpoints 2>/dev/null)" ""
+  done
+}
+
+test_a_sigint_that_the_run_was_started_to_ignore_is_ignored() {
+  (trap "" INT && exec "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 >out 2>err) &
   pid=$!
-  wait_until test -e run/lock
+  wait_until has_lines run/metrics.jsonl 3
+  kill -INT "$pid"
+  sleep 0.1  # or the two would be one
+  kill -INT "$pid"
   kill -USR1 "$pid"
-  code=0
-  wait "$pid" || code=$?
-  expect_equal "$code" 75
+  ended_with 75
 }
 
 run_tests "$@"

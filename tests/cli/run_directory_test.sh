@@ -15,11 +15,53 @@ test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-test_a_job_on_another_host_is_not_overruled() {
+# As on a file system whose locks do not reach other hosts. Written over, not anew: it is read at any time.
+renew_as_another_host() {
+  local beat
+  for ((beat = 1; ; beat++)); do
+    printf 'elsewhere 4711 another-boot token %020d\n' "$beat" 1<>run/lock
+    sleep 0.2
+  done
+}
+
+test_a_job_that_lives_on_another_host_is_not_overruled() {
+  local other
+  mkdir run
+  renew_as_another_host &
+  other=$!
+  wait_until test -s run/lock
+  run "$HEXAD" train tiny.yaml
+  kill "$other"
+  expect_equal "$code" 2
+  expect_text err "in use by process 4711 on host elsewhere; wait for it to end"
+}
+
+# A host that was killed, or switched off: the file stays, nobody renews it.
+test_what_a_dead_host_left_is_taken_over_without_removing_files_by_hand() {
   mkdir run
   echo "elsewhere 4711" >run/lock
-  expect 2 "$HEXAD" train tiny.yaml
-  expect_text err "in use by process 4711 on host elsewhere" "remove run/lock"
+  expect 0 "$HEXAD" train tiny.yaml
+  expect_text err "run/lock: of process 4711 on host elsewhere, which may have ended; watched for 20 s" \
+    "run/lock: taken over from process 4711 on host elsewhere"
+  expect_nothing_at run/lock
+}
+
+# A suspended job, say, that others had to take for dead.
+test_a_job_that_was_taken_over_from_ends_without_saving() {
+  local pid
+  "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
+  pid=$!
+  wait_until has_lines run/metrics.jsonl 1
+  kill -STOP "$pid"
+  printf 'elsewhere 4711 another-boot token %020d\n' 1 1<>run/lock
+  kill -CONT "$pid"
+  kill -USR1 "$pid"
+  code=0
+  wait "$pid" || code=$?
+  expect_equal "$code" 2
+  expect_text err "run/lock: was taken over by process 4711 on host elsewhere"
+  expect_nothing_at run/checkpoints
+  expect_text run/lock elsewhere
 }
 
 fails_before_step_0() {

@@ -57,6 +57,19 @@ test_a_full_disk_ends_the_run_with_4_and_leaves_the_last_good_one() {
   done
 }
 
+test_a_rename_that_the_disk_does_not_confirm_is_a_save_with_a_warning() {
+  local point
+  for point in "folder: renamed" "folder: rename synced"; do
+    rm -rf run
+    saved_step_2
+    HEXAD_FAULT="full@0,4,$point" expect 0 go_on checkpoint.keep=1
+    expect_text err "run/checkpoints/step-00000004 is saved, but may not survive a power cut: no space left on device"
+    expect_no_text err "was not saved"
+    expect 0 "$HEXAD" inspect run --verify
+    expect_text out "good  run/checkpoints/step-00000002" "the run would continue from run/checkpoints/step-00000004"
+  done
+}
+
 test_a_full_disk_does_not_end_a_run_that_wants_to_go_on() {
   HEXAD_FAULT="full@0,0,shard: file written" expect 0 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on \
     checkpoint.at_end=false

@@ -159,6 +159,62 @@ TEST_F(CheckpointFaults, AnErrorAtEveryFileBoundaryLeavesTheOldOrTheNew) {
   }
 }
 
+TEST_F(CheckpointFaults, WhereTheDiskDoesNotConfirmTheRenameTheSaveIsThereAndNothingOlderIsDeleted) {
+  options.keep = 1;
+  const CheckpointStore quiet(folder / "one", options);
+  save(quiet, 100, 1, device);
+  for (const std::string point : {"folder: renamed", "folder: rename synced"}) {
+    const int64_t step = point == "folder: renamed" ? 200 : 300;
+    options.fault = [&](std::string_view at) {
+      if (at == point) fail(ExitCode::resource, "I/O error");
+    };
+    warnings.clear();
+    const CheckpointStore run(quiet.folder(), options);
+    EXPECT_NO_THROW(save(run, step, 1, device));
+    expect_warned({run.path(step) + " is saved, but may not survive a power cut: I/O error"});
+    expect_holds(*quiet.find(automatic, Check::full), step, device);
+  }
+  EXPECT_EQ(quiet.steps(), (std::vector<int64_t>{100, 200, 300}));
+  save(quiet, 400, 1, device);  // confirmed
+  EXPECT_EQ(quiet.steps(), std::vector<int64_t>{400});
+}
+
+TEST_F(CheckpointFaults, AManifestThatNoReaderWouldTakeIsNotWritten) {
+  save(store, 100, 1, device);
+  const std::string text = read_bytes(store.path(100) + "/manifest.json");
+  const auto length = static_cast<int64_t>(text.size());
+  EXPECT_NO_THROW(require_readable(text, "m", length));
+  expect_error(ExitCode::resource,
+               {cat("m: would have ", length, " bytes, which no reader takes: at most ", length - 1)},
+               [&] { require_readable(text, "m", length - 1); });
+  // JSON that is carried is deeper in the manifest than by itself.
+  RunState state = state_of(200);
+  state.layout = std::string(63, '[') + std::string(63, ']');
+  CheckpointWriter writer(store, 200);
+  writer.create();
+  const std::string part = writer.write_shard(0, 1, items_of(model_of(200, device), 0, 1));
+  expect_error(ExitCode::resource, {"step-00000200.tmp/manifest.json", "nested deeper than 64", "not written"},
+               [&] { writer.commit(state, std::vector<std::string>{part}); });
+  EXPECT_FALSE(fs::exists(store.path(200) + ".tmp/manifest.json"));
+  writer.discard();
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
+}
+
+TEST_F(CheckpointFaults, AScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
+  for (int64_t step : {100, 200, 300}) save(store, step, 2, device);
+  const TensorInfo info = SafetensorsFile::open(shard(300)).info("experts.up");
+  flip_bit(shard(300), static_cast<size_t>(info.begin));
+  fs::remove(shard(100));
+  EXPECT_EQ(store.scan(Check::quick).problems.size(), 1);
+  const auto scan = store.scan(Check::full);
+  ASSERT_EQ(scan.good.size(), 1);
+  EXPECT_EQ(scan.good[0].step(), 200);
+  ASSERT_EQ(scan.problems.size(), 2);
+  EXPECT_NE(scan.problems[0].find(shard(100) + ": is missing"), std::string::npos) << scan.problems[0];
+  EXPECT_NE(scan.problems[1].find(shard(300) + ": parameter 'experts.up' is damaged"), std::string::npos)
+      << scan.problems[1];
+}
+
 // Fault 10.
 
 TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {

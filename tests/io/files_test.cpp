@@ -1,7 +1,11 @@
 // Small files, the run lock (faults 13 and 15), and finding NaN in weights (fault 19).
 #include <sys/mount.h>
 
+#include <chrono>
 #include <limits>
+#include <thread>
+
+#include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
 #include "framework/io/finite.h"
@@ -57,6 +61,17 @@ TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
   expect_error(ExitCode::resource, {"/missing/a", "cannot be created"}, [&] { write_file(folder / "missing/a", ""); });
 }
 
+TEST(AtomicWrite, WhereOnlyTheFolderIsNotFlushedTheNewFileIsThereAndTheMessageSaysSo) {
+  const TempFolder folder;
+  write_file(folder / "a", "old");
+  expect_error(ExitCode::resource, {folder / "a: is written, but may not survive a power cut: I/O error"}, [&] {
+    write_file(folder / "a", "new", [](std::string_view point) {
+      if (point == "file renamed") fail(ExitCode::resource, "I/O error");
+    });
+  });
+  EXPECT_EQ(read_bytes(folder / "a"), "new");
+}
+
 TEST(RunLock, Fault13TheSecondJobIsToldHostAndProcess) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(folder / "run/nested");
@@ -96,13 +111,97 @@ TEST(RunLock, OfADeadProcessOfThisHostIsTakenOver) {
   EXPECT_NE(read_bytes(lock.path()).find(std::to_string(::getpid())), std::string::npos);
 }
 
-TEST(RunLock, OfAnotherHostIsNeverTakenOver) {
+// A job of another machine, as a file system shows it whose locks do not reach there.
+class JobElsewhere {
+ public:
+  explicit JobElsewhere(std::string path) : path_(std::move(path)) { beat(); }
+  void beat() { write_bytes(path_, fmt::format("elsewhere 4711 another-boot token {:020}\n", ++beats_)); }
+
+ private:
+  std::string path_;
+  int beats_ = 0;
+};
+
+constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = std::chrono::milliseconds(100)};
+
+// One that nobody waits out in a test: only what the file says can end the watching.
+constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
+
+TEST(RunLock, OfAnotherHostIsTakenOverWhenNobodyRenewsIt) {
   const TempFolder folder;
-  write_bytes(folder / "lock", "elsewhere 4711\n");
-  expect_error(ExitCode::usage,
-               {"in use by process 4711 on host elsewhere; if that job has ended, remove " + folder / "lock"},
-               [&] { RunLock::acquire(folder.path()); });
-  EXPECT_EQ(read_bytes(folder / "lock"), "elsewhere 4711\n");
+  for (const std::string left : {"elsewhere 4711\n", "elsewhere 4711 another-boot token 00000000000000000009\n"}) {
+    write_bytes(folder / "lock", left);
+    std::vector<std::string> notes;
+    const RunLock lock = RunLock::acquire(
+        folder.path(), [&](const std::string& text) { notes.push_back(text); }, quick);
+    EXPECT_TRUE(read_bytes(lock.path()).find(cat(" ", ::getpid(), " ")) != std::string::npos);
+    ASSERT_EQ(notes.size(), 2);
+    EXPECT_EQ(notes[0],
+              folder / "lock" + ": of process 4711 on host elsewhere, which may have ended; watched for 0.1 s");
+    EXPECT_EQ(notes[1], folder / "lock" + ": taken over from process 4711 on host elsewhere, which did not renew it");
+  }
+}
+
+TEST(RunLock, OfAnotherHostThatIsRenewedIsRefused) {
+  const TempFolder folder;
+  JobElsewhere job(folder / "lock");
+  const auto beat_when_watched = [&](const std::string& note) {
+    if (note.ends_with(" s")) job.beat();  // the watcher has read the file before
+  };
+  expect_error(ExitCode::usage, {"in use by process 4711 on host elsewhere; wait for it to end"},
+               [&] { RunLock::acquire(folder.path(), beat_when_watched, patient); });
+  EXPECT_TRUE(read_bytes(folder / "lock").starts_with("elsewhere 4711 "));
+}
+
+TEST(RunLock, OfAMachineOfTheSameNameIsNotTakenForThisOne) {
+  const TempFolder folder;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  write_bytes(folder / "lock", std::string(host.data()) + " 4711 another-boot token 1\n");
+  std::vector<std::string> notes;
+  RunLock::acquire(
+      folder.path(), [&](const std::string& text) { notes.push_back(text); }, quick);
+  EXPECT_EQ(notes.size(), 2);
+}
+
+TEST(RunLock, IsRenewedWhileItIsHeld) {
+  const TempFolder folder;
+  const RunLock lock = RunLock::acquire(
+      folder.path(), [](const std::string&) {}, quick);
+  const std::string first = read_bytes(lock.path());
+  std::string later = first;
+  while (later == first) later = read_bytes(lock.path());
+  EXPECT_EQ(later.size(), first.size());
+  EXPECT_EQ(later.substr(0, later.rfind(' ')), first.substr(0, first.rfind(' ')));
+  EXPECT_NO_THROW(lock.require_held());
+}
+
+TEST(RunLock, WhoWasTakenOverFromFindsOutAndLeavesTheFile) {
+  const TempFolder folder;
+  {
+    RunLock lock = RunLock::acquire(
+        folder.path(), [](const std::string&) {}, patient);
+    const JobElsewhere other(folder / "lock");
+    expect_error(ExitCode::usage, {folder / "lock: was taken over by process 4711 on host elsewhere"},
+                 [&] { lock.require_held_now(); });
+  }
+  EXPECT_TRUE(read_bytes(folder / "lock").starts_with("elsewhere 4711 "));
+}
+
+TEST(RunLock, WhoWasTakenOverFromIsToldByTheNextRenewal) {
+  const TempFolder folder;
+  const RunLock lock = RunLock::acquire(
+      folder.path(), [](const std::string&) {}, quick);
+  JobElsewhere other(folder / "lock");
+  const auto held = [&] {
+    try {
+      lock.require_held();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  while (held()) other.beat();  // again and again: a renewal may just be writing over it
 }
 
 TEST(RunLock, AnEmptyLockFileOfAKilledStarterIsTakenOver) {

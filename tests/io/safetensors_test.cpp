@@ -56,6 +56,13 @@ TEST_F(Safetensors, AFileWithoutTensorsIsLegal) {
   EXPECT_TRUE(SafetensorsFile::open(file).tensors().empty());
 }
 
+TEST_F(Safetensors, AHeaderThatNoReaderWouldTakeIsNotWritten) {
+  const std::vector<NamedTensor> long_name{{std::string(100'000'000, 'x'), Tensor::zeros({1}, Dtype::u8, device)}};
+  expect_error(ExitCode::resource, {file, "would have a header of 1000000", "which no reader takes: at most 100000000"},
+               [&] { write_safetensors(file, long_name); });
+  EXPECT_FALSE(fs::exists(file));
+}
+
 TEST_F(Safetensors, AStridedTensorIsWrittenRowMajor) {
   const Tensor t = random_bits({5, 6, 4}, Dtype::bf16, device, 3);
   const Tensor part = t.slice(1, 1, 5).slice(2, 1, 3);

@@ -59,7 +59,7 @@ int flush(int code) {
 
 int hexad_main(int argc, char** argv, const layers::Registry& registry) {
   open_standard_descriptors();
-  app::install_signal_handlers();
+  app::ignore_closed_pipes();
   app::install_crash_handlers();
   try {
     return flush(run(argc, argv, registry));

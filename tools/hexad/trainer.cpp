@@ -19,6 +19,7 @@
 #include "tools/hexad/cores.h"
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
+#include "tools/hexad/machine.h"
 #include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/replica_check.h"
 #include "tools/hexad/run_report.h"
@@ -75,7 +76,8 @@ void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& c
 Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world)
     : world_(world), registry_(registry), recipe_(std::move(recipe)) {
   // The directory and its lock come first: whatever fails afterwards can be logged there.
-  if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir));
+  const auto say = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say));
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
@@ -292,6 +294,7 @@ std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
 
 void Trainer::save(SaveFailure on_failure) {
   if (saved_step_ == progress_.step) return;
+  if (lock_) lock_->require_held_now();
   try {
     checkpoints_->save(progress_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
@@ -299,6 +302,28 @@ void Trainer::save(SaveFailure on_failure) {
     if (on_failure == SaveFailure::stop) throw;
     if (leader()) warn(e.what());
   }
+}
+
+// Beside what this run holds. Empty when there is room for the whole model: its weights, and while they are read one
+// tensor, as it was saved and rounded.
+std::string Trainer::lacks_room_for(const Recipe& alone) const {
+  const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
+  double largest = 0;
+  for (const auto& p : instance_->parameters)
+    largest = std::max(largest, static_cast<double>(p->global_shape().numel()));
+  const double needed =
+      static_cast<double>(info_.parameters) * static_cast<double>(size_of(dtype_of(alone.train.precision))) +
+      2 * saved * largest;
+  const auto short_of = [&](double room, std::string_view what) {
+    return fmt::format("the whole model takes about {}, and {} of {} is left", telemetry::human_bytes(needed),
+                       telemetry::human_bytes(std::max(room, 0.0)), what);
+  };
+  const auto limit = static_cast<double>(alone.memory.limit_bytes);
+  const double own_room = limit - static_cast<double>(instance_->context.allocator()->stats().total);
+  if (limit > 0 && needed > own_room) return short_of(own_room, "memory.limit_bytes");
+  const auto room = static_cast<double>(available_memory_bytes());
+  if (alone.device == device::DeviceKind::cpu && needed > room) return short_of(room, "the machine's memory");
+  return {};
 }
 
 // A model that is cut over ranks cannot generate: there the first rank loads what was saved, alone.
@@ -315,10 +340,19 @@ std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
   }
   Recipe alone = recipe_;
   alone.parallel = {};
-  const comm::SelfGroup self;
-  ModelInstance whole(alone, registry_, self);
-  Checkpointer::load_weights(*checkpoint, whole);
-  return continue_prompts(alone, whole, data_.tokenizer.get());
+  if (const std::string reason = lacks_room_for(alone); !reason.empty()) {
+    warn("no samples in the report: " + reason + "; hexad generate makes them where there is room");
+    return {};
+  }
+  try {
+    const comm::SelfGroup self;
+    ModelInstance whole(alone, registry_, self);
+    Checkpointer::load_weights(*checkpoint, whole);
+    return continue_prompts(alone, whole, data_.tokenizer.get());
+  } catch (const Error& e) {  // the run is done and saved: no reason to fail it
+    warn(cat("no samples in the report: ", e.what()));
+    return {};
+  }
 }
 
 void Trainer::write_report() {
@@ -334,10 +368,11 @@ void Trainer::write_report() {
 ExitCode Trainer::run() {
   sinks_.on_start(info_);
   int64_t skipped_in_a_row = 0;
-  bool preempted = false;
+  bool preempted = anyone(preemption_requested());  // while it was loading
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
+    if (lock_) lock_->require_held();
     inject_fault(world_.rank(), step, *instance_);
     const int64_t update = step - progress_.skipped;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
@@ -371,18 +406,25 @@ ExitCode Trainer::run() {
            " steps in a row without a finite loss and gradient (train.max_skipped)");
 
     const bool last = step == recipe_.train.steps;
-    if (!last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0)
-      evaluate_heldout(recipe_.train.eval_sequences);
     preempted = anyone(preemption_requested());
+    if (!preempted && !last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0) {
+      evaluate_heldout(recipe_.train.eval_sequences);
+      preempted = anyone(preemption_requested());
+    }
+    if (preempted && leader())
+      log_->info("asked to stop: saves after step {}; asked once more (Ctrl-C, SIGTERM), the run ends at once", step);
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     // After a skipped step the weights may be what is broken, which a save would refuse.
     if (ends || (!result.skipped && recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }
-  if (preempted && progress_.step < recipe_.train.steps) {
+  if (preempted) {
     sinks_.on_end();
-    if (leader()) log_->info("preempted after step {}; saved, start me again", progress_.step);
+    if (leader() && progress_.step > info_.first_step)
+      log_->info("preempted after step {}; saved, start me again", progress_.step);
+    else if (leader())
+      log_->info("preempted before step {}; nothing to save, start me again", progress_.step + 1);
     return ExitCode::preempted;
   }
   const auto heldout = evaluate_heldout(0);

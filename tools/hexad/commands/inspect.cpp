@@ -14,15 +14,44 @@ struct Options {
   bool json = false, verify = false;
 };
 
-io::Checkpoint open(const Options& options) {
-  const auto check = options.verify ? io::Check::full : io::Check::quick;
-  // A run directory stands for its newest good checkpoint.
-  if (const auto folder = std::filesystem::path(options.path) / "checkpoints"; std::filesystem::is_directory(folder)) {
-    const io::CheckpointStore store(folder.string());
-    if (auto checkpoint = store.find({}, check)) return std::move(*checkpoint);
-    base::fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
+void show(const io::Checkpoint& checkpoint, const Options& options) {
+  fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
+}
+
+/// A run directory stands for the checkpoint that the run would continue from.
+void show_newest(const io::CheckpointStore& store, const Options& options) {
+  const auto checkpoint = store.find({}, io::Check::quick);
+  if (!checkpoint) fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
+  show(*checkpoint, options);
+}
+
+/// All checkpoints of a run, byte by byte, then the one that the run would continue from.
+base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
+  const auto scan = store.scan(io::Check::full);
+  if (scan.good.empty() && scan.problems.empty())
+    fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
+  for (const std::string& problem : scan.problems) fmt::print(stderr, "hexad: bad checkpoint: {}\n", problem);
+  if (options.json) {
+    fmt::print("{}\n", io::describe_json(scan));
+  } else {
+    fmt::print("{}", io::describe(scan));
+    if (!scan.good.empty()) fmt::print("\n{}\n", io::describe(scan.good.front()));
   }
-  return io::Checkpoint::open(options.path, check);
+  return scan.problems.empty() ? base::ExitCode::done : base::ExitCode::data;
+}
+
+base::ExitCode inspect(const Options& options) {
+  const auto folder = std::filesystem::path(options.path) / "checkpoints";
+  if (!std::filesystem::is_directory(folder)) {
+    show(io::Checkpoint::open(options.path, options.verify ? io::Check::full : io::Check::quick), options);
+    return base::ExitCode::done;
+  }
+  io::StoreOptions warning;
+  warning.warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  const io::CheckpointStore store(folder.string(), warning);
+  if (options.verify) return verify_all(store, options);
+  show_newest(store, options);
+  return base::ExitCode::done;
 }
 
 }  // namespace
@@ -32,11 +61,9 @@ void add_inspect(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("checkpoint", options->path, "checkpoint folder, or a run directory")->required();
   command->add_flag("--json", options->json, "as one JSON object");
-  command->add_flag("--verify", options->verify, "check every byte first");
-  command->callback([options] {
-    const io::Checkpoint checkpoint = open(*options);
-    fmt::print("{}\n", options->json ? io::describe_json(checkpoint) : io::describe(checkpoint));
-  });
+  command->add_flag("--verify", options->verify,
+                    "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");
+  command->callback([&line, options] { line.exit_code = inspect(*options); });
 }
 
 }  // namespace hexad::app

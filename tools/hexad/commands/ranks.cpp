@@ -33,8 +33,8 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
-// All ranks find the same mistake in a recipe. The first one speaks for them, and the launcher ends the job (SIGTERM);
-// a rank that is not asked to end has found something of its own.
+// All ranks find the same mistake in a recipe. The first one speaks for them, and the launcher ends the job (SIGTERM,
+// which ends a rank here unless it trains); a rank that is not asked to end has found something of its own.
 bool ended_by_another() {
   for (int i = 0; i < 30 && !preemption_requested(); ++i) std::this_thread::sleep_for(100ms);
   return preemption_requested();

@@ -1,5 +1,6 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/signals.h"
 #include "tools/hexad/trainer.h"
 
 namespace hexad::app {
@@ -11,6 +12,7 @@ struct Options {
 };
 
 ExitCode train(const Options& options, const Registry& registry) {
+  save_and_end_on_signals();
   return on_all_ranks([&](comm::World& world) {
     Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, registry);
     return Trainer(std::move(recipe), registry, world).run();

@@ -68,7 +68,8 @@ void validate(const Options& options, const layers::Registry& registry) {
   Recipe recipe = load_recipe(document, registry, ranks);
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
-  fmt::print("{}: valid for {} rank{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s");
+  fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
+             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
   print_size(recipe);
   print_memory(recipe, ranks);
   print_traffic(recipe, layout);

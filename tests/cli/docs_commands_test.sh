@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# What README.md and docs/ tell a reader to type, typed: as whoever runs the tests (root, in a container), on as few cores
+# as there are. docs_commands.txt says for each command what is done with it; one that is not listed there fails, and so
+# does one that is listed but on no page.
+. "$(dirname "$0")/cli.sh"
+
+source_folder=$(cd "$CLI_TESTS/../.." && pwd)
+table=$CLI_TESTS/docs_commands.txt
+
+# Of the page on standard input, a line each: TAB-separated "command", "output" or "other", and the text. A block is what
+# is indented by four spaces. One that begins with a command holds commands, which end at " #"; one that begins with
+# "$ COMMAND" shows a terminal; of any other the first line is "other".
+lines_of_blocks() {
+  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|cp|cmake|ctest|export|expert_products|tools/|build/)' '
+    function commands_of(text) {
+      text = continued text
+      continued = ""
+      if (sub(/ *\\$/, " ", text)) { continued = text; return }
+      gsub(/ +/, " ", text)
+      kind = text ~ command ? "command" : "other"
+      sub(/ #.*/, "", text)
+      print kind "\t" text
+    }
+    /^```/ { fenced = !fenced }
+    fenced || /^```/ { next }
+    /^$/ { blank = 1; next }
+    !/^    / { block = ""; listed = /^([-*]|[0-9]+\.) / || (listed && /^ /); blank = 0; next }
+    { text = substr($0, 5) }
+    block == "" && (listed || !blank) { next }
+    block == "" { block = text ~ /^\$ / ? "terminal" : text ~ command ? "commands" : "other"
+                  if (block == "other") print "other\t" text }
+    block == "commands" { commands_of(text) }
+    block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
+}
+
+# A folder as the pages expect it: the sources, the program built and on the path, some text, recipes.
+make_desk() {
+  local text
+  ln -s "$source_folder/recipes" "$source_folder/tools" .
+  mkdir -p build/release/bin my-texts
+  ln -s "$HEXAD" build/release/bin/hexad
+  for text in verify parallelism architecture; do
+    split -l 30 --additional-suffix=.txt "$source_folder/docs/$text.md" "my-texts/$text-"
+  done
+  cat >recipe.yaml <<'R'
+include: tiny.yaml
+batch:
+  global: 32
+R
+  cp tiny.yaml my-model.yaml
+  expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
+}
+
+# `type_in COMMAND CODE [OUTPUT...]`: in this shell, whose exports stay.
+type_in() {
+  local command=$1 wanted=$2 began=$SECONDS line
+  shift 2
+  eval "$command" >out 2>err </dev/null
+  code=$?
+  [ "$code" -eq "$wanted" ] || failed "exit code $code, expected $wanted: $command"
+  for line in "$@"; do
+    grep -qxF -- "$line" out err || failed "the page shows '$line' below: $command"
+  done
+  printf '  %3d s  %s\n' $((SECONDS - began)) "$command"
+}
+
+# `follow COMMAND HOW [OUTPUT...]`: HOW is that of the table.
+follow() {
+  local command=$1 how=$2 wanted=0
+  shift 2
+  if [[ $how =~ ^exit\ ([0-9]+)(.*)$ ]]; then
+    wanted=${BASH_REMATCH[1]} how=run${BASH_REMATCH[2]}
+  fi
+  case $how in
+  "not run: "?*) echo "         not run  $command" ;;
+  run) type_in "$command" "$wanted" "$@" ;;
+  "run + "*) type_in "$command ${how#run + }" "$wanted" "$@" ;;
+  "run s/"*) type_in "$(sed "${how#run }" <<<"$command")" "$wanted" "$@" ;;
+  *) failed "docs_commands.txt: '$how' is none of: run, run + ARGUMENTS, run s/A/B/, exit N ..., not run: REASON" ;;
+  esac
+}
+
+test_every_command_of_the_pages() {
+  local page kind text how line current="" n
+  declare -A listed seen
+  while IFS= read -r line; do
+    case $line in
+    "" | "#"*) ;;
+    "["*"]") page=${line:1:-1} ;;
+    *" => "*) listed["$page ${line%% => *}"]=${line#* => } ;;
+    *) failed "docs_commands.txt: neither [PAGE] nor COMMAND => HOW: $line" ;;
+    esac
+  done <"$table"
+
+  make_desk
+  unset "${!OMPI_@}" OMP_NUM_THREADS  # only what the pages set
+  PATH=$PWD/build/release/bin:$PATH
+  # The README first: what it exports holds for the others.
+  for page in README.md CONTRIBUTING.md $(cd "$source_folder" && ls docs/*.md); do
+    [ -z "${listed["$page *"]-}" ] || { seen["$page *"]=1; continue; }
+    echo "$page"
+    lines_of_blocks <"$source_folder/$page" >lines
+    mapfile -t lines <lines
+    for ((n = 0; n < ${#lines[@]}; n++)); do
+      IFS=$'\t' read -r kind text <<<"${lines[n]}"
+      [ "$kind" == output ] || text=$(sed -E 's/^ +| +$//g; s/ +/ /g' <<<"$text")
+      [ "$kind" != output ] || continue
+      how=${listed["$page $text"]-}
+      [ -n "$how" ] || failed "$page: a line that docs_commands.txt does not list: $text"
+      seen["$page $text"]=1
+      [ "$how" != "no command" ] || continue
+      local shown=()
+      while [[ ${lines[n + 1]-} == output* ]]; do
+        n=$((n + 1))
+        line=${lines[n]#output$'\t'}
+        [ -z "$line" ] || [ "$line" == ... ] || shown+=("$line")
+      done
+      follow "$text" "$how" "${shown[@]}"
+    done
+  done
+  for line in "${!listed[@]}"; do
+    [ -n "${seen["$line"]-}" ] || failed "docs_commands.txt lists what is on no page: $line"
+  done
+}
+
+run_tests "$@"

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# What the model of several ranks writes for report.html.
+. "$(dirname "$0")/cli.sh"
+
+prepared() {
+  mkdir texts
+  seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 500 >texts/a.txt
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
+}
+train_cut() {
+  ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.hidden=64 parallel.tp=2 \
+    train.steps=2 'run.prompts=["the quick"]' "$@"
+}
+# The most that a rank had for tensors in any step, as far as the sums of categories say.
+peak_bytes() {
+  sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' |
+    awk -F: '{ sum += $2 } END { print sum }'
+}
+
+test_a_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
+  prepared
+  expect 0 train_cut
+  expect_no_text err "no samples"
+  expect_text run/report.html "the quick"
+}
+
+test_no_sample_is_worth_more_memory_than_the_run_may_take() {
+  local peak
+  prepared
+  expect 0 train_cut
+  peak=$(peak_bytes)
+  expect 0 train_cut memory.limit_bytes="$peak" run.dir=limited
+  expect_count 1 err "no samples in the report: the whole model takes about"
+  expect_text err "of memory.limit_bytes is left; hexad generate makes them where there is room"
+  expect_file limited/report.html
+  expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
+}
+
+run_tests "$@"

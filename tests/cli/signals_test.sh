@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Ctrl-C and SIGTERM end every command but `train` at once (there: preemption_test.sh).
+. "$(dirname "$0")/cli.sh"
+
+# `dies_of SIGNAL CONDITION -- COMMAND...`: the signal, sent once the condition holds, is what the command ends with.
+dies_of() {
+  local signal=$1 condition=$2 pid
+  shift 3
+  env --default-signal=INT,USR1 "$@" >out 2>err &
+  pid=$!
+  wait_until $condition
+  kill -"$signal" "$pid"
+  code=0
+  wait "$pid" || code=$?
+  expect_equal "$code" $((128 + $(kill -l "$signal")))
+}
+computes() { [ -n "$pid" ] && [ "$(cut -d' ' -f14 "/proc/$pid/stat")" -gt 5 ]; }  # 50 ms of a core
+
+test_a_benchmark() {
+  local signal
+  for signal in INT TERM USR1; do dies_of $signal computes -- "$HEXAD" bench gemm --seconds 1000; done
+}
+
+test_eval() {
+  local signal
+  mkdir texts
+  seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 20000 >texts/a.txt
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0.5 --split-bytes 1024
+  expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 train.steps=1 \
+    train.eval_sequences=1 checkpoint.at_end=true
+  for signal in INT TERM; do
+    dies_of $signal computes -- "$HEXAD" eval run
+  done
+}
+
+test_prepare() {
+  local signal
+  mkdir texts
+  seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 200000 >texts/a.txt
+  for signal in INT TERM; do
+    dies_of $signal computes -- "$HEXAD" prepare --input texts --output data --vocab 8000
+    expect_nothing_at data/summary.json
+  done
+}
+
+run_tests "$@"
