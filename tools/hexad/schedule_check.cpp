@@ -95,12 +95,7 @@ void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& p
   if (s.rows == ep::RowOf::token)
     return problems.add("schedule.moe.memory_limit",
                         "counts the buffers of rows of slots: schedule.moe.rows must be slot, or memory_limit: none");
-  const moe::MoeConfig& m = r.model.moe;
-  const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
-  const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Of a chunk of one token on every rank, whatever experts they choose.
-  const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
-  const int64_t least = moe::buffer_bytes(m.top_k * etp, there, shape, s.restore, dtype_of(r.train.precision));
+  const int64_t least = least_memory_limit(r, s);
   if (*s.memory_limit < least)
     problems.add("schedule.moe.memory_limit",
                  cat("is less than chunks of one token need, wherever they go; the least is ", least));
@@ -194,6 +189,15 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
 }
 
 }  // namespace
+
+int64_t least_memory_limit(const Recipe& r, const MoeSchedule& s) {
+  const moe::MoeConfig& m = r.model.moe;
+  const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
+  const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
+  // Of a chunk of one token on every rank, whatever experts they choose.
+  const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
+  return moe::buffer_bytes(m.top_k * etp, there, shape, s.restore, dtype_of(r.train.precision));
+}
 
 std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s) {
   Contradictions problems;

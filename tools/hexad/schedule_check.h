@@ -16,6 +16,9 @@ struct Contradiction {
 /// Of `schedule` in the layout of `recipe`; none: it is legal.
 std::vector<Contradiction> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
+/// The least that schedule.moe.memory_limit may be: what chunks of one token need, wherever they go.
+int64_t least_memory_limit(const Recipe& recipe, const moe::MoeSchedule& schedule);
+
 /// Every schedule that the recipe's choices allow, in a fixed order; the one of a recipe that leaves nothing open.
 /// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
