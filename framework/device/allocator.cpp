@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
+#include "framework/device/block_size.h"
 
 namespace hexad::device {
 namespace {
@@ -19,14 +20,13 @@ constexpr size_t alignment = 64;
 // Guard against prefetching products that read up to one vector past the end.
 constexpr int64_t slack = 64;
 
-// Eighths of a power of two waste at most 12.5% and let blocks of slightly varying sizes (experts) be reused.
-int64_t size_class(int64_t bytes) {
+}  // namespace
+
+int64_t block_size(int64_t bytes) {
   if (bytes <= 512) return 512;
   const int64_t step = int64_t{1} << (std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1) >> 3;
   return (bytes + step - 1) / step * step;
 }
-
-}  // namespace
 
 std::string_view name_of(Category category) {
   constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer", "activation",
@@ -109,7 +109,7 @@ CachingAllocator::~CachingAllocator() { trim_locked(); }
 
 void* CachingAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
-  const int64_t size = size_class(bytes);
+  const int64_t size = block_size(bytes);
   void* block = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -144,7 +144,7 @@ void CachingAllocator::deallocate(void* block, int64_t bytes, Category category)
   if (!block) return;
   count(-bytes, category);
   std::lock_guard lock(mutex_);
-  cached_[size_class(bytes)].push_back(block);
+  cached_[block_size(bytes)].push_back(block);
 }
 
 void CachingAllocator::trim() {

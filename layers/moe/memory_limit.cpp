@@ -21,13 +21,12 @@ ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Resto
           .returning = 2 * row * (sent + there) + aside * size_of(dtype)};
 }
 
-// What to try after `chunks` took `bytes`.
+}  // namespace
+
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
   const double wanted = static_cast<double>(chunks) * static_cast<double>(bytes) / static_cast<double>(limit);
   return std::max(chunks + 1, static_cast<int64_t>(wanted));
 }
-
-}  // namespace
 
 int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
   int64_t most = 0;

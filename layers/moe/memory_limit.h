@@ -14,6 +14,9 @@ int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Rest
 /// The same where a rank sends at most `sent` rows of a chunk and computes at most `there`.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype);
 
+/// How many chunks to try after `chunks` of them took `bytes`, more than `limit`.
+int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
+
 /// As make_token_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
 /// schedule.parts at least, at most one for every token. Collective; all ranks get the same number of chunks.
 TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute& route, const ExpertShape& shape,

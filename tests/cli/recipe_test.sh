@@ -114,6 +114,22 @@ test_validate_prints_the_stages_and_what_a_rank_sends() {
   expect_no_text out "  ep  "
 }
 
+test_validate_prints_the_memory_of_every_stage() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 batch.global=8
+  expect_text out "stage 0 of 2 needs the most" "2 at once" "1 at once"
+}
+
+test_validate_refuses_what_needs_more_than_the_limit() {
+  expect 0 "$HEXAD" validate tiny.yaml memory.limit_bytes=1GiB
+  expect_text out "of the limit"
+  expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
+  expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " "recompute: block"
+  expect 2 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 memory.limit_bytes=16KiB
+  expect_text err "but a rank of stage "
+  expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=4gb
+  expect_text err "must be a number of bytes, plain or with a unit" "KiB, MiB, GiB, TiB" "write 4GB"
+}
+
 test_validate_draws_the_mesh() {
   expect 0 "$HEXAD" validate tiny.yaml --world 4 parallel.ep=2 --mesh --svg mesh.svg
   expect_text out "mesh of 4 ranks: pp 1 x dp 4 x cp 1 x tp 1 | pp 1 x edp 2 x ep 2 x etp 1"

@@ -48,7 +48,7 @@ def step():
             return found, f"{name}: too few steps"
         median = statistics.median(s["step_seconds"] for s in steps[3:])
         tokens = steps[-1]["tokens_per_second"] * steps[-1]["step_seconds"]
-        peak = sum(v for k, v in steps[-1]["memory_peak_bytes"].items() if k != "offload")
+        peak = sum(v for k, v in steps[-1]["memory_peak_bytes"].items() if k not in ("offload", "total"))
         found[name] = {"seconds": median, "tokens_per_second": tokens / median, "peak_gib": peak / 2**30,
                        "max_load": [s["router_max_load"] for s in steps], "losses": [s["loss"] for s in steps]}
     return {"steps": found}, "; ".join(

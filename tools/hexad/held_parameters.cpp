@@ -23,8 +23,8 @@ class Count {
   void block(int64_t layer) {
     norm(), norm();
     attention();
-    if (!model_.is_moe(layer) || model_.moe.dense_residual) dense_mlp();
     if (model_.is_moe(layer)) experts();
+    if (!model_.is_moe(layer) || model_.moe.dense_residual) dense_mlp();
   }
   std::vector<HeldParameters> take() { return std::move(held_); }
 
@@ -57,24 +57,25 @@ class Count {
     const base::Shard s{axis, 0, layout_.size(axis), layout_.coordinate(axis, rank_)};
     return s.end(n) - s.begin(n);
   }
+  int64_t bias() const { return model_.bias ? 1 : 0; }
 
   void attention() {
-    const int64_t hidden = model_.hidden, bias = model_.bias ? 1 : 0, tp = layout_.size(Axis::tp);
+    const int64_t hidden = model_.hidden, tp = layout_.size(Axis::tp);
     const int64_t query = own(Axis::tp, model_.heads * model_.size_of_head());
-    dense(query * (hidden + bias), {});
+    dense(query * hidden, {}), dense(query * bias(), {});
     const int64_t groups = model_.key_value_heads(), parts = std::min(groups, tp);
     const base::Shard s{Axis::tp, 0, static_cast<int>(parts),
                         static_cast<int>(layout_.coordinate(Axis::tp, rank_) * parts / tp)};
     const int64_t n = groups * model_.size_of_head(), key = s.end(n) - s.begin(n);
-    dense(2 * key * (hidden + bias), {.copies = tp / parts});
-    dense(query * hidden, {});
-    replicated(bias * hidden);
-    if (model_.qk_norm) partial(2 * model_.size_of_head());
+    for (int i = 0; i < 2; ++i)  // keys, values
+      dense(key * hidden, {.copies = tp / parts}), dense(key * bias(), {.copies = tp / parts});
+    dense(query * hidden, {}), replicated(bias() * hidden);
+    for (int i = 0; i < 2 && model_.qk_norm; ++i) partial(model_.size_of_head());
   }
   void mlp(int64_t width, bool gated) {
-    const int64_t mine = own(Axis::tp, width), bias = model_.bias ? 1 : 0;
-    dense(mine * ((gated ? 2 : 1) * (model_.hidden + bias) + model_.hidden), {});
-    replicated(bias * model_.hidden);
+    const int64_t mine = own(Axis::tp, width);
+    for (int i = 0; i < (gated ? 2 : 1); ++i) dense(mine * model_.hidden, {}), dense(mine * bias(), {});
+    dense(mine * model_.hidden, {}), replicated(bias() * model_.hidden);
   }
   void dense_mlp() {
     if (model_.mlp == "swiglu" || model_.mlp == "gelu") mlp(model_.dense_hidden(), model_.mlp == "swiglu");
@@ -83,11 +84,16 @@ class Count {
     const auto& moe = model_.moe;
     const bool gated = moe.expert == moe::ExpertKind::swiglu;
     partial(moe.experts * model_.hidden, true);
-    if (moe.shared_experts > 0) mlp(moe.shared_experts * moe.shared_hidden.value_or(moe.expert_hidden), gated);
     const int64_t count = own(Axis::ep, moe.experts), width = own(Axis::etp, moe.expert_hidden);
-    const int64_t inputs = gated ? 2 : 1, bias = model_.bias ? 1 : 0, copies = layout_.size(Axis::edp);
-    add({.elements = count * width * ((inputs + 1) * model_.hidden + inputs * bias), .sharers = copies});
-    add({.elements = bias * count * model_.hidden, .sharers = copies * layout_.size(Axis::etp)});
+    const int64_t copies = layout_.size(Axis::edp);
+    const auto of_expert = [&](int64_t elements, int64_t sharers) {
+      add({.elements = elements, .sharers = sharers, .expert = true});
+    };
+    for (int i = 0; i < (gated ? 2 : 1); ++i)
+      of_expert(count * width * model_.hidden, copies), of_expert(count * width * bias(), copies);
+    of_expert(count * width * model_.hidden, copies);
+    of_expert(bias() * count * model_.hidden, copies * layout_.size(Axis::etp));
+    if (moe.shared_experts > 0) mlp(moe.shared_experts * moe.shared_hidden.value_or(moe.expert_hidden), gated);
   }
 
   const Recipe& recipe_;
@@ -103,18 +109,23 @@ std::vector<HeldParameters> held_parameters(const Recipe& r, const mesh::Layout&
   const pp::StageSplit split = stage_split(r);
   const int stage = layout.coordinate(Axis::pp, rank), chunks = split.stages().chunks;
   Count count(r, layout, rank);
+  const bool tied = r.model.tied_embedding;
   bool first = false, last = false;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const auto layers = split.layers(stage, chunk);
-    for (int64_t l = layers.begin; l < layers.end; ++l) count.block(l);
     first |= split.has_embedding(stage, chunk);
     last |= split.has_head(stage, chunk);
   }
-  const bool tied = r.model.tied_embedding;
-  if (first) count.embedding(tied && !last);
-  if (first && r.model.position == layers::PositionKind::learned) count.position_embedding();
-  if (last) count.norm();
-  if (last && !(tied && first)) count.embedding(tied);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (split.has_embedding(stage, chunk)) {
+      count.embedding(tied && !last);
+      if (r.model.position == layers::PositionKind::learned) count.position_embedding();
+    }
+    const auto layers = split.layers(stage, chunk);
+    for (int64_t l = layers.begin; l < layers.end; ++l) count.block(l);
+    if (!split.has_head(stage, chunk)) continue;
+    count.norm();
+    if (!(tied && first)) count.embedding(tied);
+  }
   return count.take();
 }
 

@@ -1,13 +1,18 @@
 #include "tools/hexad/run_report.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "framework/kernels/kernel_table.h"
+#include "framework/telemetry/metrics_json.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/generation.h"
 #include "tools/hexad/machine.h"
+#include "tools/hexad/memory_report.h"
+#include "tools/hexad/within_memory.h"
 
 namespace hexad::app {
 
@@ -27,7 +32,19 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
   return samples;
 }
 
-void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
+namespace {
+
+// The highest of all steps.
+std::map<std::string, int64_t> measured_memory(const std::filesystem::path& metrics) {
+  std::map<std::string, int64_t> most;
+  for (const telemetry::StepMetrics& s : telemetry::read_metrics(metrics).steps)
+    for (const auto& [category, bytes] : s.memory_peak_bytes) most[category] = std::max(most[category], bytes);
+  return most;
+}
+
+}  // namespace
+
+void write_run_report(const Recipe& recipe, const moe::MoeSchedule& schedule, const telemetry::RunInfo& info,
                       const std::vector<telemetry::ReportInputs::Sample>& samples,
                       const std::vector<std::string>& timelines, double peak_flops) {
   const std::filesystem::path dir = recipe.run.dir;
@@ -42,6 +59,8 @@ void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
       {"Machine", processor_name()},
       {"Layout", fmt::format("{} ranks: {}; {} threads each", info.ranks, describe(recipe.parallel, info.ranks),
                              recipe.train.threads.value_or(1))},
+      {"Memory of the neediest rank, estimated (measured)",
+       memory_comparison(with_schedule(recipe, schedule), info.ranks, measured_memory(inputs.metrics))},
       {"Peak for MFU", fmt::format("{} ({})", telemetry::human_quantity(peak_flops, "FLOP/s"),
                                    recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};
   telemetry::write_report(inputs);

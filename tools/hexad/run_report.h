@@ -14,8 +14,9 @@ namespace hexad::app {
 std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
                                                               const data::Tokenizer* tokenizer);
 
-/// Writes run.dir/report.html. `timelines`: SVG of the recorded schedule. `peak_flops` is that of all ranks.
-void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
+/// Writes run.dir/report.html. `schedule`: of the MoE layers, as it was chosen. `timelines`: SVG of the recorded
+/// schedule. `peak_flops` is that of all ranks.
+void write_run_report(const Recipe& recipe, const moe::MoeSchedule& schedule, const telemetry::RunInfo& info,
                       const std::vector<telemetry::ReportInputs::Sample>& samples,
                       const std::vector<std::string>& timelines, double peak_flops);
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "framework/schedule/graph_collector.h"
-#include "tools/hexad/memory_estimate.h"
 #include "tools/hexad/rank_graphs.h"
 #include "tools/hexad/schedule_check.h"
+#include "tools/hexad/within_memory.h"
 
 namespace hexad::app {
 namespace {

@@ -20,11 +20,12 @@
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/fault.h"
 #include "tools/hexad/machine.h"
-#include "tools/hexad/memory_estimate.h"
+#include "tools/hexad/memory_report.h"
 #include "tools/hexad/replica_check.h"
 #include "tools/hexad/run_report.h"
 #include "tools/hexad/schedule_check.h"
 #include "tools/hexad/signals.h"
+#include "tools/hexad/within_memory.h"
 
 namespace hexad::app {
 namespace {
@@ -102,6 +103,8 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   if (recipe_.schedule.trace > 0 || chooses) predictor_.emplace(recipe_, instance_->mesh);
   resume(std::move(checkpoint));
   if (chooses) choose_schedule();
+  if (leader() && recipe_.schedule.moe.restore)
+    if (const std::string why = memory_problem(recipe_, registry_, world_.size()); !why.empty()) warn(why);
 
   const ModelSize size = size_of(*instance_);
   flops_per_token_ = size.flops_per_token;
@@ -183,11 +186,13 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) 
     memory.peak[static_cast<size_t>(device::Category::offload)] = files->stats().peak_in(device::Category::offload);
     files->reset_peaks();
   }
-  const std::vector<double> peaks =
-      all_reduced({memory.peak.begin(), memory.peak.end()}, comm::Reduce::max, world_.group(), instance_->context);
-  for (size_t c = 0; c < peaks.size(); ++c)
+  std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};
+  peaks.push_back(static_cast<double>(memory.peak_total));
+  peaks = all_reduced(peaks, comm::Reduce::max, world_.group(), instance_->context);
+  for (size_t c = 0; c < device::category_count; ++c)
     m.memory_peak_bytes[std::string(device::name_of(static_cast<device::Category>(c)))] =
         static_cast<int64_t>(peaks[c]);
+  m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks.back());
   instance_->context.allocator()->reset_peaks();
   const auto slow = clock_->report(m, instance_->context);
   if (leader())
@@ -238,7 +243,9 @@ void Trainer::log_memory() {
   const auto limit = static_cast<double>(recipe_.memory.limit_bytes);
   const WithinMemory m = within_memory(recipe_, world_.size(), legal_schedules(recipe_, registry_));
   const std::string text = fmt::format(
-      "schedule.moe.restore: a rank is estimated to need {} where activations are kept, at least {} otherwise",
+      "schedule.moe.restore: whatever experts tokens choose, a rank is estimated to need {} where activations are "
+      "kept, at "
+      "least {} otherwise",
       telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
   if (limit > 0 && m.least > limit)
     return warn(text + ", which is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
@@ -359,7 +366,8 @@ void Trainer::write_report() {
   const auto continued = samples();
   if (!leader()) return;
   try {
-    write_run_report(recipe_, info_, continued, timelines_, peak_flops_);
+    write_run_report(recipe_, choice_ ? choice_->current().schedule : recipe_.schedule.moe.settled(), info_, continued,
+                     timelines_, peak_flops_);
   } catch (const Error& e) {
     warn(cat("no report: ", e.what()));
   }

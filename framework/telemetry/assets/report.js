@@ -167,7 +167,7 @@
   const ordered = (names, order) => names.sort((a, b) => place(order, a) - place(order, b) || a.localeCompare(b));
 
   function drawMemory() {
-    const names = ordered(Object.keys(data.memory).filter((n) => data.memory[n].some((v) => v)), categories);
+    const names = ordered(Object.keys(data.memory).filter((n) => n !== 'total' && data.memory[n].some((v) => v)), categories);
     if (!names.length) return hide('memory');
     draw('memory', names.map((n, i) => area(n, data.memory[n], series(place(categories, n)), i === 0)),
          {legend: true, stacked: true, format: bytes, y: {ticks: byteTicks(names)}});

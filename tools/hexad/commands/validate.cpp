@@ -6,7 +6,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/memory_estimate.h"
+#include "tools/hexad/memory_report.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/run_directory.h"
@@ -40,19 +40,6 @@ void print_size(const Recipe& recipe) {
   fmt::print("tokens a step       {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
 }
 
-void print_memory(const Recipe& recipe, int64_t ranks) {
-  const auto memory = estimate_memory(recipe, ranks);
-  fmt::print("\nmemory of a rank (estimate)\n");
-  fmt::print("  weights           {:>18}\n", human_bytes(memory.weights));
-  fmt::print("  gradients         {:>18}\n", human_bytes(memory.gradients));
-  fmt::print("  optimizer         {:>18}\n", human_bytes(memory.optimizer));
-  if (memory.offloaded > 0) fmt::print("    in a file       {:>18}\n", human_bytes(memory.offloaded));
-  fmt::print("  activations       {:>18}   of one micro-batch, evenly loaded experts\n",
-             human_bytes(memory.activations));
-  if (memory.buffers > 0) fmt::print("  restored passes   {:>18}\n", human_bytes(memory.buffers));
-  fmt::print("  total             {:>18}\n", human_bytes(memory.total()));
-}
-
 void print_traffic(const Recipe& recipe, const mesh::Layout& layout) {
   const TrafficEstimate traffic = estimate_traffic(recipe, layout);
   if (traffic.total() == 0) return;
@@ -68,10 +55,12 @@ void validate(const Options& options, const layers::Registry& registry) {
   Recipe recipe = load_recipe(document, registry, ranks);
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
+  const std::string too_much = memory_problem(recipe, registry, ranks);
+  if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
   print_size(recipe);
-  print_memory(recipe, ranks);
+  fmt::print("\n{}", memory_table(recipe, registry, ranks));
   print_traffic(recipe, layout);
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe));
   if (!options.mesh) return;
