@@ -40,6 +40,12 @@ Parameter::Spec checked(Parameter::Spec spec) {
 
 }  // namespace
 
+Weight HeldWeight::on(Stream& stream) const {
+  require(defined(), "[parameter] weights are read that nobody holds");
+  stream.wait(brought_.arrived);
+  return {weights_, packs_};
+}
+
 Parameter::Parameter(Spec spec, Device device)
     : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
 
@@ -50,9 +56,9 @@ const Tensor& Parameter::local() const {
   return local_;
 }
 
-Weight Parameter::use(Stream& stream) {
-  if (bring_weights_) bring_weights_(stream);
-  return {local(), &packs_};
+HeldWeight Parameter::hold(Stream& stream) {
+  BroughtWeights brought = bring_weights_ ? bring_weights_(stream) : BroughtWeights{};
+  return {local(), &packs_, std::move(brought)};
 }
 
 void Parameter::initialize(uint64_t seed) {

@@ -23,6 +23,29 @@ struct Init {
   double value = 0.02;  // standard deviation, or the constant
 };
 
+/// Weights that come and go: on their way, or there since long, and in memory at least as long as `stay` exists.
+struct BroughtWeights {
+  std::shared_ptr<const void> stay;
+  device::Event arrived;
+};
+
+/// A parameter's weights, in memory for as long as this exists.
+class HeldWeight {
+ public:
+  HeldWeight() = default;
+  HeldWeight(const Tensor& weights, PackCache* packs, BroughtWeights brought = {})
+      : weights_(weights), packs_(packs), brought_(std::move(brought)) {}
+
+  bool defined() const { return weights_.defined(); }
+  /// Ready to be read on `stream`. Other ranks need not do the same.
+  Weight on(Stream& stream) const;
+
+ private:
+  Tensor weights_;
+  PackCache* packs_ = nullptr;
+  BroughtWeights brought_;
+};
+
 class Parameter {
  public:
   struct Spec {
@@ -46,9 +69,13 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
-  /// The local weights, ready to be read on `stream`. Ops call this in every pass and never keep the tensor: under
-  /// ZeRO-3 the weights may leave memory at the next use() of another parameter.
-  Weight use(Stream& stream);
+  /// The local weights, in memory while they are held: for work that reads them more than once, or in an order that
+  /// depends on data. Begins what brings them, ordered on `stream`. Where weights come and go, hold() and use() are
+  /// collective: ranks that share parameters call them for the same ones in the same order.
+  HeldWeight hold(Stream& stream);
+  /// The local weights, ready to be read on `stream`: held for an instant. Ops call this in every pass and never keep
+  /// the tensor, since the weights may leave memory at the next use() of another parameter.
+  Weight use(Stream& stream) { return hold(stream).on(stream); }
   /// Whether the local weights are in memory all the time.
   bool weights_stay() const { return !bring_weights_; }
   /// For tests and for those who know that the weights are in memory. Throws std::logic_error where they come and go.
@@ -98,8 +125,8 @@ class Parameter {
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// `bring` is called by every use() and must see to it that weights are bound.
-  void bring_weights(std::function<void(Stream&)> bring) { bring_weights_ = std::move(bring); }
+  /// `bring` is called by every hold() and must see to it that weights are bound.
+  void bring_weights(std::function<BroughtWeights(Stream&)> bring) { bring_weights_ = std::move(bring); }
   /// `bring` is called where no gradient is bound and must bind one.
   void bring_gradient(std::function<void()> bring) { bring_gradient_ = std::move(bring); }
   /// The memory is somebody else's again.
@@ -114,7 +141,7 @@ class Parameter {
   Device device_;
   mutable Tensor local_;  // allocated at first use unless bound before, as the gradient is
   Tensor gradient_, owned_weights_, owned_gradient_;
-  std::function<void(Stream&)> bring_weights_;
+  std::function<BroughtWeights(Stream&)> bring_weights_;
   std::function<void()> bring_gradient_;
   std::optional<Deal> deal_;
   PackCache packs_;

@@ -11,10 +11,10 @@ namespace hexad::schedule {
 /// Keeps the graphs that it is shown, in their order.
 class GraphCollector final : public GraphRunner {
  public:
-  bool run(const std::string&, const TaskGraph& graph, device::DeviceContext&) override {
+  void run(const std::string&, const TaskGraph& graph, device::DeviceContext&) override {
     graphs.push_back(without_work(graph));
-    return false;
   }
+  bool computes() const override { return false; }
   std::vector<TaskGraph> graphs;
 };
 

@@ -11,9 +11,10 @@ namespace hexad::schedule {
 class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
-  /// In place of execute(graph, context): a pass of what `name` says, "moe.3 forward". On the rank's thread. False: it
-  /// only looked, nothing was computed.
-  virtual bool run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
+  /// In place of execute(graph, context): a pass of what `name` says, "moe.3 forward". On the rank's thread.
+  virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
+  /// False: it only looks, and nothing is computed.
+  virtual bool computes() const { return true; }
 };
 
 }  // namespace hexad::schedule

@@ -33,11 +33,12 @@ Tensor ExpertCall::weigh_results(RoundTrip& trip, const Tensor& weights, Stream&
   return wire_weights(s, routes.plan, plan_weights(weights, s));
 }
 
-bool ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
+void ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
   const schedule::TaskGraph graph = make_round_trip(trip);
-  if (route.runner) return route.runner->run(cat(route.name, " ", pass), graph, trip.device.context());
-  schedule::execute(graph, trip.device.context());
-  return true;
+  if (route.runner)
+    route.runner->run(cat(route.name, " ", pass), graph, trip.device.context());
+  else
+    schedule::execute(graph, trip.device.context());
 }
 
 void ExpertCall::take_shared(RoundTrip& forward) {

@@ -14,7 +14,7 @@ struct ExpertWork {
   Tensor rows;
   ExpertMiddle middle;
   Tensor results;  // rows of tokens: their gradients' dot product is that of the weights
-  Experts::Gradients gradients;
+  ExpertGradients gradients;
   Tensor doutput;
 };
 
@@ -33,7 +33,7 @@ struct ExpertCall {
         work(routes.plan.merged ? 1 : routes.plan.chunks.size()) {}
 
   /// The rows of a part by expert, and how the schedule has their products computed.
-  Experts::Groups groups(size_t part) const {
+  RowGroups groups(size_t part) const {
     const ep::Chunk& chunk = routes.plan.chunks[part];
     if (!chunk.device_offsets.defined())
       return {kernels::GroupOffsets::on_host(chunk.offsets), route.schedule.is_dense(chunk.offsets)};
@@ -50,8 +50,14 @@ struct ExpertCall {
   /// Rows of tokens: results are weighed where they are computed. Returns the op's weights as [W, M], for `trip` to
   /// send with its rows; nothing for rows of slots.
   Tensor weigh_results(RoundTrip& trip, const Tensor& weights, Stream& s) const;
-  /// Runs it, or has the route's runner do so, as `pass`. False: the runner only looked at it.
-  bool run(RoundTrip& trip, std::string_view pass) const;
+  /// False: the route's runner only looks at passes.
+  bool computes() const { return !route.runner || route.runner->computes(); }
+  /// For a pass to compute with. Ranks do so at the same place of every pass, whatever its rows and chunks.
+  ExpertWeights hold_weights(Stream& s, kernels::Direction direction) const {
+    return computes() ? experts->hold(s, direction) : ExpertWeights{};
+  }
+  /// Runs it, or has the route's runner do so, as `pass`.
+  void run(RoundTrip& trip, std::string_view pass) const;
   /// Once: `forward` computes the shared experts, which record their ops on the tape.
   void take_shared(RoundTrip& forward);
   /// `backward` runs those ops' pullbacks, as a part of `b`'s.

@@ -1,6 +1,7 @@
 #include "layers/moe/experts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hexad::moe {
 
@@ -39,55 +40,27 @@ namespace {
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-Tensor rows_of(const Tensor& like, int64_t width) {
-  return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
-}
-
 Tensor matrix_of(const Tensor& stack, int64_t expert) { return Weight(stack).of_expert(expert).data; }
-
-// f(expert, begin, end) for each that has rows.
-template <class F>
-void for_each_busy(std::span<const int64_t> offsets, const F& f) {
-  for (size_t e = 0; e + 1 < offsets.size(); ++e)
-    if (offsets[e] < offsets[e + 1]) f(static_cast<int64_t>(e), offsets[e], offsets[e + 1]);
-}
 
 }  // namespace
 
-Tensor Experts::Product::forward(Stream& s, const Tensor& x, const Groups& groups) const {
-  const Tensor out = rows_of(x, weight->shape()[1]);
-  const Weight w = weight->use(s);
-  if (groups.dense)
-    for_each_busy(groups.rows.host, [&](int64_t e, int64_t begin, int64_t end) {
-      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), w.of_expert(e), Write::replace);
-    });
-  else
-    table(x).grouped_matmul.forward(s, out, x, w, groups.rows, Write::replace);
-  if (!bias) return out;
-  const Weight values = bias->use(s);
-  if (adds_bias) table(x).bias.grouped_forward(s, out, values.data, groups.rows);
-  return out;
-}
-
-Tensor Experts::Product::input_gradient(Stream& s, const Tensor& dy, const Groups& groups) const {
-  const Tensor dx = rows_of(dy, weight->shape()[2]);
-  add_input_gradient(s, dx, dy, groups, Write::replace);
-  return dx;
-}
-
-void Experts::Product::add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const Groups& groups,
-                                          Write write) const {
-  const Weight w = weight->use(s);
-  if (groups.dense)
-    for_each_busy(groups.rows.host, [&](int64_t e, int64_t begin, int64_t end) {
-      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e), write);
-    });
-  else
-    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.rows, write);
+ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
+  ExpertWeights all;
+  all.gelu_ = config_.gelu;
+  std::vector<std::pair<Parameter*, HeldWeight*>> order;
+  const auto add = [&](const Product& from, ExpertWeights::Product& to) {
+    to.adds_bias = from.adds_bias;
+    if (from.weight) order.emplace_back(from.weight, &to.weight);
+    if (from.bias) order.emplace_back(from.bias, &to.bias);
+  };
+  add(gate_, all.gate_), add(up_, all.up_), add(down_, all.down_);
+  if (direction == kernels::Direction::backward) std::ranges::reverse(order);
+  for (auto [parameter, place] : order) *place = parameter->hold(s);
+  return all;
 }
 
 void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
-                                                  const Groups& groups) const {
+                                                  const RowGroups& groups) const {
   const Tensor& dw = weight->gradient();
   const Write write = weight->next_write();
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
@@ -97,21 +70,22 @@ void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, c
   }
 }
 
-void Experts::Product::bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own,
-                                      const Groups& groups, const Tensor& dweights) const {
-  const Tensor& db = bias->gradient_to_add(s);
-  if (!adds_bias) return;
+void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
+                                    const Tensor& own, const RowGroups& groups, const Tensor& dweights) const {
+  if (!down_.bias) return;
+  const Tensor& db = down_.bias->gradient_to_add(s);
+  if (!down_.adds_bias) return;
   const auto& k = table(dy);
   const Tensor rows = Tensor::like(dy), dots = Tensor::like(dweights);
   k.pointwise.fill(s, rows, 0);
-  k.bias.grouped_forward(s, rows, bias->use(s).data, groups.rows);
+  held.add_result_bias(s, rows, groups);
   k.permute.row_dots(s, dots, dy, rows);
   k.pointwise.add(s, dweights, dweights, dots);
   k.permute.gather_weighted(s, rows, dy, own, weights);
   k.bias.grouped_backward(s, db, rows, groups.rows);
 }
 
-void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const {
+void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_of_product(s, dy, x, groups);
   if (!bias) return;
   // Where another rank adds the bias it gets a zero gradient here, at the same time: ranks that share a parameter
@@ -120,64 +94,16 @@ void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
 
-void Experts::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
-  if (gated())
-    table(out).swiglu.forward(s, out, m.gate, m.up, {});
-  else
-    table(out).gelu.forward(s, out, m.up, config_.gelu);
-}
-
-ExpertMiddle Experts::before_activation(Stream& s, const Tensor& rows, const Groups& groups) const {
-  ExpertMiddle m;
-  m.up = up_.forward(s, rows, groups);
-  if (gated()) m.gate = gate_.forward(s, rows, groups);
-  return m;
-}
-
-ExpertMiddle Experts::middle(Stream& s, const Tensor& rows, const Groups& groups) const {
-  ExpertMiddle m = before_activation(s, rows, groups);
-  m.product = Tensor::like(m.up);
-  activate(s, m.product, m);
-  return m;
-}
-
-Tensor Experts::output(Stream& s, const ExpertMiddle& m, const Groups& groups) const {
-  return down_.forward(s, m.product, groups);
-}
-
-// Weights are asked for in the reverse of forward's order: those that come and go are then fetched once.
-Tensor Experts::of_first_products(Stream& s, const Tensor& dgate, const Tensor& dup, const Groups& groups) const {
-  if (!gated()) return up_.input_gradient(s, dup, groups);
-  const Tensor rows = gate_.input_gradient(s, dgate, groups);
-  up_.add_input_gradient(s, rows, dup, groups, Write::add);
-  return rows;
-}
-
-Experts::Gradients Experts::input_gradients(Stream& s, const ExpertMiddle& m, const Tensor& doutput,
-                                            const Groups& groups) const {
-  Gradients g;
-  Tensor dproduct = down_.input_gradient(s, doutput, groups);
-  g.up = Tensor::like(m.up);
-  if (gated()) {
-    g.gate = Tensor::like(m.gate);
-    table(doutput).swiglu.backward(s, g.gate, g.up, {}, {}, dproduct, m.gate, m.up, {});
-  } else {
-    table(doutput).gelu.backward(s, g.up, dproduct, m.up, config_.gelu);
-  }
-  dproduct = {};
-  g.rows = of_first_products(s, g.gate, g.up, groups);
-  return g;
-}
-
-void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& m, const Gradients& g,
-                               const Tensor& doutput, const Groups& groups) const {
+void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& m, const ExpertGradients& g,
+                               const Tensor& doutput, const RowGroups& groups) const {
   down_.weight_gradient(s, doutput, m.product, groups);
   if (gated()) gate_.weight_gradient(s, g.gate, rows, groups);
   up_.weight_gradient(s, g.up, rows, groups);
 }
 
-Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle m, const Tensor& doutput,
-                                             const Tensor& weights, const Groups& groups) const {
+Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertMiddle m,
+                                             const Tensor& doutput, const Tensor& weights,
+                                             const RowGroups& groups) const {
   const auto& k = table(rows);
   const int64_t count = rows.dim(0);
   const Tensor own = Tensor::empty({count}, Dtype::i64, rows.device());
@@ -185,10 +111,10 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
   const auto weigh = [&](const Tensor& x) { k.permute.gather_weighted(s, x, x, own, weights); };
 
   if (!m.product.defined()) m.product = Tensor::like(m.up);
-  activate(s, m.product, m);
+  held.activate(s, m.product, m);
   weigh(m.product);
   down_.weight_gradient_of_product(s, doutput, m.product, groups);
-  activate(s, m.product, m);
+  held.activate(s, m.product, m);
   // The gradient of a row's weight is the row's result times doutput, which is the product times its own gradient.
   // Block by block the weighted gradient takes the product's place.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
@@ -198,23 +124,20 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const Tensor& rows, Expe
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + ExpertShape::block_rows, offsets[e + 1]);
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
-      const Tensor dproduct = down_.input_gradient(s, doutput.slice(0, begin, end),
-                                                   {kernels::GroupOffsets::on_host(block), groups.dense}),
+      const Tensor dproduct = held.product_gradient(s, doutput.slice(0, begin, end),
+                                                    {kernels::GroupOffsets::on_host(block), groups.dense}),
                    part = m.product.slice(0, begin, end);
       k.permute.row_dots(s, out.weights.slice(0, begin, end), dproduct, part);
       k.permute.gather_weighted(s, part, dproduct, own.slice(0, 0, end - begin), weights.slice(0, begin, end));
     }
     std::fill(block.begin(), block.end(), 0);
   }
-  if (down_.bias) down_.bias_gradients(s, doutput, weights, own, groups, out.weights);
-  if (gated())
-    k.swiglu.backward(s, m.gate, m.up, {}, {}, m.product, m.gate, m.up, {});
-  else
-    k.gelu.backward(s, m.up, m.product, m.up, config_.gelu);
+  result_bias_gradients(s, held, doutput, weights, own, groups, out.weights);
+  held.activation_gradient(s, m.gate, m.up, m.product, m);
   m.product = {};
   if (gated()) gate_.weight_gradient(s, m.gate, rows, groups);
   up_.weight_gradient(s, m.up, rows, groups);
-  out.rows = of_first_products(s, m.gate, m.up, groups);
+  out.rows = held.row_gradient(s, m.gate, m.up, groups);
   return out;
 }
 

@@ -1,25 +1,13 @@
 // The experts of one layer that live on this rank.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "layers/builder.h"
 #include "layers/micro_batch.h"
-#include "layers/moe/moe_config.h"
+#include "layers/moe/expert_weights.h"
 
 namespace hexad::moe {
-
-using namespace layers;
-
-/// What an expert's first products leave for its backward (MPMoE's T_M), [R, F] each.
-struct ExpertMiddle {
-  Tensor gate;     // before the activation; undefined for GELU experts
-  Tensor up;       // before the activation
-  Tensor product;  // after it; undefined: to be computed again from the others
-
-  bool defined() const { return up.defined(); }
-};
 
 /// Of an expert's part on this rank.
 struct ExpertShape {
@@ -34,7 +22,7 @@ struct ExpertShape {
 /// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate", "up" [E, F, D] and "down" [E, D, F] (each ".weight",
 /// and ".bias" on request), sharded along ep in dimension 0 and along etp in F: with etp > 1 the results of the etp
 /// ranks are addends. Forward and backward are plain functions of tensors: the schedules decide what is kept, moved and
-/// computed again. Rows [R, D] are grouped by local expert as `groups` says; an expert without rows is fine.
+/// computed again. What reads weights is a function of those that are held; what is here only adds to gradients.
 class Experts {
  public:
   struct Config {
@@ -46,27 +34,14 @@ class Experts {
   };
   Experts(const Config& c, const Builder& b);
 
-  /// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
-  struct Groups {
-    kernels::GroupOffsets rows;  // by local expert
-    bool dense = false;          // a call for each expert that has rows; else one for all. The host must know the rows
-  };
+  /// All weights for one pass, in the order of parameters() or, backward, its reverse: what is used after what then
+  /// tells the two apart, so that the right unit is brought ahead of need. Begins to bring weights that come and go,
+  /// and is then collective: a pass calls it once, before anything that depends on its rows.
+  ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Without the product.
-  ExpertMiddle before_activation(Stream& s, const Tensor& rows, const Groups& groups) const;
-  ExpertMiddle middle(Stream& s, const Tensor& rows, const Groups& groups) const;
-  /// Results [R, D] from a middle whose product is defined.
-  Tensor output(Stream& s, const ExpertMiddle& middle, const Groups& groups) const;
-
-  /// Gradients on the way back; `middle` is consumed (its product is computed first where it is missing).
-  struct Gradients {
-    Tensor gate, up;  // [R, F]; gate as in ExpertMiddle
-    Tensor rows;      // [R, D]: what goes on to the inputs
-  };
-  Gradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput, const Groups& groups) const;
-  /// Adds to the parameters' gradients; any time after input_gradients.
-  void weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& middle, const Gradients& g,
-                        const Tensor& doutput, const Groups& groups) const;
+  /// Adds to the parameters' gradients; any time after ExpertWeights::input_gradients.
+  void weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& middle, const ExpertGradients& g,
+                        const Tensor& doutput, const RowGroups& groups) const;
   /// Backward of rows whose results are weighted elsewhere, out[t] += weights[r] result[r], with as little memory as
   /// can be: beside what it is given, one tensor [R, F], a block of another, and the result. `doutput` is that of the
   /// weighted sum, weights [R] acc; `middle` is overwritten, its product not read. Adds the weight gradients.
@@ -74,8 +49,8 @@ class Experts {
     Tensor rows;     // gradient of the rows, [R, D]
     Tensor weights;  // and of the weights, [R]; where etp ranks share the width, an addend
   };
-  Weighted backward_weighted(Stream& s, const Tensor& rows, ExpertMiddle middle, const Tensor& doutput,
-                             const Tensor& weights, const Groups& groups) const;
+  Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertMiddle middle,
+                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
   ExpertShape shape() const { return {config_.hidden, middle_width() / (gated() ? 2 : 1), gated()}; }
 
@@ -91,21 +66,15 @@ class Experts {
   struct Product {
     Parameter *weight = nullptr, *bias = nullptr;
     bool adds_bias = false;  // a bias of the outputs belongs to the sum over etp ranks: the first one adds it
-    Tensor forward(Stream& s, const Tensor& x, const Groups& groups) const;
-    Tensor input_gradient(Stream& s, const Tensor& dy, const Groups& groups) const;
-    void add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const Groups& groups, Write write) const;
-    void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const;
-    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const Groups& groups) const;
-    /// Of results with weights [R]: of the bias, and what the bias adds to the weights' gradient.
-    void bias_gradients(Stream& s, const Tensor& dy, const Tensor& weights, const Tensor& own, const Groups& groups,
-                        const Tensor& dweights) const;
+    void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
+    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
   };
   /// `width_dim`: dimension of the weight that is the expert's width.
   Product make(const Config& c, const Builder& b, Shape weight, int width_dim, double std);
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
-  /// The rows' gradient from those of gate (where there is one) and up.
-  Tensor of_first_products(Stream& s, const Tensor& dgate, const Tensor& dup, const Groups& groups) const;
+  /// Of results with weights [R]: of the results' bias, and what that adds to the weights' gradient.
+  void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
+                             const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;

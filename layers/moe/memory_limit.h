@@ -18,7 +18,8 @@ int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Rest
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
 
 /// As make_token_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
-/// schedule.parts at least, at most one for every token. Collective; all ranks get the same number of chunks.
+/// schedule.parts at least, at most one for every token. Collective; all ranks that share the experts get the same
+/// number of chunks, ranks with replicas of these experts perhaps another.
 TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute& route, const ExpertShape& shape,
                                 Dtype dtype, Stream& stream);
 

@@ -67,6 +67,7 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
   ExpertCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(x.device()).permute;
+  const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::forward);
   const Tensor out = Tensor::like(x);
   RoundTrip trip = trip_of(call, x);
   const Tensor row_weights = call.weigh_results(trip, weights, stream);
@@ -76,8 +77,8 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
   };
   std::vector<ExpertWork>& work = call.work;
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
-    ExpertMiddle middle = call.experts->middle(s, rows.values, call.groups(c));
-    Rows results{call.experts->output(s, middle, call.groups(c))};
+    ExpertMiddle middle = experts.middle(s, rows.values, call.groups(c));
+    Rows results{experts.output(s, middle, call.groups(c))};
     middle.product = {};
     if (r.offloads_inputs()) work[c].rows = std::move(rows.values);
     if (r.offloads_middles()) work[c].middle = std::move(middle);
@@ -105,6 +106,7 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
   ExpertCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(dout.device()).permute;
+  const ExpertWeights experts = call.hold_weights(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, plan, weights);
   RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
   RoundTrip trip = trip_of(call, dout);
@@ -133,9 +135,9 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
     ExpertWork w = std::move(work[c]);
     work[c] = {};
     if (again.defined()) w.rows = again;
-    if (!w.middle.defined()) w.middle = call.experts->before_activation(s, w.rows, call.groups(c));
-    auto [drows, dweights] =
-        call.experts->backward_weighted(s, w.rows, std::move(w.middle), rows.values, rows.extras, call.groups(c));
+    if (!w.middle.defined()) w.middle = experts.before_activation(s, w.rows, call.groups(c));
+    auto [drows, dweights] = call.experts->backward_weighted(s, experts, w.rows, std::move(w.middle), rows.values,
+                                                             rows.extras, call.groups(c));
     return Rows{drows, dweights.reshape({-1, 1})};
   };
   trip.accept = [&](Stream& s, size_t c, Rows slots) {

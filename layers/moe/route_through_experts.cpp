@@ -17,6 +17,7 @@ struct Result {
 Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool keep, Stream& stream) {
   const TokenRoutes& routes = call.routes;
   const auto& k = kernels::kernels(x.device()).permute;
+  const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::forward);
   BroughtTogether tokens{x.slice(0, routes.begin, routes.end)};
   RoundTrip trip = call.trip(x);
   tokens.by(trip, routes);
@@ -29,8 +30,8 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
                      .rows = chunk.device_offsets.defined() ? routes.plan.rows : Tensor{}};
   };
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
-    ExpertMiddle middle = call.experts->middle(s, rows.values, call.groups(c));
-    Rows out{call.experts->output(s, middle, call.groups(c))};
+    ExpertMiddle middle = experts.middle(s, rows.values, call.groups(c));
+    Rows out{experts.output(s, middle, call.groups(c))};
     if (!keep) return out;
     ExpertWork& w = call.work[c];
     w.rows = std::move(rows.values), w.middle = std::move(middle);
@@ -39,9 +40,9 @@ Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool ke
   };
   if (routes.collection) trip.collection = &*routes.collection;
   call.take_shared(trip);
-  const bool ran = call.run(trip, "forward");
+  call.run(trip, "forward");
   Result result{Tensor::like(x), std::move(trip.returned)};
-  if (!ran) return result;
+  if (!call.computes()) return result;
   const Tensor unweighed = trip.weighs ? Tensor{} : weights;
   if (routes.collection)
     k.combine(stream, result.out, trip.collected, routes.collected_rows, unweighed, {});
@@ -103,6 +104,7 @@ void backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, cons
   const TokenRoutes& routes = call.routes;
   const auto& k = kernels::kernels(dout.device());
   const int64_t tokens = routes.end - routes.begin;
+  const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::backward);
   BroughtTogether gradients{shared_gradient(routes, dout, stream)};
   RoundTrip trip = call.trip(dout);
   gradients.by(trip, routes);
@@ -119,13 +121,14 @@ void backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, cons
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertWork& w = call.work[c];
     const Tensor numbers = of_tokens ? weigh_gradients(s, rows, std::exchange(w.results, {})) : Tensor{};
-    w.gradients = call.experts->input_gradients(s, w.middle, rows.values, call.groups(c));
+    w.gradients = experts.input_gradients(s, w.middle, rows.values, call.groups(c));
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), numbers};
   };
   call.return_shared(trip, b);
   if (!b.weights_delayed()) trip.weights = [&call](Stream& s, size_t c) { call.weight_gradients(s, c); };
-  if (!call.run(trip, "backward")) {
+  call.run(trip, "backward");
+  if (!call.computes()) {
     b.accumulate(0, dout), b.accumulate(1, weights);
     return;
   }

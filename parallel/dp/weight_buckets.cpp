@@ -3,9 +3,11 @@
 namespace hexad::dp {
 
 WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
+  states_.reserve(plan.buckets().size());  // parameters refer to their states
   for (const Bucket& bucket : plan.buckets()) {
     if (bucket.zero == Zero::nothing) continue;  // parameters have memory of their own
-    State s{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .gathered = {}};
+    State& s = states_.emplace_back(
+        State{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .gathered = {}});
     if (keeps_all(s)) {
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
@@ -17,10 +19,9 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
       s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
-        e.parameter->bring_weights([this, unit = bucket.unit](Stream& stream) { use(unit, stream); });
+        e.parameter->bring_weights([this, &s](Stream& stream) { return bring(s, stream); });
       }
     }
-    states_.push_back(std::move(s));
   }
 }
 
@@ -72,23 +73,30 @@ void WeightBuckets::move_on(size_t unit) {
   current_ = unit;
 }
 
-void WeightBuckets::use(size_t unit, Stream& stream) {
-  if (current_ == unit) return;
-  move_on(unit);
-  const auto it = followed_.find({before_, current_});
-  const size_t expected = it == followed_.end() ? none : it->second;
-  for (State& s : states_)
-    if (!keeps_all(s) && s.bucket->unit != unit && s.bucket->unit != expected) release(s);
-  gather(unit, stream);
-  if (expected != none) gather(expected, stream);
-  for_each_of(unit, [&](State& s) { stream.wait(s.gathered); });
+BroughtWeights WeightBuckets::bring(State& wanted, Stream& stream) {
+  std::shared_ptr<const void> stay = wanted.holders.lock();
+  if (!stay) wanted.holders = stay = std::make_shared<char>();
+  if (const size_t unit = wanted.bucket->unit; current_ != unit) {
+    move_on(unit);
+    const auto it = followed_.find({before_, current_});
+    const size_t expected = it == followed_.end() ? none : it->second;
+    for (State& s : states_)
+      if (!keeps_all(s) && s.bucket->unit != unit && s.bucket->unit != expected && s.holders.expired()) release(s);
+    gather(unit, stream);
+    if (expected != none) gather(expected, stream);
+  }
+  return {std::move(stay), wanted.gathered};
 }
 
 void WeightBuckets::update(Stream& stream, const std::function<void()>& change) {
   move_on(none);
   before_ = none;
-  for (State& s : states_)
-    if (!keeps_all(s)) release(s);
+  for (State& s : states_) {
+    if (keeps_all(s)) continue;
+    require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
+            " or what lies beside it is held while weights are updated");
+    release(s);
+  }
   change();
   for (State& s : states_)
     if (keeps_all(s)) {

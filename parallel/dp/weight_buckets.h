@@ -15,11 +15,12 @@ namespace hexad::dp {
 /// - Zero::states, Zero::gradients: weights lie flat in buckets, which owners' new weights are gathered into after an
 ///   update.
 /// - Zero::weights: this rank keeps its piece of a bucket. A parameter's use gathers the bucket and the others of its
-///   unit, begins to gather the unit that is expected next, and frees all others: two units are in memory at a time.
-///   Expected is what followed last time after the same two units. All ranks of a group use parameters in the same
-///   order (they run the same layers on other tokens), so they gather in the same order. The next layers wait for
-///   weights while gradients have time until the step's end, so weights have a communicator of their own that goes
-///   before that of gradients of the same ranks, whichever were there first.
+///   unit, begins to gather the unit that is expected next, and frees all others that nobody holds: two units are in
+///   memory at a time, and those held. Expected is what followed last time after the same two units. Ranks of a group
+///   must use and hold parameters in the same order, and let go of them between the same uses: what is gathered follows
+///   from that alone. They run the same layers on other tokens; what depends on tokens, as which expert has rows, reads
+///   weights that are held. The next layers wait for weights while gradients have time until the step's end, so weights
+///   have a communicator of their own that goes before that of gradients of the same ranks, whichever were there first.
 class WeightBuckets {
  public:
   /// The plan outlives the buckets. Collective where weights are gathered for use.
@@ -29,7 +30,7 @@ class WeightBuckets {
 
   /// Draws the initial values of all parameters of the plan, one bucket at a time where they do not stay.
   void initialize(uint64_t seed);
-  /// Calls `change`, which may write owned weights, and lets all other copies follow. Collective.
+  /// Calls `change`, which may write owned weights, and lets all other copies follow. Collective. Nobody holds weights.
   void update(Stream& stream, const std::function<void()>& change);
 
  private:
@@ -39,13 +40,14 @@ class WeightBuckets {
     Tensor memory;                    // of the whole bucket
     Tensor piece;                     // of what this rank owns, where the rest does not stay
     device::Event gathered;
+    std::weak_ptr<const void> holders{};  // of a parameter in it
   };
   static constexpr size_t none = ~size_t{0};  // no unit
 
   bool keeps_all(const State& s) const { return s.bucket->zero < Zero::weights; }
   template <class F>
   void for_each_of(size_t unit, F&& f);
-  void use(size_t unit, Stream& stream);
+  BroughtWeights bring(State& s, Stream& stream);
   void gather(size_t unit, Stream& stream);
   void release(State& s);
   void move_on(size_t unit);

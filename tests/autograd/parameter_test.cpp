@@ -228,13 +228,52 @@ TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
-  p->bring_weights([&](Stream&) { p->bind_weights(memory); });
+  p->bring_weights([&](Stream&) -> BroughtWeights {
+    p->bind_weights(memory);
+    return {};
+  });
   p->release_weights();
   EXPECT_EQ(message_of([&] { p->local(); }), "[parameter] w: its weights are in memory only while it is used");
   EXPECT_EQ(p->use(lab.stream()).data.raw(), memory.raw());
   EXPECT_EQ(p->local().raw(), memory.raw());
   EXPECT_EQ(message_of([&] { p->bind_weights(memory.slice(0, 0, 1)); }),
             "[parameter] w: weight memory is [1, 6, 8] f32");
+}
+
+TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  const Tensor memory = copy_of(p->local());
+  std::weak_ptr<const void> holders;
+  p->bring_weights([&](Stream&) -> BroughtWeights {
+    p->bind_weights(memory);
+    auto stay = holders.lock();
+    if (!stay) holders = stay = std::make_shared<char>();
+    return {stay, {}};
+  });
+  p->use(lab.stream());
+  EXPECT_TRUE(holders.expired()) << "an instant";
+  auto held = std::make_unique<HeldWeight>(p->hold(lab.stream()));
+  const HeldWeight again = p->hold(lab.stream());
+  held.reset();
+  EXPECT_FALSE(holders.expired());
+  EXPECT_EQ(again.on(lab.stream()).data.raw(), memory.raw());
+  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read that nobody holds");
+}
+
+// What is held is on its way: only who reads it waits.
+TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  p->local();  // there from now on
+  const auto arrived = device::Event::make_state();
+  p->bring_weights([&](Stream&) -> BroughtWeights { return {std::make_shared<char>(), device::Event(arrived)}; });
+  const HeldWeight held = p->hold(lab.stream());
+  const auto reader = device::make_worker_stream("reader");
+  held.on(*reader);
+  EXPECT_FALSE(reader->record().done());
+  device::complete(arrived);
+  reader->synchronize();
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesAKnownName) {

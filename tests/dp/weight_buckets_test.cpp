@@ -30,6 +30,7 @@ struct Model {
   }
   Stream& stream() { return context.compute(); }
   Tensor use(int64_t layer) { return all[static_cast<size_t>(layer)]->use(stream()).data; }
+  HeldWeight hold(int64_t layer) { return all[static_cast<size_t>(layer)]->hold(stream()); }
   void forward_and_backward() {
     for (int64_t l = 0; l < layers; ++l) use(l);
     for (int64_t l = layers; l-- > 0;) use(l);
@@ -154,6 +155,56 @@ TEST(WeightBuckets, WeightsThatAreNotInMemoryAreNotRead) {
     EXPECT_THROW(m.all[1]->local(), std::logic_error);
     m.use(1);
     EXPECT_THROW(m.all[0]->local(), std::logic_error);
+  });
+}
+
+TEST(WeightBuckets, HeldWeightsStayWhileOthersAreUsedAndAreFreedAtTheNextUseAfterwards) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model whole(world, Zero::nothing), m(world, Zero::weights);
+    {
+      const HeldWeight first = m.hold(0), second = m.hold(1);
+      m.use(3), m.use(4);
+      EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4}));
+      expect_bitwise(whole.use(1), second.on(m.stream()).data);
+      expect_bitwise(whole.use(0), first.on(m.stream()).data);
+      EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4})) << "reading gathers nothing";
+      const HeldWeight once_more = m.hold(0);
+      m.use(4);
+    }
+    EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4}));
+    m.use(5);
+    EXPECT_FALSE(m.in_memory(1)) << "nobody holds it any more";
+    m.weights->update(m.stream(), [] {});
+    EXPECT_EQ(m.layers_in_memory(), Layers{});
+    EXPECT_EQ(m.used(Category::parameter), layers * layer_elements * 4 / 2);
+  });
+}
+
+// What one rank reads of what is held, how often and in which order, is its own affair.
+TEST(WeightBuckets, RanksMayReadHeldWeightsDifferently) {
+  comm::with_ranks(2,
+                   [&](const comm::ProcessGroup& world) {
+                     Model whole(world, Zero::nothing), m(world, Zero::weights);
+                     for (int pass = 0; pass < 3; ++pass) {
+                       const HeldWeight held[] = {m.hold(1), m.hold(2), m.hold(3)};
+                       for (int chunk = 0; chunk < pass * world.rank(); ++chunk)
+                         for (const int l : {2, 0, 1}) expect_bitwise(whole.use(l + 1), held[l].on(m.stream()).data);
+                       expect_bitwise(whole.use(5), m.use(5));
+                     }
+                   },
+                   {.watchdog_seconds = 20});
+}
+
+TEST(WeightBuckets, AnUpdateOfHeldWeightsIsRefused) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    Model m(world, Zero::weights);
+    const HeldWeight held = m.hold(2);
+    try {
+      m.weights->update(m.stream(), [] {});
+      ADD_FAILURE() << "not refused";
+    } catch (const std::logic_error& e) {
+      EXPECT_STREQ(e.what(), "[buckets] layer2 or what lies beside it is held while weights are updated");
+    }
   });
 }
 

@@ -17,7 +17,7 @@ namespace {
 // Runs passes and notes what memory they had beside what was there before.
 class PassMeter final : public schedule::GraphRunner {
  public:
-  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto before = context.allocator()->stats();
     context.allocator()->reset_peaks();
     schedule::execute(graph, context);
@@ -30,7 +30,6 @@ class PassMeter final : public schedule::GraphRunner {
     chunks = std::max<int64_t>(chunks, std::count_if(tasks.begin(), tasks.end(), [](const schedule::Task& t) {
                                  return t.spec.name.starts_with("C");
                                }));
-    return true;
   }
   int64_t bytes = 0, chunks = 0;
 };

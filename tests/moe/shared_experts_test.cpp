@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](cons
 class Witness final : public schedule::GraphRunner {
  public:
   explicit Witness(Parameter& down) : down_(down) {}
-  bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto tasks = graph.tasks();
     const auto task = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "H"; });
     const auto sent = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "S0"; });
@@ -133,7 +133,6 @@ class Witness final : public schedule::GraphRunner {
     schedule::execute(graph, context);
     s.has_gradient = down_.has_gradient();
     seen.push_back(std::move(s));
-    return true;
   }
   struct Seen {
     std::string pass;
@@ -148,11 +147,11 @@ class Witness final : public schedule::GraphRunner {
 
 class Looker final : public schedule::GraphRunner {
  public:
-  bool run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
+  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
     for (const schedule::Task& t : graph.tasks())
       if (t.spec.name == "H") costs.push_back(t.spec.cost);
-    return false;
   }
+  bool computes() const override { return false; }
   std::vector<schedule::Cost> costs;
 };
 

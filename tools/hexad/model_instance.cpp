@@ -70,9 +70,8 @@ void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
   for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
 }
 
-bool PassesInTurns::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+void PassesInTurns::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
   schedule::execute(graph, context, nullptr, &turns_);
-  return true;
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {

@@ -17,7 +17,7 @@ using namespace layers;
 class PassesInTurns final : public schedule::GraphRunner {
  public:
   explicit PassesInTurns(schedule::Turns& turns) : turns_(turns) {}
-  bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
 
  private:
   schedule::Turns& turns_;

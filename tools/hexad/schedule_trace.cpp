@@ -261,11 +261,10 @@ PassRecorder::PassRecorder(ModelInstance& instance) : instance_(instance) { inst
 
 PassRecorder::~PassRecorder() { instance_.run_passes_by(nullptr); }
 
-bool PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+void PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
   std::vector<schedule::TaskTime> times;
   schedule::execute(graph, context, &times, &instance_.turns);
   if (!times.empty()) passes_.push_back({name, schedule::without_work(graph), std::move(times)});
-  return true;
 }
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)

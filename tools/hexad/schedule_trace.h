@@ -27,7 +27,7 @@ class PassRecorder final : public schedule::GraphRunner {
   PassRecorder(const PassRecorder&) = delete;
   PassRecorder& operator=(const PassRecorder&) = delete;
 
-  bool run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
   /// In the order in which they ended; those without a task are left out.
   const std::vector<Pass>& passes() const { return passes_; }
 

@@ -1,0 +1,83 @@
+// What a pass computes with the weights of one layer's experts, which it holds.
+#pragma once
+
+#include "layers/builder.h"
+#include "layers/moe/moe_config.h"
+
+namespace hexad::moe {
+
+using namespace layers;
+
+/// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
+struct RowGroups {
+  kernels::GroupOffsets rows;  // by local expert
+  bool dense = false;          // a call for each expert that has rows; else one for all. The host must know the rows
+
+  /// f(expert, begin, end) for each that has rows.
+  template <class F>
+  void for_each_busy(const F& f) const {
+    for (size_t e = 0; e + 1 < rows.host.size(); ++e)
+      if (rows.host[e] < rows.host[e + 1]) f(static_cast<int64_t>(e), rows.host[e], rows.host[e + 1]);
+  }
+};
+
+/// What an expert's first products leave for its backward (MPMoE's T_M), [R, F] each.
+struct ExpertMiddle {
+  Tensor gate;     // before the activation; undefined for GELU experts
+  Tensor up;       // before the activation
+  Tensor product;  // after it; undefined: to be computed again from the others
+
+  bool defined() const { return up.defined(); }
+};
+
+/// Gradients on the way back.
+struct ExpertGradients {
+  Tensor gate, up;  // [R, F]; gate as in ExpertMiddle
+  Tensor rows;      // [R, D]: what goes on to the inputs
+};
+
+/// The weights of all experts of a layer on this rank, in memory as long as this exists. Taken once a pass
+/// (Experts::hold), by all ranks alike: which experts have rows, and into how many chunks they are cut, then decides
+/// nothing about what ranks gather. Rows [R, D] are grouped by local expert; an expert without rows is fine.
+class ExpertWeights {
+ public:
+  /// Holds nothing: for passes that are only looked at.
+  ExpertWeights() = default;
+
+  /// Without the product.
+  ExpertMiddle before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
+  ExpertMiddle middle(Stream& s, const Tensor& rows, const RowGroups& groups) const;
+  /// The middle's product [R, F], into `out`.
+  void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
+  /// Results [R, D] from a middle whose product is defined.
+  Tensor output(Stream& s, const ExpertMiddle& middle, const RowGroups& groups) const;
+
+  ExpertGradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput,
+                                  const RowGroups& groups) const;
+  /// Its steps: the gradient of the product [R, F]; those of gate (where there is one) and up, which may take the
+  /// middle's place; the rows'.
+  Tensor product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
+  void activation_gradient(Stream& s, const Tensor& dgate, const Tensor& dup, const Tensor& dproduct,
+                           const ExpertMiddle& middle) const;
+  Tensor row_gradient(Stream& s, const Tensor& dgate, const Tensor& dup, const RowGroups& groups) const;
+
+  /// Of the results, where it is this rank's to add.
+  void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
+
+ private:
+  friend class Experts;
+  struct Product {
+    HeldWeight weight, bias;
+    bool adds_bias = false;  // there is a bias, and it is not for another rank to add
+    Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
+    void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
+    Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;
+    void add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const RowGroups& groups, Write write) const;
+  };
+  bool gated() const { return gate_.weight.defined(); }
+
+  Product gate_, up_, down_;
+  GeluKind gelu_{};
+};
+
+}  // namespace hexad::moe

@@ -1,0 +1,149 @@
+// Under ZeRO-3 ranks gather the weights of experts alike, whatever rows they have and however they cut them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <mutex>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/schedule/executor.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr int steps = 2;
+constexpr comm::ThreadOptions hang_fails{.node_of_rank = {}, .jitter = {}, .watchdog_seconds = 20};
+
+Words joined(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// On rank 0, from all ranks.
+Trajectory run_under(const Words& words, int ranks) {
+  const Recipe recipe = small_recipe(words);
+  const FixedSource source = documents_of(recipe);
+  Trajectory result;
+  comm::with_ranks(
+      ranks,
+      [&](const comm::ProcessGroup& world) {
+        kernels::cpu::set_thread_count(1);
+        TrainingRun run(recipe, world);
+        Trajectory t = trajectory(run, source, steps);
+        if (world.rank() == 0) result = std::move(t);
+      },
+      hang_fails);
+  return result;
+}
+
+// There is one micro-batch, so that sums over ranks round alike.
+void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
+  SCOPED_TRACE(cat("units of ", unit_bytes, " bytes"));
+  const auto at_level = [&](int64_t level) {
+    return run_under(joined(words, {cat("parallel.zero=", level), cat("distributed.bucket_bytes=", unit_bytes)}),
+                     ranks);
+  };
+  expect_bitwise(at_level(0), at_level(3));
+}
+
+// Experts over two of four ranks; the tokens of ranks 0 and 1 choose none of those on rank 0, whose replica, rank 2,
+// has rows of the tokens of ranks 2 and 3.
+class Uneven {
+ public:
+  Uneven() {
+    std::ofstream out(scratch_ / "routes");
+    constexpr int tokens_of_two_ranks = 2 * 2 * 8;
+    for (int t = 0; t < tokens_of_two_ranks; ++t) out << "2 3\n";
+    for (int t = 0; t < tokens_of_two_ranks; ++t) out << (t % 4 == 0 ? "3 2\n" : "0 1\n");
+  }
+  Words words(const Words& more) const {
+    return joined(
+        {"parallel.ep=2", "batch.global=8", "model.moe.routing=trace", "model.moe.trace=" + scratch_ / "routes"}, more);
+  }
+
+ private:
+  Scratch scratch_;
+};
+
+struct Case {
+  std::string name;
+  Words schedule, model{};
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
+
+// A unit for every parameter: each gather is one more that ranks can get wrong. Without them pieces of one size pair.
+TEST_P(ExpertsWithoutRows, AreGatheredAsTheirReplicasAre) {
+  const Uneven uneven;
+  const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);
+  for (const int64_t unit : {1, 4096, 100000000}) expect_bits_of_level_0(words, 4, unit);
+}
+
+const std::string moe = "schedule.moe.", restore = moe + "restore=";
+const Words biases{"model.bias=true"}, shared{"model.moe.shared_experts=1", moe + "shared=beside"};
+
+INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
+                         testing::Values(Case{"Kept", {}}, Case{"KeptDense", {moe + "products=dense"}},
+                                         Case{"KeptParts", {moe + "cut=tokens", moe + "parts=3"}, biases},
+                                         Case{"S1", {restore + "s1"}}, Case{"S2", {restore + "s2"}},
+                                         Case{"S3", {restore + "s3"}}, Case{"S4", {restore + "s4"}},
+                                         Case{"S4Dense", {restore + "s4", moe + "products=dense"}},
+                                         Case{"S4Lanes", {restore + "s4", "schedule.worker_lanes=true"}},
+                                         Case{"S4Biases", {restore + "s4"}, biases},
+                                         Case{"S2Gelu", {restore + "s2"}, joined(biases, {"model.moe.expert=gelu"})},
+                                         Case{"S4Parts", {restore + "s4", moe + "cut=tokens", moe + "parts=3"}},
+                                         Case{"S4Shared", {restore + "s4"}, shared},
+                                         Case{"Blocks", {"recompute=block"}, biases},
+                                         Case{"RowsOfTokens", {moe + "rows=token"}}),
+                         [](const auto& c) { return c.param.name; });
+
+// The bias of the down product is of both etp ranks, and one of them adds it.
+TEST(ExpertsInParts, UseABiasThatAnotherRankAdds) {
+  for (const char* strategy : {"keep", "s1", "s4"}) {
+    SCOPED_TRACE(strategy);
+    const Words words{"parallel.etp=2", "model.bias=true", "batch.global=4", restore + strategy};
+    for (const int64_t unit : {1, 1024}) expect_bits_of_level_0(words, 2, unit);
+  }
+}
+
+class ChunkCounter final : public schedule::GraphRunner {
+ public:
+  void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    const auto tasks = graph.tasks();
+    most = std::max<int64_t>(most, std::count_if(tasks.begin(), tasks.end(),
+                                                 [](const schedule::Task& t) { return t.spec.name.starts_with("C"); }));
+    schedule::execute(graph, context);
+  }
+  int64_t most = 0;
+};
+
+// Each group of ep ranks cuts its tokens as its own routing asks for.
+TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
+  const Uneven uneven;
+  const Words words = uneven.words({restore + "s4", moe + "memory_limit=30000"});
+  for (const int64_t unit : {1, 4096}) expect_bits_of_level_0(words, 4, unit);
+  std::vector<int64_t> chunks(4);
+  comm::with_ranks(
+      4,
+      [&](const comm::ProcessGroup& world) {
+        kernels::cpu::set_thread_count(1);
+        TrainingRun run(small_recipe(words), world);
+        ChunkCounter counter;
+        run.instance.run_passes_by(&counter);
+        run.step(documents_of(run.recipe));
+        chunks[static_cast<size_t>(world.rank())] = counter.most;
+      },
+      hang_fails);
+  EXPECT_EQ(chunks[0], chunks[1]);
+  EXPECT_EQ(chunks[2], chunks[3]);
+  EXPECT_NE(chunks[0], chunks[2]) << "this routing was to make replicas differ";
+}
+
+}  // namespace
+}  // namespace hexad::tests
