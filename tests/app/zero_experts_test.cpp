@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <mutex>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
