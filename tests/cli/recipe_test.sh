@@ -123,7 +123,10 @@ test_validate_refuses_what_needs_more_than_the_limit() {
   expect 0 "$HEXAD" validate tiny.yaml memory.limit_bytes=1GiB
   expect_text out "of the limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
-  expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " "recompute: block"
+  expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " \
+    "no single change is enough, the largest help is offload.optimizer: file"
+  expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=400KiB
+  expect_text err "any of these is enough: " "offload.optimizer: file ("
   expect 2 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 memory.limit_bytes=16KiB
   expect_text err "but a rank of stage "
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=4gb

@@ -178,11 +178,14 @@ Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& wei
       tape.account().hand_over();
       rows = p.put(tape, std::move(rows), 0);
       Room dproduct = tape.room(p.there * p.middle);
-      const Room up = tape.room(p.there * p.middle), gate = p.gated ? tape.room(p.there * p.middle) : Room{};
+      // What weight gradients read.
+      std::vector<Room> held{tape.room(p.there * p.middle), p.gated ? tape.room(p.there * p.middle) : Room{}};
       dproduct.reset();
+      held.push_back(std::move(rows));
       last = p.give_back(tape, tape.room(p.there * p.row), 0);
+      if (b.weights_delayed()) b.defer([held, kept] {});
+      held.clear();
       tape.account().hand_over();
-      if (b.weights_delayed()) b.defer([held = std::vector{rows, up, gate}, kept] {});
     }
     b.accumulate(0, p.tokens * p.row);
     b.accumulate(1, dweights);
