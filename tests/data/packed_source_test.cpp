@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 #include <numeric>
@@ -200,16 +201,18 @@ TEST(ShuffledSequences, APieceAcrossTheEndOfAnEpochIsVisitedWithThoseOfTheEpochI
 }
 
 TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
-  std::vector<int> lengths;
-  for (int d = 0; d < 50; ++d) lengths.push_back(d % 2 ? 37 : 23);
-  const auto source = source_of<ShuffledSequences>(lengths, 20);  // 75 sequences an epoch, none of two epochs
+  auto lengths = many_lengths();
+  lengths.push_back(16 - total(lengths) % 16);  // or else sequences begin elsewhere anyway
+  const int64_t sequences = total(lengths) / 16;
+  const auto source = source_of<ShuffledSequences>(lengths, 16);
   std::vector<Ids> firsts(2);
-  for (int64_t i = 0; i < 150; ++i) firsts[static_cast<size_t>(i / 75)].push_back(source.batch(i, 1).ids[0]);
+  for (int64_t i = 0; i < 2 * sequences; ++i)
+    firsts[static_cast<size_t>(i / sequences)].push_back(source.batch(i, 1).ids[0]);
   EXPECT_FALSE(std::is_sorted(firsts[0].begin(), firsts[0].end()));
   EXPECT_NE(firsts[0], firsts[1]);
   const std::set<int32_t> in_first(firsts[0].begin(), firsts[0].end());
   const auto again = std::count_if(firsts[1].begin(), firsts[1].end(), [&](int32_t id) { return in_first.count(id); });
-  EXPECT_LT(again, 75);
+  EXPECT_LT(again, sequences);
 }
 
 TEST(ShuffledSequences, TakeNoMoreMemoryForMoreDocuments) {
