@@ -9,7 +9,7 @@ recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 # passes SIGUSR1 on at once, SIGTERM after a time that is also the ranks' time to save: a second here.
 interrupt() {
   local pid
-  "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
+  env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
   pid=$!
   wait_until has_lines run/metrics.jsonl 3
   kill -s "$1" "$pid"
@@ -27,12 +27,32 @@ test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   expect_same_weights run uninterrupted $steps
 }
 
-# mpirun then ends with a code of its own, and its reading of the ranks' output ends with the signal.
-test_sigterm_to_mpirun_saves() {
-  interrupt TERM train.steps=1000000
-  [ "$code" -ne 0 ] || failed "the job ended with 0"
+# mpirun then ends with a code of its own, and its reading of the ranks' output ends with the signal. Of Ctrl-C the ranks
+# hear nothing but SIGTERM, as they are no part of the terminal's foreground.
+saves_on() { # SIGNAL
+  interrupt "$1" train.steps=1000000
+  expect_equal "$code" 1
   expect 0 "$HEXAD" inspect run --verify
   expect_text run/log/rank-0000.log "preempted after step"
+}
+test_sigterm_to_mpirun_saves() { saves_on TERM; }
+test_ctrl_c_to_mpirun_saves() { saves_on INT; }
+
+test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
+  local pid
+  HEXAD_FAULT="hang@0,0,shard: file written" env --default-signal=INT "${launch[@]}" -np 2 "$HEXAD" "${recipe[@]}" \
+    train.steps=1000000 >out 2>err &
+  pid=$!
+  wait_until has_lines run/metrics.jsonl 3
+  kill -INT "$pid"
+  wait_until compgen -G 'run/checkpoints/step-*.tmp/shard-*' >shards
+  kill -INT "$pid" 2>/dev/null  # unless the second that the ranks have is over
+  code=0
+  wait "$pid" || code=$?
+  expect_equal "$code" 1
+  wait_until flock -n run/lock true  # mpirun does not wait for what it kills
+  expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
+  expect_text out "step 4/4"
 }
 
 run_tests "$@"
