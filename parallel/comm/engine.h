@@ -10,7 +10,6 @@
 #include <thread>
 #include <unordered_map>
 
-#include "framework/base/core_watch.h"
 #include "parallel/comm/issue_queue.h"
 #include "parallel/comm/jitter.h"
 #include "parallel/comm/transport.h"
@@ -105,9 +104,8 @@ class CommEngine {
   IssueQueue queue_;
   std::unordered_map<uint64_t, Running> running_;
   uint64_t next_token_ = 0;
-  int urgent_ = 0;                               // requests that the rank's thread waits for
-  std::optional<Clock::time_point> idle_since_;  // nothing has moved
-  base::CoreWatch core_;
+  int urgent_ = 0;  // requests that the rank's thread waits for
+  int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   Clock::time_point looked_{};  // when the watchdog last did
