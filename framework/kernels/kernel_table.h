@@ -359,7 +359,7 @@ struct KernelTable {
 };
 
 extern const KernelTable reference_table;  // naive loops in double
-extern const KernelTable cpu_table;        // fast, OpenMP
+extern const KernelTable cpu_table;        // fast, on threads
 extern const KernelTable emulated_table;   // the CPU's, queued on the emulated device
 /// Throws Error(resource) in a program that was built without CUDA.
 const KernelTable& cuda_kernels();

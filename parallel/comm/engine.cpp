@@ -321,22 +321,19 @@ void CommEngine::end_after_failure() {
 
 void CommEngine::rest(bool progress) {
   if (progress || running_.empty()) {
-    idle_since_.reset();
+    idle_polls_ = 0;
     return;
   }
-  const Clock::time_point now = Clock::now();
-  if (!idle_since_) idle_since_ = now;
-  const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(now - *idle_since_);
-  // Another rank may share this core, hence the yield; and what takes longer is computation of a peer, not latency.
-  if (urgent_ > 0 && idle < 1ms) {
+  ++idle_polls_;
+  // Another rank may share this core, hence the yield; and what takes longer than about a millisecond is computation of
+  // a peer, not latency.
+  constexpr int spins = 1000;
+  if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle. Where others want this
-  // core, a sleep is a part of what this wait has taken already, so that it makes the wait but little longer.
-  const auto sleep = urgent_ == 0        ? std::clamp<std::chrono::microseconds>(idle, 100us, 500us)
-                     : core_.is_wanted() ? std::clamp<std::chrono::microseconds>(idle / 8, 50us, 500us)
-                                         : 50us;
+  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle.
+  const auto sleep = urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us);
   std::unique_lock lock(inbox_->mutex);
   inbox_->changed.wait_for(lock, sleep, [&] { return !inbox_->commands.empty(); });
 }

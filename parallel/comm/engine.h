@@ -10,7 +10,6 @@
 #include <thread>
 #include <unordered_map>
 
-#include "framework/base/core_watch.h"
 #include "framework/base/file_work.h"
 #include "parallel/comm/hang_watch.h"
 #include "parallel/comm/issue_queue.h"
@@ -129,8 +128,7 @@ class CommEngine {
   int urgent_ = 0;   // requests that the rank's thread waits for
   int awaited_ = 0;  // that any thread waits for
   bool ending_ = false;
-  std::optional<Clock::time_point> idle_since_;  // nothing has moved
-  base::CoreWatch core_;
+  int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   std::optional<HangWatch> hang_watch_;
