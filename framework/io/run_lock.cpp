@@ -78,10 +78,11 @@ bool is_current(int fd, const std::string& path) {
 }
 
 /// Whether the file still says what it said, beat and all, after all of `patience`.
-bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing) {
+bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing, const base::FileWork& work) {
   const auto end = std::chrono::steady_clock::now() + timing.patience;
   while (std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(timing.beat / 5);
+    work.moved(path);
     const Owner now = read_owner(path);
     if (!now.is(former) || now.beat != former.beat) return false;
   }
@@ -148,7 +149,7 @@ class RunLock::Holder {
 };
 
 RunLock RunLock::acquire(const std::string& run_directory, const std::function<void(const std::string&)>& note,
-                         LockTiming timing) {
+                         LockTiming timing, const base::FileWork& work) {
   std::error_code error;
   std::filesystem::create_directories(run_directory, error);
   if (error) fail(ExitCode::resource, run_directory, ": the run directory cannot be made: ", error.message());
@@ -169,7 +170,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
       const auto seconds = std::chrono::duration<double>(timing.patience).count();
       note(cat(path, ": of process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
                seconds, " s"));
-      if (!abandoned(path, former, timing)) in_use(read_owner(path));
+      if (!abandoned(path, former, timing, work)) in_use(read_owner(path));
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
     if (elsewhere) {

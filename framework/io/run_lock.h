@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "framework/base/file_work.h"
+
 namespace hexad::io {
 
 /// How a lock is kept alive. Of tests; jobs have the values here.
@@ -25,11 +27,12 @@ struct LockTiming {
 class RunLock {
  public:
   /// Makes the directory if needed and locks it. What a dead job of this machine (host name and boot) left is taken
-  /// over at once, that of any other after `timing.patience`, which `note` is told. Throws Error(usage) naming host and
-  /// process id of the job that has it; Error(resource) when the directory cannot be made or written.
+  /// over at once, that of any other after `timing.patience`, which `note` is told; looking moves `work`. Throws
+  /// Error(usage) naming host and process id of the job that has it; Error(resource) when the directory cannot be made
+  /// or written.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
-      LockTiming timing = {});
+      LockTiming timing = {}, const base::FileWork& work = {});
 
   RunLock(RunLock&&) noexcept;
   RunLock& operator=(RunLock&&) = delete;

@@ -78,7 +78,10 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
     : world_(world), registry_(registry), recipe_(std::move(recipe)) {
   // The directory and its lock come first: whatever fails afterwards can be logged there.
   const auto say = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
-  if (leader()) lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say));
+  if (leader()) {
+    const auto phase = world.file_work().announce("taking the lock of " + recipe_.run.dir);
+    lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say, {}, world.file_work()));
+  }
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
