@@ -1,7 +1,10 @@
 #include "framework/data/staged_files.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
@@ -20,8 +23,27 @@ StagedFiles::StagedFiles(std::string folder)
   made_ = !fs::exists(folder_, error);
   fs::create_directories(folder_, error);
   if (error) fail(ExitCode::resource, folder_, ": cannot be made: ", error.message());
+  remove_leftovers();
   fs::create_directory(stage_, error);
   if (error) fail(ExitCode::resource, stage_, ": cannot be made: ", error.message());
+}
+
+void StagedFiles::remove_leftovers() const {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    const auto pid_of = [&](const char* pattern) {
+      int pid = 0, end = 0;
+      return std::sscanf(name.c_str(), pattern, &pid, &end) == 1 && end > 0 ? pid : 0;
+    };
+    const int unfinished = pid_of("new.%d.tmp%n"), pid = unfinished ? unfinished : pid_of("old.%d.tmp%n");
+    const bool alive = pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM);
+    if (pid == 0 || alive) continue;
+    if (!unfinished)
+      fail(ExitCode::usage, entry.path().string(), ": holds files that a killed process had moved out of ", folder_,
+           "; move them back, or remove it");
+    fs::remove_all(entry.path(), error);
+  }
 }
 
 StagedFiles::~StagedFiles() {

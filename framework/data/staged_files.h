@@ -12,7 +12,8 @@ namespace hexad::data {
 /// after any failure, the files of `folder` are as they were.
 class StagedFiles {
  public:
-  /// Makes `folder` when it is missing. Throws Error(resource).
+  /// Makes `folder` when it is missing, and removes what a killed process was writing there. Throws Error(resource);
+  /// Error(usage) where such a process left files that it had moved out of their places.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
@@ -28,6 +29,7 @@ class StagedFiles {
   void commit(std::span<const std::string_view> names);
 
  private:
+  void remove_leftovers() const;
   std::string in(std::string_view name) const;
   void move(const std::string& from, const std::string& to);
   void undo() noexcept;

@@ -39,8 +39,9 @@ void OutputFile::flush() {
 }
 
 void OutputFile::write(const char* bytes, size_t count) {
+  constexpr size_t most_at_once = 16 << 20;  // so that it is seen to move
   for (size_t done = 0; done < count;) {
-    const ssize_t n = ::write(fd_, bytes + done, count - done);
+    const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, most_at_once));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_write("cannot be written");
     done += static_cast<size_t>(n);
@@ -52,11 +53,19 @@ void OutputFile::write(const char* bytes, size_t count) {
 
 void OutputFile::push_out() {
   if (written_ - pushed_ < unsynced_bytes) return;
-  // The last stretch is waited for, the newest one started. File systems that cannot do this sync at the end.
-  ::sync_file_range(fd_, std::max<int64_t>(0, pushed_ - unsynced_bytes), unsynced_bytes,
-                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-  ::sync_file_range(fd_, pushed_, written_ - pushed_, SYNC_FILE_RANGE_WRITE);
+  // The last stretch is waited for, the newest one started.
+  sync_range(waited_, pushed_, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  waited_ = pushed_;
+  sync_range(pushed_, written_, SYNC_FILE_RANGE_WRITE);
   pushed_ = written_;
+}
+
+void OutputFile::sync_range(int64_t begin, int64_t end, unsigned how) {
+  if (begin == end || ::sync_file_range(fd_, begin, end - begin, how) == 0) return;
+  // File systems that cannot do this sync at the end. A failed write is told to who asks first, fsync would not hear of
+  // it.
+  if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS && errno != EOPNOTSUPP)
+    fail_write("cannot be flushed to disk");
 }
 
 void OutputFile::finish(const FaultHook& fault) {

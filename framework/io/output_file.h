@@ -36,12 +36,13 @@ class OutputFile {
   void flush();
   void write(const char* bytes, size_t count);
   void push_out();
+  void sync_range(int64_t begin, int64_t end, unsigned how);
   [[noreturn]] void fail_write(const char* what) const;
 
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0;
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // of these bytes the system has heard, the disk has these
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "framework/base/blocked_signals.h"
 #include "framework/base/error.h"
 #include "framework/io/file_lock.h"
 
@@ -97,6 +98,7 @@ class RunLock::Holder {
   Holder(std::string path, FileLock lock, Owner owner, std::chrono::milliseconds beat)
       : path_(std::move(path)), lock_(std::move(lock)), owner_(std::move(owner)) {
     write_owner(lock_.descriptor(), path_, owner_);
+    const base::BlockedSignals blocked;
     thread_ = std::jthread([this, beat](const std::stop_token& stop) { renew_until(stop, beat); });
   }
   ~Holder() {

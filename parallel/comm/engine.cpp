@@ -303,6 +303,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
 }
 
 void CommEngine::fail(std::exception_ptr error) {
+  if (failed_) return;  // the first one counts, and what was abandoned then must stay
   failed_ = error;
   failed_at_ = Clock::now();
   abandoned_ = queue_.drain();

@@ -102,7 +102,11 @@ class CommEngine {
   void listen();
   Clock::duration between_looks() const;
   std::optional<Clock::time_point> next_look() const;
-  std::vector<int> missing_of(const Request& request) const;  // world ranks
+  struct Missing {  // peers of an operation in flight
+    std::vector<int> ranks{};
+    bool taking = false;  // they do not take what is sent; else nothing comes from them
+  };
+  Missing missing_of(const Request& request) const;
   Standing standing() const;
   std::string describe(const Request& request) const;
   std::string report_hang(const Request& request) const;

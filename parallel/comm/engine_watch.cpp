@@ -45,7 +45,7 @@ void CommEngine::look() {
   const RequestPtr late = queue_.overdue(looks);
   if (!late) return hang_watch_->drop();
   if (hang_watch_->asking()) return;
-  const std::vector<int> missing = missing_of(*late);
+  const std::vector<int> missing = missing_of(*late).ranks;
   const Standing::Kind kind = missing.empty() ? Standing::Kind::works : Standing::Kind::waits;
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
@@ -60,22 +60,23 @@ void CommEngine::listen() {
   if (news.hang && !failed_) std::rethrow_exception(news.hang);
 }
 
-std::vector<int> CommEngine::missing_of(const Request& request) const {
+CommEngine::Missing CommEngine::missing_of(const Request& request) const {
   // Of the first round in flight: later ones hang because of it.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;
   std::vector<int> missing, deaf;
-  if (!first) return missing;
+  if (!first) return {};
   for (const auto& [peer, receive] : transport_->pending(first->first)) (receive ? missing : deaf).push_back(peer);
-  return missing.empty() ? deaf : missing;
+  if (missing.empty()) return {.ranks = deaf, .taking = true};
+  return {.ranks = missing};
 }
 
 Standing CommEngine::standing() const {
   if (failed_) return {.text = "it ends with an error"};
   Standing waits{.kind = Standing::Kind::waits};
   for (const auto& [request, quiet] : queue_.waited_for()) {
-    const std::vector<int> missing = missing_of(*request);
+    const std::vector<int> missing = missing_of(*request).ranks;
     if (missing.empty()) continue;
     const double seconds = Seconds(quiet * between_looks()).count();
     if (waits.text.empty() || seconds > waits.seconds)
@@ -101,10 +102,12 @@ std::string CommEngine::describe(const Request& request) const {
 }
 
 std::string CommEngine::report_hang(const Request& request) const {
-  const std::vector<int> missing = missing_of(request);
-  return cat(
-      "hang: ", watchdog_seconds_, " s in ", describe(request), ": ",
-      missing.empty() ? "the work before it on this rank is not done" : "nothing comes from rank " + list_of(missing));
+  const Missing missing = missing_of(request);
+  const std::string what =
+      missing.ranks.empty()
+          ? "the work before it on this rank is not done"
+          : (missing.taking ? "nothing is taken by rank " : "nothing comes from rank ") + list_of(missing.ranks);
+  return cat("hang: ", watchdog_seconds_, " s in ", describe(request), ": ", what);
 }
 
 }  // namespace hexad::comm

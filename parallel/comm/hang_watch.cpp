@@ -1,7 +1,5 @@
 #include "parallel/comm/hang_watch.h"
 
-#include <sstream>
-
 namespace hexad::comm {
 namespace {
 

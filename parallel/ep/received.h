@@ -26,9 +26,9 @@ struct CountsMessage {
   void check(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const;
 };
 
-/// Experts of rows of tokens that came from `rank` of `group`, [rows, width] i32 counted among this rank's: distinct
-/// ones first, then -1; expert e as often as slots[e] says. Throws Error(communication) naming the rank, the row and
-/// the number.
+/// Experts of rows of tokens that came from `rank` of `group`, [rows, width] i32 counted among this rank's: one or
+/// more, then -1; expert e as often as slots[e] says. Throws Error(communication) naming the rank, the row and the
+/// number.
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
                        const comm::ProcessGroup& group);
 

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -35,16 +38,22 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-// The peaks of a step, of every rank.
+// The peaks of a step, of every rank: the middle one of three, since threads that wait for each other free what passes
+// between them a little sooner or later.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
   std::vector<device::MemoryStats> memory(static_cast<size_t>(ranks));
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
-    run.instance.context.allocator()->reset_peaks();
-    run.step(source);
-    memory[static_cast<size_t>(world.rank())] = run.instance.context.allocator()->stats();
+    std::array<device::MemoryStats, 3> steps;
+    for (device::MemoryStats& step : steps) {
+      run.instance.context.allocator()->reset_peaks();
+      run.step(source);
+      step = run.instance.context.allocator()->stats();
+    }
+    std::ranges::sort(steps, {}, &device::MemoryStats::peak_total);
+    memory[static_cast<size_t>(world.rank())] = steps[1];
   });
   return memory;
 }
@@ -146,6 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ZeroTwo", 2, {"parallel.zero=2", "train.precision=bf16", "distributed.bucket_bytes=256KiB"}},
         Case{"ZeroThree", 2, {"parallel.zero=3", "parallel.ep=2"}},
         Case{"ZeroThreeStages", 4, {"parallel.zero=3", "parallel.pp=2"}},
+        Case{"ZeroThreeExperts", 4, {"parallel.zero=3", "parallel.ep=2", "distributed.bucket_bytes=64KiB"}},
         Case{"Gpipe", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}}, Case{"OneFOneB", 4, {"parallel.pp=4"}},
         Case{"OneFOneBBlocks", 4, {"parallel.pp=4", "recompute=block", "train.precision=bf16"}},
         Case{"OneFOneBS4", 2, {"parallel.pp=2", "schedule.moe.restore=s4"}},

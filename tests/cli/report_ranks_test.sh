@@ -13,7 +13,7 @@ train_cut() {
 }
 # The most that a rank had for tensors in any step, as far as the sums of categories say.
 peak_bytes() {
-  sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' |
+  sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' | grep -v total |
     awk -F: '{ sum += $2 } END { print sum }'
 }
 

@@ -177,7 +177,7 @@ TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
 
 TEST_F(Checkpoints, AreVerifiedInShares) {
   save(store, 1, 2, device);
-  flip_bit(shard(1, "00001-of-00002"), 400);
+  flip_bit(shard(1, "00001-of-00002"), 600);
   Checkpoint checkpoint = store.open(1, Check::quick);
   checkpoint.verify({.index = 0, .of = 2});
   checkpoint.verify({.index = 2, .of = 3});  // more who share than shards: nothing

@@ -35,16 +35,22 @@ std::vector<BucketSize> bucket_sizes(const Recipe& r, const mesh::Layout& layout
     open.clear();
     open_bytes = 0;
   };
+  bool in_experts = false;
+  int layer = -1;
   for (const HeldParameters& h : held | std::views::reverse) {
+    if (h.expert && !in_experts) ++layer;
+    in_experts = h.expert;
     auto at = std::ranges::find_if(open, [&](const BucketSize& b) { return together(b.like, h); });
     if (at == open.end()) {
-      at = open.insert(at, {.like = h, .unit = unit, .entries = {}, .zero = h.sharers == 1 ? 0 : r.parallel.zero});
+      at = open.insert(
+          at, {.like = h, .unit = unit, .entries = {}, .layers = {}, .zero = h.sharers == 1 ? 0 : r.parallel.zero});
       // Stages do not use a tied embedding at the same time: its weights stay whole.
       if (h.two_stages) at->zero = std::min<int64_t>(at->zero, 2);
       at->like.elements = 0;
     }
     at->like.elements = rounded_up(at->like.elements, alignment) + h.elements;
     at->entries.push_back(h.elements);
+    if (h.expert) at->layers.insert(layer);
     open_bytes += h.elements * sum_bytes;
     if (open_bytes >= r.distributed.bucket_bytes) close();
   }

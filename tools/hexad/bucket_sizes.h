@@ -1,6 +1,7 @@
 // The flat buckets of gradients and weights, by size: mirrors dp::BucketPlan.
 #pragma once
 
+#include <set>
 #include <span>
 
 #include "tools/hexad/held_parameters.h"
@@ -12,6 +13,7 @@ struct BucketSize {
   HeldParameters like;           // `elements`: of all, with the gaps between them
   size_t unit = 0;               // buckets of a unit come and go together
   std::vector<int64_t> entries;  // elements of each parameter
+  std::set<int> layers{};        // whose experts some of them are, numbered in this order
   int64_t zero = 0;              // the level that holds here
 
   int64_t piece() const { return like.elements / like.sharers; }

@@ -1,7 +1,11 @@
 #include "tools/hexad/memory_estimate.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
+#include <set>
+#include <vector>
 
 #include "framework/device/block_size.h"
 #include "parallel/pp/check.h"
@@ -58,10 +62,39 @@ void add_states(MemoryEstimate& m, const Recipe& r, std::span<const BucketSize> 
     m.optimizer = states, m.blocks += state_blocks;
 }
 
-// Gradients on their way to their owners (ZeRO-2), weights gathered for a unit and the next one (ZeRO-3), gradients
-// of one parameter before they are rounded.
+using Units = std::map<size_t, double>;  // bytes by number
+
+// Of a unit and the next one.
+double two(const Units& units) {
+  double most = 0, before = 0;
+  for (const auto& [unit, bytes] : units) most = std::max(most, before + bytes), before = bytes;
+  return most;
+}
+
+// An MoE layer's pass holds all units of its experts, beside the unit that comes next. Two micro-batches in turns hold
+// those of two layers.
+double of_experts(const Recipe& r, std::span<const BucketSize> buckets, const Units& units) {
+  std::map<int, std::set<size_t>> layers;
+  for (const BucketSize& b : buckets)
+    for (const int layer : b.layers) layers[layer].insert(b.unit);
+  std::vector<double> held;
+  double next = 0;
+  for (const auto& [layer, its] : layers) {
+    held.push_back(0);
+    for (const size_t unit : its) held.back() += units.at(unit);
+    for (const size_t beside : {*its.begin() - 1, *its.rbegin() + 1})
+      if (const auto it = units.find(beside); it != units.end()) next = std::max(next, it->second);
+  }
+  std::ranges::sort(held, std::greater<>());
+  const bool in_turns = r.schedule.pipeline.overlap == pp::Overlap::micro_batches;
+  held.resize(std::min<size_t>(held.size(), in_turns ? 2 : 1));
+  return std::accumulate(held.begin(), held.end(), next);
+}
+
+// Gradients on their way to their owners (ZeRO-2), weights that were gathered (ZeRO-3), gradients of one parameter
+// before they are rounded.
 double in_buckets(const Recipe& r, std::span<const BucketSize> buckets) {
-  std::map<size_t, double> gradients, weights;
+  Units gradients, weights;
   double unrounded = 0;
   for (const BucketSize& b : buckets) {
     const Widths width = widths_of(r, b.like);
@@ -71,12 +104,7 @@ double in_buckets(const Recipe& r, std::span<const BucketSize> buckets) {
     if (r.optim.grad_dtype == optim::GradientDtype::bf16)
       unrounded = std::max(unrounded, width.sums * static_cast<double>(*std::ranges::max_element(b.entries)));
   }
-  const auto two = [](const std::map<size_t, double>& units) {
-    double most = 0, before = 0;
-    for (const auto& [unit, bytes] : units) most = std::max(most, before + bytes), before = bytes;
-    return most;
-  };
-  return two(gradients) + two(weights) + unrounded;
+  return two(gradients) + std::max(two(weights), of_experts(r, buckets, weights)) + unrounded;
 }
 
 }  // namespace

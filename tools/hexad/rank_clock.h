@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,8 @@ class RankClock {
   void begin();
   void end();
   double seconds() const { return seconds_; }
-  /// Collective, after end(). Fills comm, ranks and step_seconds of `metrics`, equal on all ranks. Returns warnings
-  /// about slow ranks.
+  /// Collective, after end(). Fills comm and ranks of `metrics`, equal on all ranks, and step_seconds, this rank's own.
+  /// Returns warnings about slow ranks.
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
   /// One line about the slowest ranks of the run so far; empty before the first step and alone.
   std::string summary() const;

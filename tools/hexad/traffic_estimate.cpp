@@ -77,7 +77,7 @@ class MicroBatchTraffic {
     const double passes = 2 * (forwards + 1);                                 // there and back, forward and backward
     total_[TrafficClass::ep] += passes * shared(slots, ep_);
     total_[TrafficClass::tp] += passes * (etp_ - 1) * slots;
-    const double counts = static_cast<double>(moe.experts) * sizeof(int64_t);
+    const double counts = static_cast<double>(moe.experts + 1) * sizeof(int64_t);
     total_[TrafficClass::ep] += forwards * (ep_ * etp_ - 1) * counts;
     if (!recipe_.parallel.sp) tensor(forwards + 1);  // each tp rank takes its rows; all are collected at the end
     if (moe.shared_experts > 0) products(forwards);

@@ -341,6 +341,15 @@ std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
   const ParallelConfig& p = recipe_.parallel;
   if (p.pp * p.tp * p.cp == 1 && p.zero < 3) return continue_prompts(recipe_, *instance_, data_.tokenizer.get());
   if (!leader() || recipe_.run.prompts.empty()) return {};
+  try {
+    return samples_of_checkpoint();
+  } catch (const Error& e) {  // the run is done and saved: no reason to fail it
+    warn(cat("no samples in the report: ", e.what()));
+    return {};
+  }
+}
+
+std::vector<telemetry::ReportInputs::Sample> Trainer::samples_of_checkpoint() {
   auto checkpoint = io::CheckpointStore(recipe_.run.dir + "/checkpoints", {}).find(io::Resume{}, io::Check::quick);
   if (!checkpoint || checkpoint->step() != progress_.step) {
     warn(
@@ -354,15 +363,10 @@ std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
     warn("no samples in the report: " + reason + "; hexad generate makes them where there is room");
     return {};
   }
-  try {
-    const comm::SelfGroup self;
-    ModelInstance whole(alone, registry_, self);
-    Checkpointer::load_weights(*checkpoint, whole);
-    return continue_prompts(alone, whole, data_.tokenizer.get());
-  } catch (const Error& e) {  // the run is done and saved: no reason to fail it
-    warn(cat("no samples in the report: ", e.what()));
-    return {};
-  }
+  const comm::SelfGroup self;
+  ModelInstance whole(alone, registry_, self);
+  Checkpointer::load_weights(*checkpoint, whole);
+  return continue_prompts(alone, whole, data_.tokenizer.get());
 }
 
 void Trainer::write_report() {

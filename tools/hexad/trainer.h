@@ -46,6 +46,7 @@ class Trainer {
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
   void save(SaveFailure on_failure);
   std::vector<telemetry::ReportInputs::Sample> samples();
+  std::vector<telemetry::ReportInputs::Sample> samples_of_checkpoint();
   std::string lacks_room_for(const Recipe& alone) const;
   void write_report();
   void warn(const std::string& text);

@@ -28,7 +28,8 @@ class Needs {
 
   /// Bytes, whatever tokens choose: of a schedule that restores with its buffers at their smallest.
   double of(const MoeSchedule& s) {
-    const auto [entry, added] = known_.try_emplace({s.restore, s.duplicates, s.spread_used()});
+    const auto [entry, added] =
+        known_.try_emplace({s.restore, s.duplicates, s.spread_used(), keeps(s) && s.is_cut() ? s.parts : 1});
     if (!added) return entry->second;
     MoeSchedule smallest = s;
     if (!keeps(s) && !smallest.memory_limit) smallest.memory_limit = 1;
@@ -41,7 +42,8 @@ class Needs {
  private:
   const Recipe& recipe_;
   const int64_t world_;
-  std::map<std::tuple<Restore, moe::Duplicates, ep::Spread>, double> known_;  // by what the estimate depends on
+  std::map<std::tuple<Restore, moe::Duplicates, ep::Spread, int64_t>, double>
+      known_;  // by what the estimate depends on
 };
 
 // Its buffers may have what the rest leaves. Returns whether that is enough.

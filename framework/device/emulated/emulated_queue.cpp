@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "framework/base/blocked_signals.h"
 #include "framework/base/error.h"
 #include "framework/device/emulated/heap.h"
 
@@ -32,8 +33,9 @@ class Queue::Mark final : public DeviceMark {
 };
 
 Queue::Queue(const std::string& name, std::optional<uint64_t> jitter_seed)
-    : jitter_(jitter_seed ? std::optional<base::Philox>({*jitter_seed, base::Purpose::jitter, name}) : std::nullopt),
-      thread_([this] { loop(); }) {
+    : jitter_(jitter_seed ? std::optional<base::Philox>({*jitter_seed, base::Purpose::jitter, name}) : std::nullopt) {
+  const base::BlockedSignals blocked;
+  thread_ = std::thread([this] { loop(); });
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 

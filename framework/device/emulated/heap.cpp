@@ -76,9 +76,4 @@ void Heap::touch(void* place, const std::shared_ptr<Queue>& queue) {
   block.queues.push_back(queue);
 }
 
-int64_t Heap::extent() const {
-  std::lock_guard lock(mutex_);
-  return end_;
-}
-
 }  // namespace hexad::device::emulated

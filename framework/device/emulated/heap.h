@@ -3,7 +3,6 @@
 
 #include <map>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "framework/device/emulated/emulated_queue.h"
@@ -13,19 +12,17 @@ namespace hexad::device::emulated {
 
 /// Freed blocks are reused in the order of issue, as a card's are: their bytes become NaN once the queues that were
 /// told to touch them have passed, and whoever touches the block next waits for that. Work that was not told of finds
-/// the NaNs. Thread-safe.
+/// the NaNs, as it does in new blocks. Thread-safe.
 class Heap {
  public:
   explicit Heap(int64_t bytes, std::shared_ptr<Queue> cleaner) : memory_(bytes), cleaner_(std::move(cleaner)) {}
 
-  /// At least `bytes` bytes, at the host's address; nullptr when there is no room. `poison` fills it with NaN.
+  /// At least `bytes` bytes, at the host's address; nullptr when there is no room.
   void* allocate(int64_t bytes);
   void free(void* block);
   /// Work on `block` is about to be launched on `queue`. `block` may be anywhere inside a block, or null.
   void touch(void* block, const std::shared_ptr<Queue>& queue);
   const MirroredMemory& memory() const { return memory_; }
-  /// Bytes taken from the range: in use, cached and in between.
-  int64_t extent() const;
 
  private:
   struct Block {
@@ -36,7 +33,7 @@ class Heap {
 
   const MirroredMemory memory_;
   const std::shared_ptr<Queue> cleaner_;  // writes the NaNs
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<int64_t, Block> live_;                                     // by offset
   std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;  // by size: offset, when clean
   int64_t end_ = 0;

@@ -37,8 +37,4 @@ MirroredMemory::~MirroredMemory() {
   if (file_ >= 0) close(file_);
 }
 
-void MirroredMemory::discard(int64_t offset, int64_t bytes) const {
-  if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes) != 0) refuse("giving memory back");
-}
-
 }  // namespace hexad::device::emulated

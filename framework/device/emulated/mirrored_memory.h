@@ -26,8 +26,6 @@ class MirroredMemory {
   }
   /// The device's address of what the host knows under `host`.
   std::byte* device(const void* host) const { return device_ + offset(host); }
-  /// Gives the pages back to the system; they are zero when next used.
-  void discard(int64_t offset, int64_t bytes) const;
 
  private:
   int64_t bytes_;

@@ -89,7 +89,7 @@ class Attempts {
     thread_local const bool alone = (omp_set_num_threads(1), true);
     try {
       if (alone) call();
-    } catch (const dnnl::error& e) {
+    } catch (const std::exception& e) {  // also of memory: helper threads must not throw
       const std::lock_guard lock(mutex_);
       failure_ = e.what();
     }
