@@ -71,21 +71,24 @@ Recipe with_schedule(const Recipe& recipe, const MoeSchedule& s) {
 WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vector<MoeSchedule>& schedules) {
   Needs needs(recipe, world);
   const double limit = recipe.memory.limit_bytes == 0 ? unlimited : static_cast<double>(recipe.memory.limit_bytes);
-  WithinMemory out{.least = unlimited};
+  WithinMemory out{.kept = unlimited, .least = unlimited};
   std::vector<MoeSchedule> keeping, restoring, rest;
   for (MoeSchedule s : schedules) {
     const double need = needs.of(s);
     out.least = std::min(out.least, need);
     if (keeps(s)) {
+      out.kept = std::min(out.kept, need);
       (need <= limit ? keeping : rest).push_back(s);
       continue;
     }
     const bool fits = limit_buffers(recipe, s, limit - need);
     (fits ? restoring : rest).push_back(s);
   }
-  MoeSchedule kept = recipe.schedule.moe.settled();
-  kept.restore = Restore::keep, kept.memory_limit.reset();
-  out.kept = needs.of(kept);
+  if (out.kept == unlimited) {
+    MoeSchedule kept = recipe.schedule.moe.settled();
+    kept.restore = Restore::keep, kept.memory_limit.reset();
+    out.kept = needs.of(kept);
+  }
   if (!keeping.empty())
     out.schedules = std::move(keeping);
   else if (!restoring.empty())

@@ -17,7 +17,7 @@ namespace hexad::app {
 /// need the least remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  double kept = 0, least = 0;  // bytes, as blocks: where all is kept, and the least of all
+  double kept = 0, least = 0;  // bytes, as blocks: the least where all is kept, and the least of all
 };
 WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vector<moe::MoeSchedule>& schedules);
 
