@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "framework/data/digest.h"
+#include "tools/hexad/checkpointing.h"
 #include "tools/hexad/version.h"
 
 namespace hexad::app {
@@ -38,26 +39,9 @@ std::string recipe_text(Recipe recipe) {
   return config::write(recipe);
 }
 
-// Texts of all ranks, of whatever lengths, on all ranks.
-std::vector<std::string> all_gather_text(const comm::ProcessGroup& group, const std::string& mine) {
-  device::DeviceContext host;
-  const int64_t length = static_cast<int64_t>(mine.size());
-  const std::vector<int64_t> lengths = group.all_gather_values(std::span(&length, 1), host);
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  const auto in = tensor::Tensor::zeros({longest}, base::Dtype::u8, host);
-  std::copy(mine.begin(), mine.end(), in.data<uint8_t>());
-  const auto out = tensor::Tensor::empty({group.size() * longest}, base::Dtype::u8, host);
-  group.all_gather(out, in, host.compute()).wait();
-  std::vector<std::string> texts;
-  for (size_t r = 0; r < lengths.size(); ++r)
-    texts.emplace_back(reinterpret_cast<const char*>(out.data<uint8_t>()) + static_cast<int64_t>(r) * longest,
-                       static_cast<size_t>(lengths[r]));
-  return texts;
-}
-
 std::vector<Intention> all_gather(const comm::ProcessGroup& group, const Intention& mine) {
   device::DeviceContext host;
-  const auto programs = all_gather_text(group, mine.program), texts = all_gather_text(group, mine.text);
+  const auto programs = gather_texts(mine.program, group, host), texts = gather_texts(mine.text, group, host);
   const int64_t code = static_cast<int64_t>(mine.code);
   const auto codes = group.all_gather_values(std::span(&code, 1), host);
   std::vector<Intention> all;

@@ -1,0 +1,106 @@
+// What an open schedule.moe.restore may be under a limit of memory.
+#include "tools/hexad/within_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+#include "tools/hexad/memory_estimate.h"
+#include "tools/hexad/schedule_check.h"
+#include "tools/hexad/schedule_choice.h"
+
+namespace hexad::tests {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+std::set<moe::Restore> restored_by(const std::vector<moe::MoeSchedule>& schedules) {
+  std::set<moe::Restore> all;
+  for (const moe::MoeSchedule& s : schedules) all.insert(s.restore);
+  return all;
+}
+
+TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
+  const auto restores = [](double limit) {
+    const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.cut=tokens",
+                                   cat("memory.limit_bytes=", static_cast<int64_t>(limit)), "model.context=64"});
+    return restored_by(allowed_schedules(r, Registry(), 2));
+  };
+  const Recipe free =
+      small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.cut=tokens", "model.context=64"});
+  const WithinMemory m = within_memory(free, 2, legal_schedules(free, Registry()));
+  ASSERT_LT(m.least, m.kept);
+  const std::set<moe::Restore> keep{moe::Restore::keep};
+  EXPECT_EQ(restores(0), keep) << "no limit";
+  EXPECT_EQ(restores(1.01 * m.kept), keep);
+  EXPECT_FALSE(restores(0.99 * m.kept).contains(moe::Restore::keep));
+  EXPECT_FALSE(restores(0.99 * m.kept).empty());
+  EXPECT_FALSE(restores(0.5 * m.least).empty()) << "the estimate refuses nothing: those that need the least";
+  EXPECT_FALSE(restores(0.5 * m.least).contains(moe::Restore::keep));
+}
+
+// What fits as long as tokens spread evenly, and does not when all of them choose the experts of one rank.
+TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
+  const Scratch scratch;
+  std::ofstream(scratch / "routes") << "0 1\n";
+  const auto recipe = [&](const Overrides& more) {
+    Overrides all{"parallel.ep=2",
+                  "model.hidden=64",
+                  "model.context=64",
+                  "model.layers=4",
+                  "model.moe.expert_hidden=128",
+                  "batch.micro=4",
+                  "batch.global=16",
+                  "train.precision=f32",
+                  "schedule.moe.cut=tokens",
+                  "train.steps=4",
+                  "schedule.moe.trial_share=0"};
+    all.insert(all.end(), more.begin(), more.end());
+    return small_recipe(all);
+  };
+  const Recipe keeping = recipe({"schedule.moe.restore=keep", "schedule.moe.parts=2"});
+  const double even = estimate_memory(keeping, 2).blocks,
+               worst = estimate_memory(keeping, 2, RoutingLoad::one_rank).blocks;
+  const auto limit = static_cast<int64_t>(1.1 * even);
+  ASSERT_GT(worst, 1.2 * static_cast<double>(limit));
+  const Overrides skewed{"model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"};
+  const auto peak_of = [&](const Overrides& more,
+                           const std::function<void(TrainingRun&, const comm::ProcessGroup&)>& begin) {
+    int64_t most = 0;
+    Overrides all = skewed;
+    all.insert(all.end(), more.begin(), more.end());
+    const Recipe r = recipe(all);
+    on_ranks(2, [&](const comm::ProcessGroup& world) {
+      TrainingRun run(r, world);
+      const FixedSource source = documents_of(r);
+      begin(run, world);
+      for (int step = 0; step < 2; ++step) run.step(source);
+      const int64_t peak = run.instance.context.allocator()->stats().peak_total;
+      if (world.rank() == 0) most = peak;  // it has the experts that all tokens choose
+    });
+    return most;
+  };
+  EXPECT_GT(peak_of({"schedule.moe.restore=keep", "schedule.moe.parts=2"}, [](auto&, auto&) {}), limit) << "kept";
+  // The allocator refuses what is above the limit.
+  const int64_t chosen =
+      peak_of({"schedule.moe.restore=auto", cat("memory.limit_bytes=", limit)},
+              [](TrainingRun& run, const comm::ProcessGroup& world) {
+                const ScheduleChoice choice(run.recipe, run.instance, Predictor(run.recipe, run.instance.mesh), world);
+                EXPECT_NE(choice.current().schedule.restore, moe::Restore::keep);
+                EXPECT_TRUE(choice.current().schedule.memory_limit.has_value());
+              });
+  EXPECT_GT(chosen, 0);
+  EXPECT_LE(chosen, limit);
+}
+
+TEST(AllowedSchedules, OfALimitOfBuffersAllRestore) {
+  const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.memory_limit=100000000"});
+  EXPECT_EQ(restored_by(allowed_schedules(r, Registry(), 2)).size(), 4u);
+}
+
+}  // namespace
+}  // namespace hexad::tests
