@@ -175,12 +175,21 @@ void CommEngine::Inbox::put(Command c) {
   changed.notify_all();
 }
 
+void CommEngine::Inbox::wake() {
+  {
+    std::lock_guard lock(mutex);
+    woken = true;
+  }
+  changed.notify_all();
+}
+
 void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed) {
   pthread_setname_np(pthread_self(), "comm");
   bool served = false;
   try {
     transport_ = connect();
     if (options_.jitter) transport_ = delayed(std::move(transport_), options_.jitter);
+    wakes_ = transport_->wake_with([inbox = inbox_] { inbox->wake(); });
     hang_watch_.emplace(*transport_);
     topology_ = transport_->topology();
     largest_communicator_ = transport_->largest_tag() / 2 - 1;
@@ -229,6 +238,7 @@ bool CommEngine::take_commands(bool progress) {
         inbox_->changed.wait(lock, awake);
     }
     commands.swap(inbox_->commands);
+    inbox_->woken = false;
     ending_ = stopping_;
     if (commands.empty() && stopping_ && queue_.empty()) {
       inbox_->closed = true;
@@ -326,6 +336,11 @@ void CommEngine::rest(bool progress) {
     return;
   }
   ++idle_polls_;
+  const auto sleep_at_most = [this](Clock::duration time) {
+    std::unique_lock lock(inbox_->mutex);
+    inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
+  };
+  if (wakes_) return sleep_at_most(10ms);  // not for ever: the watchdog and patience look at clocks
   // Another rank may share this core, hence the yield; and what takes longer than about a millisecond is computation of
   // a peer, not latency.
   constexpr int spins = 1000;
@@ -334,9 +349,7 @@ void CommEngine::rest(bool progress) {
     return;
   }
   // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle.
-  const auto sleep = urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us);
-  std::unique_lock lock(inbox_->mutex);
-  inbox_->changed.wait_for(lock, sleep, [&] { return !inbox_->commands.empty(); });
+  sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 
 }  // namespace hexad::comm

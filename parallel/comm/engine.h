@@ -81,8 +81,10 @@ class CommEngine {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<Command> commands;
+    bool woken = false;   // by the transport
     bool closed = false;  // nobody runs them any more
     void put(Command c);
+    void wake();
   };
   void command(Command c) { inbox_->put(std::move(c)); }  // runs it on the engine's thread
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
@@ -132,6 +134,7 @@ class CommEngine {
   int urgent_ = 0;   // requests that the rank's thread waits for
   int awaited_ = 0;  // that any thread waits for
   bool ending_ = false;
+  bool wakes_ = false;  // the transport tells when polling it makes sense
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;

@@ -45,6 +45,10 @@ class ThreadNetwork::Endpoint final : public Transport {
     network_->receive(topology_.rank, from, tag, {.token = token, .data = data, .bytes = bytes});
   }
   void program_waits(bool waits) override { waits_ = waits; }
+  bool wake_with(std::function<void()> wake) override {
+    network_->wake_with(topology_.rank, std::move(wake));
+    return true;
+  }
   void poll(std::vector<Done>& done) override { network_->poll(topology_.rank, waits_, done); }
   std::vector<Pending> pending(uint64_t token) const override { return network_->pending(topology_.rank, token); }
   void send_note(int to, const std::string& text) override {
@@ -70,7 +74,20 @@ std::unique_ptr<Transport> ThreadNetwork::connect(int rank) {
 
 void ThreadNetwork::fail(std::exception_ptr reason) {
   std::lock_guard lock(mutex_);
-  if (!failed_) failed_ = std::move(reason);
+  if (failed_) return;
+  failed_ = std::move(reason);
+  for (const Rank& rank : ranks_)
+    if (rank.wake) rank.wake();
+}
+
+void ThreadNetwork::wake_with(int rank, std::function<void()> wake) {
+  std::lock_guard lock(mutex_);
+  at(rank).wake = std::move(wake);
+}
+
+void ThreadNetwork::tell(int rank, Transport::Done done) {
+  at(rank).done.push_back(std::move(done));
+  if (at(rank).wake) at(rank).wake();
 }
 
 void ThreadNetwork::send(int rank, int to, int tag, Send message) {
@@ -82,7 +99,7 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
       message.copy.assign(message.data, message.data + message.bytes);
       message.data = message.copy.data();  // stays where it is when the message is moved
       message.done = message.may_be_copied;
-      if (message.done) at(rank).done.push_back({.token = message.token});
+      if (message.done) tell(rank, {.token = message.token});
     }
   }
   const Key key{rank, to, tag};
@@ -117,28 +134,29 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
     wire.receives.pop_front();
     if (const int64_t bytes = std::min(sent.bytes, received.bytes); bytes > 0)
       std::memcpy(received.data, sent.data, static_cast<size_t>(bytes));
-    if (!sent.done) at(from).done.push_back({.token = sent.token});
-    at(to).done.push_back({.token = received.token});
+    if (!sent.done) tell(from, {.token = sent.token});
+    Transport::Done arrived{.token = received.token};
     if (sent.bytes != received.bytes)
-      at(to).done.back().error =
+      arrived.error =
           cat("receive from rank ", from, ": ", sent.bytes, " bytes arrived, ", received.bytes, " expected");
+    tell(to, std::move(arrived));
   }
 }
 
 // Messages that the other side will never ask for.
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
-  const auto tell = [&](int rank, int other, uint64_t token) {
-    at(rank).done.push_back({token, cat("rank ", other, " has ended"), ExitCode::peer_lost});
+  const auto ended = [&](int rank, int other, uint64_t token) {
+    tell(rank, {token, cat("rank ", other, " has ended"), ExitCode::peer_lost});
   };
   if (at(to).gone) {
     for (const Send& s : wire.sends)
-      if (!s.done) tell(from, to, s.token);
+      if (!s.done) ended(from, to, s.token);
     wire.sends.clear();
   }
   if (at(from).gone) {
     for (; wire.receives.size() > wire.sends.size(); wire.receives.pop_back())
-      tell(to, from, wire.receives.back().token);
+      ended(to, from, wire.receives.back().token);
   }
 }
 
@@ -203,6 +221,7 @@ void ThreadNetwork::take_notes(int rank, std::vector<Transport::Note>& notes) {
 void ThreadNetwork::leave(int rank) {
   std::lock_guard lock(mutex_);
   at(rank).gone = true;
+  at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;
     // Its memory may be gone, too: what has been copied out of it stays.

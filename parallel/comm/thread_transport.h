@@ -62,6 +62,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   struct Rank {
     std::vector<Transport::Done> done;  // that it has not been told yet
     std::vector<Transport::Note> notes;
+    std::function<void()> wake;
     bool waits = false, gone = false;
     uint64_t sent = 0;  // messages
   };
@@ -69,6 +70,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
 
   void send(int rank, int to, int tag, Send message);
   void receive(int rank, int from, int tag, Receive message);
+  void wake_with(int rank, std::function<void()> wake);
   void poll(int rank, bool program_waits, std::vector<Transport::Done>& done);
   std::vector<Transport::Pending> pending(int rank, uint64_t token);
   // Also after a failure, of which they tell.
@@ -78,6 +80,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
 
   // All under the mutex:
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  void tell(int rank, Transport::Done done);
   void changed(const Key& key, Wire& wire);
   void deliver(const Key& key, Wire& wire);
   void give_up(const Key& key, Wire& wire);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ class Transport {
   /// Before every poll(): whether the program of this rank stands still until some message arrives. For networks that
   /// choose what is hardest for it.
   virtual void program_waits(bool) {}
+  /// Asks for a call of `wake`, from any thread, whenever poll() has something new to do or say. False: this transport
+  /// cannot tell and must be polled.
+  virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
   /// Moves messages along and says which have been completed since the last call.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {
