@@ -33,7 +33,23 @@ DeviceContext::DeviceContext(const Options& options)
   run_lanes_by_themselves(options.worker_lanes);
 }
 
-DeviceContext::~DeviceContext() = default;
+DeviceContext::~DeviceContext() {
+  host_stream_.reset();  // first: what it still does may use this context
+  std::lock_guard lock(life_->mutex_);
+  life_->over_ = true;
+}
+
+bool DeviceContext::Life::during(const std::function<void()>& use) {
+  std::lock_guard lock(mutex_);
+  if (over_) return false;
+  use();
+  return true;
+}
+
+Stream& DeviceContext::host_stream() {
+  if (!host_stream_) host_stream_ = make_worker_stream("host");
+  return *host_stream_;
+}
 
 void DeviceContext::run_lanes_by_themselves(bool wanted) {
   if (wanted == by_themselves_) return;

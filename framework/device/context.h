@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "framework/device/backend.h"
 
@@ -39,11 +42,30 @@ class DeviceContext {
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
 
+  /// Host work that comes after work of the device, on a thread that waits for the device, so that the caller need not.
+  /// Created at first use.
+  Stream& host_stream();
+  /// Whoever may come when this context is gone holds its life, and the context's life is not over while `use` runs;
+  /// false: it is over.
+  class Life {
+   public:
+    bool during(const std::function<void()>& use);
+
+   private:
+    friend class DeviceContext;
+    std::mutex mutex_;
+    bool over_ = false;
+  };
+  const std::shared_ptr<Life>& life() const { return life_; }
+
   /// Where small things live that ranks tell each other: this context when it is on the host, else one of its own.
   DeviceContext& host();
 
   /// Reads of device memory that the host waited for, by name (read_to_host); none where memory is the host's.
-  const std::map<std::string, int64_t, std::less<>>& host_reads() const { return host_reads_; }
+  using HostReads = std::map<std::string, int64_t, std::less<>>;
+  const HostReads& host_reads() const { return host_reads_; }
+  /// Those since the last call.
+  HostReads take_host_reads() { return std::exchange(host_reads_, {}); }
   void count_host_read(std::string_view name);
 
  private:
@@ -53,7 +75,9 @@ class DeviceContext {
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
   bool by_themselves_ = false;
   std::unique_ptr<DeviceContext> host_;
-  std::map<std::string, int64_t, std::less<>> host_reads_;
+  std::unique_ptr<Stream> host_stream_;
+  const std::shared_ptr<Life> life_ = std::make_shared<Life>();
+  HostReads host_reads_;
 };
 
 /// Where a tensor lives: a handle to the rank's context. The context outlives every tensor made through it, except that

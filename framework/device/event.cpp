@@ -11,42 +11,47 @@ class Event::State {
  public:
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false, expected = false;
+  bool done = false, expected = false;  // of the host's part
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;
   std::vector<std::function<void()>> continuations;
-  std::shared_ptr<const DeviceMark> mark;  // set before the event is handed out; null: a host event
+  std::shared_ptr<const DeviceMark> mark;  // the device's part, known when the host's is done
 };
 
 std::shared_ptr<Event::State> Event::make_state() { return std::make_shared<State>(); }
 
 Event Event::at(std::shared_ptr<const DeviceMark> mark) {
   auto state = make_state();
+  state->done = true;
   state->mark = std::move(mark);
   return Event(std::move(state));
 }
 
-std::shared_ptr<const DeviceMark> Event::mark() const { return state_ ? state_->mark : nullptr; }
-
 bool Event::done() const {
   if (!state_) return true;
-  if (state_->mark) return state_->mark->passed();
-  std::lock_guard lock(state_->mutex);
-  return state_->done;
+  std::unique_lock lock(state_->mutex);
+  if (!state_->done) return false;
+  const auto mark = state_->mark;
+  lock.unlock();
+  return !mark || mark->passed();
 }
 
-void Event::wait() const {
-  if (!state_) return;
-  if (state_->mark) return state_->mark->wait();
+std::shared_ptr<const DeviceMark> Event::launched() const {
+  if (!state_) return nullptr;
   expect();
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });
   if (state_->error) std::rethrow_exception(state_->error);
+  return state_->mark;
+}
+
+void Event::wait() const {
+  if (const auto mark = launched()) mark->wait();
 }
 
 void Event::expect() const {
-  if (!state_ || state_->mark) return;
+  if (!state_) return;
   std::unique_lock lock(state_->mutex);
   if (state_->done) return;
   state_->expected = true;
@@ -58,34 +63,51 @@ void Event::expect() const {
 void Event::keep(std::shared_ptr<const void> owner) const {
   if (!state_) return;
   std::lock_guard lock(state_->mutex);
-  if (!state_->done) state_->owned.push_back(std::move(owner));
+  if (!state_->done || state_->mark) state_->owned.push_back(std::move(owner));
 }
 
+namespace {
+
+// For continuations, which ask the event itself whether it failed.
+void wait_quietly(const std::shared_ptr<const DeviceMark>& mark) {
+  if (!mark) return;
+  try {
+    mark->wait();
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
 void Event::then(std::function<void()> f) const {
-  if (state_ && state_->mark) {
-    state_->mark->wait();
-  } else if (state_) {
-    std::lock_guard lock(state_->mutex);
+  if (state_) {
+    std::unique_lock lock(state_->mutex);
     if (!state_->done) {
       state_->continuations.push_back(std::move(f));
       return;
     }
+    const auto mark = state_->mark;
+    lock.unlock();
+    wait_quietly(mark);
   }
   f();
 }
 
-void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error) {
+void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error,
+              std::shared_ptr<const DeviceMark> rest) {
   std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock: may free tensors
   std::vector<std::function<void()>> continuations;
   {
     std::lock_guard lock(state->mutex);
     state->done = true;
     state->error = std::move(error);
+    state->mark = rest;
     owned.swap(state->owned);
     continuations.swap(state->continuations);
     state->wait_hook = nullptr;
   }
   state->changed.notify_all();
+  if (!continuations.empty()) wait_quietly(rest);
   for (auto& f : continuations) f();
 }
 

@@ -19,7 +19,8 @@ class DeviceMark {
 /// asynchronous operation reads or writes is freed before the operation is done.
 ///
 /// A host event (a transfer, a meeting of threads, a file) is completed by a host thread; a device event is a mark in a
-/// device's queue, on which another queue of that device can wait without the host.
+/// device's queue, on which another queue of that device can wait without the host. What a host thread ends by launching
+/// work of a device (a transfer through host memory, whose last step is a copy) is both, one after the other.
 class Event {
  public:
   /// The two sides of an event, for those who complete it (streams, the communication engine).
@@ -35,20 +36,23 @@ class Event {
   void wait() const;
   /// As though a thread began to wait: calls the hook of on_wait().
   void expect() const;
-  /// Holds `owner` until the event is done (a device event: as long as somebody holds the event).
+  /// Holds `owner` until the host's part is done (a device event: as long as somebody holds the event).
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it. Nobody completes
-  /// a device event: the caller waits for it.
+  /// a device's part: whoever comes here waits for it.
   void then(std::function<void()> f) const;
-  /// Of a device event; else null.
-  std::shared_ptr<const DeviceMark> mark() const;
+  /// Blocks the calling thread for the host's part, if there is one, and rethrows what made it fail. The device's part,
+  /// on which its queues can wait; null if there is none.
+  std::shared_ptr<const DeviceMark> launched() const;
 
  private:
   std::shared_ptr<State> state_;
 };
 
-/// Marks the event done; `error` (may be null) is rethrown by wait().
-void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr);
+/// Marks the host's part of the event done; `error` (may be null) is rethrown by wait(), `rest` (may be null) is what
+/// a device still does.
+void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr,
+              std::shared_ptr<const DeviceMark> rest = nullptr);
 /// Completes `state` as `event` is completed, and passes on that somebody waits.
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
 /// Installs a hook that a waiting thread calls once before it blocks (the engine lifts the request's priority); called

@@ -108,6 +108,7 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "router_max_load", s.router_max_load);
   read(object, "dropped_fraction", s.dropped_fraction);
   read_comm(object, s.comm);
+  read(object, "host_reads", s.host_reads);
   read(object, "skipped_steps", s.skipped_steps);
   read(object, "expert_load", s.expert_load);
   read_schedule(object, s.schedule);
@@ -162,6 +163,7 @@ std::string to_json_line(const StepMetrics& s) {
             {"comm_seconds", comm_seconds},
             {"comm_exposed_seconds", comm_exposed},
             {"skipped_steps", s.skipped_steps}};
+  if (!s.host_reads.empty()) json["host_reads"] = s.host_reads;
   if (!s.expert_load.empty()) {
     Json& layers = json["expert_load"] = Json::array();
     for (const auto& layer : s.expert_load) {

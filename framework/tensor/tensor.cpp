@@ -25,12 +25,19 @@ Storage::Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Ca
 Storage::Storage(std::byte* borrowed, int64_t bytes)
     : bytes_(bytes), category_(Category::temporary), on_host_(true), block_(borrowed) {}
 
+Storage::Storage(std::shared_ptr<std::byte> owner, int64_t bytes)
+    : owner_(std::move(owner)),
+      bytes_(bytes),
+      category_(Category::communication),
+      on_host_(true),
+      block_(owner_.get()) {}
+
 Storage::~Storage() {
   if (allocator_) allocator_->deallocate(block_, bytes_, category_);
 }
 
 void Storage::set_category(Category category) {
-  if (category == category_ || !block_) return;
+  if (category == category_ || !block_ || !allocator_) return;
   allocator_->recategorise(bytes_, category_, category);
   category_ = category;
 }
@@ -63,6 +70,17 @@ Tensor Tensor::offloaded(Shape shape, Dtype dtype, Device device) {
   t.device_ = device;
   t.storage_ =
       std::make_shared<Storage>(device.context().offload_allocator(), bytes_of(shape, dtype), Category::offload);
+  return t;
+}
+
+Tensor Tensor::pinned(Shape shape, Dtype dtype, Device device) {
+  Tensor t;
+  t.shape_ = shape;
+  t.strides_ = shape.row_major_strides();
+  t.dtype_ = dtype;
+  t.device_ = device.host();
+  const int64_t bytes = bytes_of(shape, dtype);
+  t.storage_ = std::make_shared<Storage>(device.context().host_buffer(bytes), bytes);
   return t;
 }
 

@@ -23,6 +23,8 @@ class Storage {
   Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
   /// Memory of somebody else, which outlives this and is the host's to read and write.
   Storage(std::byte* borrowed, int64_t bytes);
+  /// Host memory that `owner` holds.
+  Storage(std::shared_ptr<std::byte> owner, int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -36,6 +38,7 @@ class Storage {
 
  private:
   std::shared_ptr<device::Allocator> allocator_;
+  std::shared_ptr<std::byte> owner_;
   int64_t bytes_;
   Category category_;
   bool on_host_;
@@ -53,6 +56,8 @@ class Tensor {
   static Tensor like(const Tensor& other, Category category = Category::temporary);
   /// In file-backed offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
+  /// On the host of `device`, in memory to which that copies by itself (DeviceContext::host_buffer).
+  static Tensor pinned(Shape shape, Dtype dtype, Device device);
   /// The elements of this tensor as they lie in a storage that begins at `storage_begin`, which outlives the result. Of
   /// `device` are temporaries that are made like it.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;

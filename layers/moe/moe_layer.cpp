@@ -193,7 +193,7 @@ int64_t MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r,
   const Tensor own = r.own(ids), decided = copy_to_host("capacity: ids", own, stream);
   const int64_t dropped =
       drop_over_shared_capacity(decided, copy_to_host("capacity: scores", r.own(scores), stream), pass.batch, *tokens_,
-                                scope, *config_.capacity_factor, config_.drop, stream);
+                                scope, *config_.capacity_factor, config_.drop);
   upload_from(decided, own);
   if (r.alike) tensor_.group->all_gather(ids, own, stream).wait();
   return dropped;

@@ -21,8 +21,8 @@ Tensor by_token(const Tensor& rows, const std::vector<int64_t>& token_of_row) {
 }  // namespace
 
 int64_t drop_over_shared_capacity(const Tensor& ids, const Tensor& scores, const layers::MicroBatch& batch,
-                                  const comm::ProcessGroup& tokens, int64_t scope_tokens, double factor, DropRule rule,
-                                  Stream& stream) {
+                                  const comm::ProcessGroup& tokens, int64_t scope_tokens, double factor,
+                                  DropRule rule) {
   if (tokens.size() == 1) return drop_over_capacity(ids, scores, scope_tokens, factor, rule);
   // The ranks of `tokens` hold the rows of one context rank after the other.
   std::vector<int64_t> token_of_row;
@@ -31,6 +31,7 @@ int64_t drop_over_shared_capacity(const Tensor& ids, const Tensor& scores, const
     const std::vector<int64_t> of_rank = split.tokens(c);
     token_of_row.insert(token_of_row.end(), of_rank.begin(), of_rank.end());
   }
+  device::InlineStream stream;
   const Tensor all_ids = comm::all_gather_rows(ids, tokens, stream);
   ep::check_gathered_ids(all_ids, scores.dim(1), tokens);
   const Tensor whole_ids = by_token<int32_t>(all_ids, token_of_row);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parallel/comm/through_host.h"
+
 namespace hexad::comm {
 
 using Kind = Operation::Kind;
@@ -12,7 +14,9 @@ bool ProcessGroup::crosses_nodes() const {
 
 Event ProcessGroup::checked(Operation op, Stream& stream) const {
   op.check(name_, rank(), size());
-  return start(std::move(op), stream);
+  if (takes_device_tensors() || !stream.on_device()) return start(std::move(op), stream);
+  return through_host(
+      std::move(op), rank(), [this](Operation on_host, Stream& s) { return start(std::move(on_host), s); }, stream);
 }
 
 Event ProcessGroup::all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where) const {

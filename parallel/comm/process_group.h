@@ -74,6 +74,8 @@ class ProcessGroup {
       : traffic_(traffic), name_(std::move(name)), meter_(std::move(meter)), node_of_rank_(std::move(node_of_rank)) {}
   /// Starts a checked operation.
   virtual Event start(Operation op, Stream& stream) const = 0;
+  /// Whether start() takes tensors of a device; those of other groups pass through host memory.
+  virtual bool takes_device_tensors() const { return false; }
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
 
   /// Ranks of this group that form one new group, as split() orders them, and the largest `proposal` of all ranks.

@@ -17,6 +17,7 @@ class SelfGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
+  bool takes_device_tensors() const override { return true; }
 };
 
 }  // namespace hexad::comm

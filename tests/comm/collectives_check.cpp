@@ -8,24 +8,23 @@ namespace hexad::comm {
 namespace {
 
 using device::DeviceContext;
-using device::InlineStream;
+using device::DeviceKind;
 
 // Small integers: exact in bf16, and so are their sums over a few ranks.
 int64_t value(int rank, int64_t i) { return (i * 7 + rank * 5) % 13 - 6; }
 
 template <class T>
 Tensor filled(Shape shape, DeviceContext& context, int rank, int64_t first = 0) {
-  Tensor t = Tensor::empty(shape, dtype_of<T>, context);
-  T* data = t.data<T>();
-  for (int64_t i = 0, n = t.numel(); i < n; ++i) data[i] = static_cast<T>(value(rank, first + i));
-  return t;
+  std::vector<T> values;
+  for (int64_t i = 0, n = shape.numel(); i < n; ++i) values.push_back(static_cast<T>(value(rank, first + i)));
+  return Tensor::from<T>(values, shape, context);
 }
 
 template <class T, class Expected>
 void expect(const Tensor& t, Expected expected, const std::string& what) {
-  const T* data = t.data<T>();
+  const std::vector<T> data = t.to_vector<T>();
   for (int64_t i = 0, n = t.numel(); i < n; ++i) {
-    const double got = static_cast<double>(data[i]), wanted = static_cast<double>(expected(i));
+    const double got = static_cast<double>(data[static_cast<size_t>(i)]), wanted = static_cast<double>(expected(i));
     if (got != wanted)
       FAIL() << what << ": element " << i << " of " << t.shape() << " is " << got << ", expected " << wanted;
   }
@@ -41,9 +40,9 @@ int64_t reduced(int ranks, int64_t i, Reduce op) {
 }
 
 template <class T>
-void check_dtype(const ProcessGroup& g, int64_t n) {
-  DeviceContext context;
-  InlineStream stream;
+void check_dtype(const ProcessGroup& g, int64_t n, DeviceKind kind) {
+  DeviceContext context({.kind = kind});
+  Stream& stream = context.compute();
   const std::string what = cat(name_of(dtype_of<T>), " x ", n, " on ", g.size(), " ranks");
   for (Reduce op : {Reduce::sum, Reduce::max, Reduce::min}) {
     const Tensor x = filled<T>({n}, context, g.rank());
@@ -77,9 +76,9 @@ void check_dtype(const ProcessGroup& g, int64_t n) {
 // Rows that `from` sends to `to`, under several patterns.
 using Pattern = int64_t (*)(int from, int to);
 
-void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width) {
-  DeviceContext context;
-  InlineStream stream;
+void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, DeviceKind kind) {
+  DeviceContext context({.kind = kind});
+  Stream& stream = context.compute();
   Splits splits;
   for (int r = 0; r < g.size(); ++r) {
     splits.send.push_back(rows(g.rank(), r));
@@ -103,17 +102,17 @@ void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width) {
 
 }  // namespace
 
-void check_collectives(const ProcessGroup& g) {
+void check_collectives(const ProcessGroup& g, DeviceKind kind) {
   for (int64_t n : {0, 1, 7, 4099, 300000}) {
-    check_dtype<float>(g, n);
-    check_dtype<bf16>(g, n);
+    check_dtype<float>(g, n, kind);
+    check_dtype<bf16>(g, n, kind);
   }
   for (int64_t n : {3, 150001}) {
-    check_dtype<double>(g, n);
-    check_dtype<int64_t>(g, n);
+    check_dtype<double>(g, n, kind);
+    check_dtype<int64_t>(g, n, kind);
   }
-  DeviceContext context;
-  InlineStream stream;
+  DeviceContext context({.kind = kind});
+  Stream& stream = context.compute();
   g.barrier(stream).wait();
   const int64_t mine[] = {g.rank(), 10 + g.rank()};
   const auto all = g.all_gather_values(mine, context);
@@ -126,7 +125,7 @@ void check_collectives(const ProcessGroup& g) {
   EXPECT_FALSE(g.any(false, context));
 }
 
-void check_uneven_splits(const ProcessGroup& g) {
+void check_uneven_splits(const ProcessGroup& g, DeviceKind kind) {
   const Pattern patterns[] = {
       [](int, int) -> int64_t { return 3; },
       [](int from, int to) -> int64_t { return from + 2 * to; },
@@ -136,13 +135,13 @@ void check_uneven_splits(const ProcessGroup& g) {
       [](int, int) -> int64_t { return 0; },
   };
   for (int64_t width : {1, 65, 20000})
-    for (Pattern rows : patterns) check_pattern(g, rows, width);
+    for (Pattern rows : patterns) check_pattern(g, rows, width, kind);
 }
 
-void check_ring(const ProcessGroup& g) {
+void check_ring(const ProcessGroup& g, DeviceKind kind) {
   if (g.size() == 1) return;
-  DeviceContext context;
-  InlineStream stream;
+  DeviceContext context({.kind = kind});
+  Stream& stream = context.compute();
   const int next = (g.rank() + 1) % g.size(), before = (g.rank() + g.size() - 1) % g.size();
   constexpr int64_t n = 500000;
   const Tensor forth = Tensor::empty({n}, Dtype::f32, context), back = Tensor::like(forth);
@@ -159,9 +158,9 @@ void check_ring(const ProcessGroup& g) {
       back, [&](int64_t i) { return value(next, i); }, "from the next rank");
 }
 
-void check_groups_in_flight_together(const ProcessGroup& world) {
-  DeviceContext context;
-  InlineStream stream;
+void check_groups_in_flight_together(const ProcessGroup& world, DeviceKind kind) {
+  DeviceContext context({.kind = kind});
+  Stream& stream = context.compute();
   const auto dp = world.split(0, world.rank(), TrafficClass::dp, "dp");
   const auto ep = world.split(0, -world.rank(), TrafficClass::ep, "ep");  // the same ranks in another order
   const auto pairs = world.split(world.rank() / 2, world.rank(), TrafficClass::tp, "pairs");

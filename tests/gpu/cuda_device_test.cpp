@@ -79,7 +79,7 @@ TEST(CudaDevice, EventsPassInOrder) {
   const device::Event event = stream.record();
   event.wait();
   EXPECT_TRUE(event.done());
-  EXPECT_NE(event.mark(), nullptr);
+  EXPECT_NE(event.launched(), nullptr);
   card().stream(device::Lane::copy).wait(event);
   stream.wait(device::Event());
   EXPECT_THROW(stream.run([] {}), std::logic_error);

@@ -31,6 +31,7 @@ StepMetrics full_step(int64_t step) {
   s.router_max_load = 1.5;
   s.dropped_fraction = 0.125;
   s.comm = {{"ep", {.bytes = 100, .seconds = 0.2, .exposed_seconds = 0.05}}, {"dp", {.bytes = 7}}};
+  s.host_reads = {{"routing: ids", 4}};
   s.skipped_steps = 2;
   s.expert_load = {{}, {0.25, 0.75}};  // layer 0 is dense
   s.schedule = {.predicted_seconds = 0.25, .measured_seconds = 0.1 + 0.2, .exposed_seconds = {{"R", 0}, {"S", 0.125}}};
@@ -92,6 +93,7 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.comm.at("ep").bytes, 100);
   EXPECT_EQ(after.comm.at("ep").seconds, 0.2);
   EXPECT_EQ(after.comm.at("dp").exposed_seconds, 0);
+  EXPECT_EQ(after.host_reads, before.host_reads);
   EXPECT_EQ(after.skipped_steps, 2);
   EXPECT_EQ(after.expert_load, before.expert_load);
   ASSERT_TRUE(after.schedule);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "framework/config/words.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::app {
 namespace {
@@ -50,19 +51,20 @@ void ruin_a_weight(ModelInstance& instance) {
   p.changed();
 }
 
-void flip_a_bit(ModelInstance& instance) {
-  Parameter& p = **std::prev(instance.parameters.end());
-  const Tensor owned = p.owned_weights();
-  if (owned.numel() > 0) *static_cast<uint8_t*>(owned.raw()) ^= 1;
+// The last bit of each of the first `count` weights that this rank owns.
+void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
+  const Tensor owned = p.owned_weights(), known = copy_to_host("fault", owned, instance.context.compute());
+  for (int64_t i = 0; i < std::min(count, owned.numel()); ++i)
+    *(static_cast<uint8_t*>(known.raw()) + i * size_of(owned.dtype())) ^= 1;
+  upload_from(known, owned);
   p.changed();
 }
 
+void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
+
 // As far as rounding may move them: what a run makes of that is the measure of what layouts may differ by.
-void move_by_one_ulp(Parameter& p) {
-  const Tensor weights = p.owned_weights();
-  const int64_t width = size_of(weights.dtype());
-  for (int64_t at = 0; at < weights.bytes(); at += width) *(static_cast<uint8_t*>(weights.raw()) + at) ^= 1;
-  p.changed();
+void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
+  flip_bits(p, instance, std::numeric_limits<int64_t>::max());
 }
 
 std::chrono::milliseconds milliseconds_of(const Fault& f) {
@@ -87,7 +89,7 @@ void inject_fault(int rank, int64_t step, ModelInstance& instance) {
   if (!f || f->rank != rank || f->step != step || (!f->point.empty() && f->point != "step")) return;
   end_this_rank(*f);
   if (f->kind == "flip") flip_a_bit(instance);
-  if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin());
+  if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin(), instance);
   if (f->kind == "nan") ruin_a_weight(instance);
 }
 

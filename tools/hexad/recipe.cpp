@@ -94,7 +94,7 @@ void check_device(const Recipe& r, int64_t world, Problems& problems) {
   const auto refuse = [&](const std::string& key, const std::string& what) {
     problems.add(key, cat(what, " on device: ", name_of(r.device), "; device: cpu has it"));
   };
-  if (world > 1) refuse("device", "several ranks are not supported yet");
+  if (world > 1 && r.device == device::DeviceKind::cuda) refuse("device", "several ranks are not supported yet");
   if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes are the device's queues");
   if (r.schedule.trace > 0) refuse("schedule.trace", "passes are not timed yet");
   const moe::MoeSchedule s = r.schedule.moe.settled();

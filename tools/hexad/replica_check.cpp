@@ -6,6 +6,7 @@
 
 #include "framework/base/philox.h"
 #include "framework/data/digest.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::app {
 namespace {
@@ -22,7 +23,8 @@ uint64_t key_of(const Parameter& p) {
 }
 
 uint64_t content_of(const Parameter& p) {
-  const tensor::Tensor t = p.weights_stay() ? p.local() : p.owned_weights();
+  const tensor::Tensor here = p.weights_stay() ? p.local() : p.owned_weights(),
+                       t = tensor::copy_to_host("replica check", here, here.device().context().compute());
   return data::digest_of({static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes())}).low;
 }
 
@@ -63,7 +65,7 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
                       const comm::ProcessGroup& world) {
   constexpr int64_t longest = 256;
   const auto text =
-      tensor::Tensor::zeros({longest}, base::Dtype::u8, parameters.device(), device::Category::communication);
+      tensor::Tensor::zeros({longest}, base::Dtype::u8, parameters.device().host(), device::Category::communication);
   auto* chars = reinterpret_cast<char*>(text.data<uint8_t>());
   if (world.rank() == holder)
     for (const auto& p : parameters)

@@ -197,6 +197,7 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) 
         static_cast<int64_t>(peaks[c]);
   m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks.back());
   instance_->context.allocator()->reset_peaks();
+  for (const auto& [name, count] : instance_->context.take_host_reads()) m.host_reads[name] = count;
   const auto slow = clock_->report(m, instance_->context);
   if (leader())
     for (const std::string& text : slow) warn(text);

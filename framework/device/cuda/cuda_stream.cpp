@@ -69,7 +69,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 }
 
 void Queue::wait(const Event& event) {
-  const auto mark = std::dynamic_pointer_cast<const Mark>(event.mark());
+  const auto mark = std::dynamic_pointer_cast<const Mark>(event.launched());
   if (!mark) return event.wait();
   if (mark->queue() != this) check(cudaStreamWaitEvent(handle_, mark->event(), 0), "making a stream wait");
 }

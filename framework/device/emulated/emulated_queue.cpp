@@ -76,7 +76,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 }
 
 void Queue::wait(const Event& event) {
-  const auto mark = std::dynamic_pointer_cast<const Mark>(event.mark());
+  const auto mark = std::dynamic_pointer_cast<const Mark>(event.launched());
   if (!mark) return event.wait();
   // Holds the mark alone: an event may own memory, which this thread must not be the one to free.
   if (!mark->is_of(*this)) push([mark] { mark->wait(); });

@@ -21,6 +21,7 @@ using namespace verify;
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string device;  // empty: the recipe's
   int world = 0;
   std::string layouts = "all";
   int steps = 2;
@@ -64,8 +65,9 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print(
-      "oracle: one rank. Tolerance: {:.1e} of a tensor's root mean square or of the element ({:.1e} with "
+      "oracle: one rank{}. Tolerance: {:.1e} of a tensor's root mean square or of the element ({:.1e} with "
       "subject=bf16), counts exact\n",
+      r.device == device::DeviceKind::cpu ? "" : fmt::format(" on the CPU, layouts on device: {}", name_of(r.device)),
       subject.tolerance(), subject.tolerance(Precision::bf16));
   if (o.jitter) fmt::print("communication is delayed at random, seed {}\n", *o.jitter);
 }
@@ -149,6 +151,7 @@ ExitCode verify_with_processes(const Options& o, const Registry& registry) {
 }
 
 ExitCode verify_recipe(Options o, const Registry& registry) {
+  if (!o.device.empty()) o.overrides.push_back("device=" + o.device);
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
   return o.mpi ? verify_with_processes(o, registry) : verify_with_threads(o, registry);
 }
@@ -160,6 +163,7 @@ void add_verify(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("recipe", options->recipe, "YAML recipe")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
+  command->add_option("--device", options->device, "of the layouts, beside one rank on the CPU: cpu, emulated or cuda");
   command->add_option("--world", options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
       ->check(whole_number(0, 64));
   command->add_option("--layouts", options->layouts,

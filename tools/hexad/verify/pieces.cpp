@@ -86,10 +86,10 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t,
   }
 }
 
-TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device device) {
+TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host) {
   TensorMap whole;
   std::map<std::string, int64_t> filled;
-  for (const std::string& text : app::gather_texts(packed(pieces), group, device))
+  for (const std::string& text : app::gather_texts(packed(pieces), group, host))
     for (Reader in(text); !in.done();) {
       Piece p;
       const auto length = in.value<size_t>();
@@ -98,11 +98,11 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
       p.begin = in.value<int64_t>();
       const auto dtype = in.value<Dtype>();
       const auto count = in.value<int64_t>();
-      p.values = Tensor::empty({count}, dtype, device);
+      p.values = Tensor::empty({count}, dtype, host);
       if (count > 0) std::memcpy(p.values.raw(), in.raw(static_cast<size_t>(p.values.bytes())), p.values.bytes());
 
       auto [entry, fresh] = whole.try_emplace(p.name);
-      if (fresh) entry->second = Tensor::empty(p.global, dtype, device);
+      if (fresh) entry->second = Tensor::empty(p.global, dtype, host);
       const Tensor& target = entry->second;
       require(target.shape() == p.global && target.dtype() == dtype, "[gather] ", p.name, " is ", target.shape(), " ",
               target.dtype(), " on one rank and ", p.global, " ", dtype, " on another");

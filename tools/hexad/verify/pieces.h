@@ -22,7 +22,7 @@ struct Piece {
   Shape global;
   Placement::Region region;
   int64_t begin;
-  Tensor values;  // contiguous
+  Tensor values;  // contiguous, on the host
   bool owned;     // of all ranks that hold these elements, this one speaks for them
 };
 
@@ -33,8 +33,8 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t global, i
 /// Whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
-/// Collective: the tensors whose pieces the ranks own, the same on every rank; ranks need not hold the same names.
+/// Collective: on `host`, the tensors whose pieces the ranks own, the same on every rank; ranks need not hold the same names.
 /// Throws std::logic_error naming a tensor that is not owned once as a whole.
-TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device device);
+TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host);
 
 }  // namespace hexad::verify

@@ -103,7 +103,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     std::vector<Piece> saved;
     if (true_world.rank() == 0)
       saved = saved_states(fmt::format("{}/checkpoints/step-{:08}", run.recipe.run.dir, subject.steps()), expected,
-                           run.instance.context);
+                           run.instance.device().host());
     comparer.tensors(subject.steps(), "saved", expected, saved);
   }
   return comparer.merged(true_world, run.instance.context);

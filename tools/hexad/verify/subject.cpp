@@ -131,6 +131,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
     overrides.push_back(cat("schedule.moe.", plain));
   for (std::string& o : overrides_of(kind)) overrides.push_back(std::move(o));
   overrides.emplace_back("train.precision=f64");
+  overrides.emplace_back("device=cpu");
   return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides));
 }
 

@@ -25,7 +25,7 @@ class Subject {
 
   /// The recipe run this way; runs that save do so in `folder`/NAME. Throws Error(usage) as `hexad train` does.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
-  /// The subject `kind` on one rank in f64, its MoE layers doing one thing after another.
+  /// The subject `kind` on one rank in f64 on the CPU, its MoE layers doing one thing after another.
   Recipe oracle_recipe(std::string_view kind = "own") const;
   /// The rule that forbids this, without the numbers, or why it would show nothing; empty for none.
   std::string illegal(const Variant& variant) const;

@@ -1,5 +1,6 @@
 #include "tools/hexad/verify/training_run.h"
 
+#include "framework/tensor/host_read.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/dp/owned.h"
@@ -24,17 +25,19 @@ StepResult TrainingRun::step(const data::Source& source) {
   return result;
 }
 
+Tensor TrainingRun::on_host(const Tensor& t) const { return copy_to_host("verify", t, stream()); }
+
 Piece TrainingRun::whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const {
-  return {
-      name, p.global_shape(), p.region(), 0, local, instance.mesh.layout().first_holder(p.placement(), world_.rank())};
+  return {name,           p.global_shape(), p.region(), 0,
+          on_host(local), instance.mesh.layout().first_holder(p.placement(), world_.rank())};
 }
 
 Piece TrainingRun::owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const {
-  return {name, p.global_shape(), p.region(), p.owned().begin, owned, dp::speaks_for_owned(p, instance.mesh)};
+  return {name, p.global_shape(), p.region(), p.owned().begin, on_host(owned), dp::speaks_for_owned(p, instance.mesh)};
 }
 
 TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
-  return gather(pieces, world_, instance.parameters.device());
+  return gather(pieces, world_, instance.parameters.device().host());
 }
 
 std::vector<Piece> TrainingRun::held_weights() const {
@@ -59,7 +62,7 @@ std::vector<Piece> TrainingRun::held_states() const {
   for (const auto& s : instance.states) {
     Shape zero = s.tensor.shape();
     for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
-    out.push_back({s.name + "/state", s.tensor.shape(), {zero, s.tensor.shape()}, 0, s.tensor, first});
+    out.push_back({s.name + "/state", s.tensor.shape(), {zero, s.tensor.shape()}, 0, on_host(s.tensor), first});
   }
   return out;
 }

@@ -45,6 +45,7 @@ class TrainingRun {
 
  private:
   /// Of what is in the shape of the local weights, and of what this rank owns of it.
+  Tensor on_host(const Tensor& t) const;
   Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
   Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;

@@ -1,0 +1,88 @@
+#include "parallel/comm/through_host.h"
+
+#include <memory>
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::Lane;
+using Kind = Operation::Kind;
+
+// What leaves this rank's device, and what comes to it.
+struct Directions {
+  bool in_leaves, out_leaves, out_arrives;
+};
+
+Directions directions_of(const Operation& op, int rank) {
+  const bool root = op.kind == Kind::broadcast && op.peer == rank;
+  return {.in_leaves = op.in.defined(),
+          .out_leaves = op.kind == Kind::all_reduce || root,
+          .out_arrives = op.out.defined() && !root};
+}
+
+void copy(DeviceContext& context, const Tensor& to, const Tensor& from) {
+  if (from.bytes() > 0)
+    context.copy(context.stream(Lane::copy), to.device_raw(), from.device_raw(), from.bytes());
+}
+
+// Completes an event when what arrived on the host is on its way to the device.
+struct Return {
+  Tensor from, to;  // undefined: nothing arrives
+  DeviceContext* context;
+  std::shared_ptr<DeviceContext::Life> life;  // of the context: others may come to the operation when it is gone
+  std::shared_ptr<Event::State> state;
+
+  void operator()(const Event& arrived) const {
+    try {
+      arrived.wait();  // it is done: only its error is of interest
+      std::shared_ptr<const device::DeviceMark> copied;
+      if (to.defined())
+        life->during([&] {
+          copy(*context, to, from);
+          copied = context->stream(Lane::copy).record().launched();
+        });
+      device::complete(state, nullptr, copied);
+    } catch (...) {
+      device::complete(state, std::current_exception());
+    }
+  }
+};
+
+}  // namespace
+
+Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream) {
+  const Tensor& any = op.in.defined() ? op.in : op.out;
+  if (!any.defined()) {
+    stream.synchronize();
+    device::InlineStream here;
+    return start(std::move(op), here);
+  }
+  require(!any.device().on_host(), "[", name_of(op.kind), "] host tensors were given in the order of a device's queue");
+  DeviceContext& context = any.device().context();
+  Stream& copies = context.stream(Lane::copy);
+  const Directions d = directions_of(op, rank);
+  copies.wait(stream.record());
+  const auto twin = [&](const Tensor& t, bool leaves) {
+    if (!t.defined()) return t;
+    const Tensor host = Tensor::pinned(t.shape(), t.dtype(), t.device());
+    if (leaves) copy(context, host, t);
+    return host;
+  };
+  Operation on_host = op;
+  on_host.in = twin(op.in, d.in_leaves);
+  on_host.out = twin(op.out, d.out_leaves);
+  Stream& host = context.host_stream();
+  host.wait(copies.record());
+  const Return back{.from = d.out_arrives ? on_host.out : Tensor{},
+                    .to = d.out_arrives ? op.out : Tensor{},
+                    .context = &context,
+                    .life = context.life(),
+                    .state = Event::make_state()};
+  const Event arrived = start(std::move(on_host), host);
+  device::on_wait(back.state, [arrived] { arrived.expect(); });
+  arrived.then([back, arrived] { back(arrived); });
+  return Event(back.state);
+}
+
+}  // namespace hexad::comm

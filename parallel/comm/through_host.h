@@ -1,0 +1,22 @@
+// Collectives on tensors of a device by groups that move host memory only.
+#pragma once
+
+#include <functional>
+
+#include "framework/device/stream.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/traffic.h"
+
+namespace hexad::comm {
+
+using device::Stream;
+
+/// Starts a collective on host memory once the work so far on a host's stream is done.
+using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
+
+/// `op` of rank `rank` on tensors of the device that `stream` belongs to. What is sent is copied to pinned host memory
+/// when the work so far on `stream` is done, and what arrives is copied back, both by the copy lane; the event is a
+/// mark there. The caller waits for nothing. A barrier has no tensors: it waits for `stream` first.
+Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream);
+
+}  // namespace hexad::comm

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# What the host reads of a device in a step is what docs/architecture.md lists, and nothing else.
+. "$(dirname "$0")/cli.sh"
+
+root=$CLI_TESTS/../..
+export HEXAD_DEVICE=emulated
+
+# The names in the table of docs/architecture.md, a line each.
+listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/architecture.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
+# The names in the metrics of RUN, a line each.
+read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | grep -oP '"\K[^"]+(?=":)' | sort -u; }
+expect_listed() { # RUN NAME...: all are listed, and these are among them
+  local found name
+  found=$(read_in "$1")
+  [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl"
+  while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/architecture.md"; done <<<"$found"
+  for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read: $found"; done
+}
+# A small model of the recipe's kind; the CPU takes a second for it.
+small=(train.steps=2 train.peak_flops=1e9 train.threads=1 run.dir=run)
+
+test_bench_cpu() {
+  expect 0 "$HEXAD" train "$root/recipes/bench-cpu.yaml" "${small[@]}" batch.global=4 model.vocab=512 model.hidden=64 \
+    model.moe.expert_hidden=64
+  expect_listed run 'step: norm and loss' 'step: router counts'
+  ! read_in run | grep -q routing || failed 'one rank with all experts reads ids'
+}
+test_verify_moe() {
+  expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2
+  expect_listed run 'routing: ids' 'capacity: scores'
+}
+test_mesh() {
+  expect 0 ranks 4 train "$root/recipes/steps/mesh.yaml" "${small[@]}" batch.global=8 batch.micro=1 model.vocab=512 \
+    model.hidden=64 model.moe.expert_hidden=64 model.context=64 data.synthetic=true
+  expect_listed run 'routing: ids'
+}
+
+run_tests "$@"

@@ -1,0 +1,150 @@
+// Collectives on tensors of a device whose groups move host memory only.
+#include "parallel/comm/through_host.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "collectives_check.h"
+#include "framework/device/emulated/emulated_queue.h"
+#include "framework/device/emulated/heap.h"
+#include "parallel/comm/engine_ranks.h"
+#include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::Lane;
+
+constexpr DeviceKind emulated_kind = DeviceKind::emulated;
+constexpr int64_t n = 1000;
+
+Tensor ones(Device device) {
+  const std::vector<float> values(static_cast<size_t>(n), 1.0f);
+  return Tensor::from<float>(values, {n}, device);
+}
+
+// Holds up a lane until it is let go.
+struct Gate {
+  std::atomic<bool> open = false;
+  void close(DeviceContext& context, Lane lane) {
+    device::emulated::emulated_stream(context.stream(lane)).launch({}, [this] { open.wait(false); });
+  }
+  void let_go() { open = true, open.notify_all(); }
+};
+
+void check_all(const ProcessGroup& world) {
+  check_collectives(world, emulated_kind);
+  check_uneven_splits(world, emulated_kind);
+  check_ring(world, emulated_kind);
+  check_groups_in_flight_together(world, emulated_kind);
+}
+
+class ThroughHost : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(N, ThroughHost, testing::Values(1, 2, 3, 4));
+
+TEST_P(ThroughHost, ThreadsDoWhatEveryGroupDoes) { with_ranks(GetParam(), check_all); }
+
+TEST_P(ThroughHost, EnginesDoWhatEveryGroupDoes) { with_engine_ranks(GetParam(), check_all, {.adversary = 1}); }
+
+TEST(ThroughHost, AGroupOfOneCopiesOnTheDevice) { check_all(SelfGroup()); }
+
+TEST(ThroughHost, TheCallerWaitsForNothing) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context({.kind = emulated_kind});
+    const Tensor x = ones(context);
+    Gate gate;
+    gate.close(context, Lane::compute);
+    const Event reduced = world.all_reduce(x, Reduce::sum, context.compute());
+    EXPECT_FALSE(reduced.done());
+    gate.let_go();
+    reduced.wait();
+    EXPECT_EQ(x.to_vector<float>(), std::vector<float>(n, static_cast<float>(world.size())));
+  });
+}
+
+TEST(ThroughHost, ALaneThatWaitsForTheResultHasIt) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context({.kind = emulated_kind});
+    const Tensor all = Tensor::empty({2 * n}, Dtype::f32, context);
+    // The result is on the host long before it is back on the device.
+    const Event gathered = world.all_gather(all, ones(context), context.compute());
+    Gate gate;
+    gate.close(context, Lane::copy);
+    context.compute().wait(gathered);
+    const Event used = context.compute().record();
+    EXPECT_NE(gathered.launched(), nullptr);
+    gate.let_go();
+    used.wait();
+    EXPECT_EQ(all.to_vector<float>(), std::vector<float>(2 * n, 1.0f));
+  });
+}
+
+TEST(ThroughHost, WhatIsSentMayBeFreedAtOnce) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context({.kind = emulated_kind});
+    const Tensor got = Tensor::empty({n}, Dtype::f32, context);
+    const int other = 1 - world.rank();
+    Gate gate;
+    gate.close(context, Lane::copy);
+    world.send(ones(context), other, context.compute());
+    const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // has its memory, or another
+    context.fill(context.compute(), next.device_raw(), 0, next.bytes());
+    gate.let_go();
+    world.receive(got, other, context.compute()).wait();
+    EXPECT_EQ(got.to_vector<float>(), std::vector<float>(n, 1.0f));
+  });
+}
+
+TEST(ThroughHost, APeerThatIsLostIsAnErrorOfWhoWaits) {
+  const auto body = [](const ProcessGroup& world) {
+    if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
+    DeviceContext context({.kind = emulated_kind});
+    const Tensor x = ones(context);
+    try {
+      context.compute().wait(world.all_reduce(x, Reduce::sum, context.compute()));
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::peer_lost);
+      throw;
+    }
+  };
+  for (const bool engines : {false, true}) try {
+      engines ? with_engine_ranks(2, body) : with_ranks(2, body);
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::numeric);
+    }
+}
+
+TEST(ThroughHost, OthersMayComeWhenTheDeviceIsGone) {
+  std::atomic<bool> gone = false;
+  with_ranks(2, [&](const ProcessGroup& world) {
+    if (world.rank() == 0) {
+      DeviceContext context({.kind = emulated_kind});
+      const Tensor x = ones(context);
+      world.all_reduce(x, Reduce::sum, context.compute());
+    } else {
+      gone.wait(false);
+      DeviceContext context({.kind = emulated_kind});
+      const Tensor x = ones(context);
+      world.all_reduce(x, Reduce::sum, context.compute()).wait();
+      EXPECT_EQ(x.to_vector<float>(), std::vector<float>(n, 2.0f));
+    }
+    gone = true, gone.notify_all();
+  });
+}
+
+TEST(ThroughHost, HostTensorsInTheOrderOfADeviceAreRefused) {
+  with_ranks(2, [](const ProcessGroup& world) {
+    DeviceContext context({.kind = emulated_kind});
+    const Tensor x = Tensor::zeros({n}, Dtype::f32, context.host());
+    EXPECT_THROW(world.all_reduce(x, Reduce::sum, context.compute()), std::logic_error);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::comm

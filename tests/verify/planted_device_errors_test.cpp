@@ -1,0 +1,195 @@
+// Errors that a card punishes, planted one by one: the emulated device finds each. On the CPU, where work is done when
+// its launch returns, most of them would stay unseen.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "framework/device/emulated/emulated_queue.h"
+#include "framework/device/emulated/heap.h"
+#include "framework/kernels/kernel_table.h"
+#include "tests/training/scratch.h"
+#include "tests/training/training.h"
+#include "tests/verify/sabotage.h"
+#include "tools/hexad/run_directory.h"
+#include "tools/hexad/verify/outcome_text.h"
+
+namespace hexad::tests {
+namespace {
+
+using comm::Operation;
+using device::DeviceContext;
+using device::DeviceKind;
+using device::Event;
+using device::Lane;
+using device::Stream;
+using Kind = Operation::Kind;
+
+// --- In training: an event that nobody waits for.
+
+class NotWaitedFor final : public Sabotage {
+ public:
+  explicit NotWaitedFor(Wrong wrong) : wrong_(std::move(wrong)) {}
+  std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup& world, const MeshSizes&) const override {
+    return wrong_group(world, wrong_);
+  }
+
+ private:
+  Wrong wrong_;
+};
+
+// Of the all-to-alls of a layer, the first (the dispatch) or the second (the combine) of each pass.
+Wrong all_to_all_not_waited_for(int which) {
+  return [which, count = 0](const comm::ProcessGroup& right, const Operation& op,
+                            Stream& stream) mutable -> std::optional<Event> {
+    if (op.kind != Kind::all_to_all || op.in.device().on_host() || count++ % 2 != which) return {};
+    right.all_to_all(op.out, op.in, op.splits, stream);
+    return Event();
+  };
+}
+
+struct Planted {
+  std::string name;
+  std::string layout;  // of four ranks
+  NotWaitedFor sabotage;
+};
+void PrintTo(const Planted& p, std::ostream* out) { *out << p.name; }
+
+std::vector<Planted> in_training() {
+  return {
+      {"Dispatch", "dp=4,ep=4", NotWaitedFor(all_to_all_not_waited_for(0))},
+      {"Combine", "dp=4,ep=4", NotWaitedFor(all_to_all_not_waited_for(1))},
+      {"Ring", "dp=2,cp=2", NotWaitedFor(claim_done(Kind::receive, "cp"))},
+      {"ZeroGather", "dp=4,zero=3", NotWaitedFor(claim_done(Kind::all_gather, "dp x cp"))},
+      {"GradientBucket", "dp=4,zero=2", NotWaitedFor(claim_done(Kind::reduce_scatter, "dp x cp"))},
+  };
+}
+
+class NobodyWaitsFor : public testing::TestWithParam<Planted> {};
+
+TEST_P(NobodyWaitsFor, IsFound) {
+  const Scratch scratch;
+  Recipe recipe = small_recipe({"device=emulated"});
+  complete(recipe, 1);
+  const layers::Registry registry;
+  const Subject subject(recipe, registry, 2, scratch.path());
+  const Oracle oracle = compute_oracle(subject);
+  const Variant layout = parse_layouts(GetParam().layout + ",transport=engine", 4)[0];
+  const ThreadRuns how{.jitter = 1, .seconds = 60};
+  const Outcome right = run_in_threads(subject, oracle, layout, how);
+  EXPECT_TRUE(right.agrees()) << explanation(right);
+  const Outcome wrong = run_in_threads(subject, oracle, layout, how, GetParam().sabotage);
+  EXPECT_FALSE(wrong.comparison.mismatches.empty()) << explanation(wrong);
+}
+
+INSTANTIATE_TEST_SUITE_P(, NobodyWaitsFor, testing::ValuesIn(in_training()),
+                         [](const auto& i) { return i.param.name; });
+
+// --- In a few lines: what they compute on the CPU, and on the emulated device.
+
+// A lane of the emulated device that does nothing before it is let go; on the CPU nothing is ever held up.
+class Hold {
+ public:
+  Hold(DeviceContext& context, Lane lane) : on_device_(!context.on_host()) {
+    if (on_device_)
+      device::emulated::emulated_stream(context.stream(lane)).launch({}, [open = open_] { open->wait(false); });
+  }
+  ~Hold() { let_go(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  void let_go() { *open_ = true, open_->notify_all(); }
+
+ private:
+  bool on_device_;
+  const std::shared_ptr<std::atomic<bool>> open_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+constexpr int64_t n = 64;
+
+Tensor filled(float value, Device device) {
+  const std::vector<float> values(n, value);
+  return Tensor::from<float>(values, {n}, device);
+}
+void synchronize(DeviceContext& context) {
+  for (int lane = 0; lane < device::lane_count; ++lane) context.stream(static_cast<Lane>(lane)).synchronize();
+}
+float first_of(const Tensor& t) { return t.to_vector<float>().front(); }
+
+// What `program` leaves on a kind of device.
+float on(DeviceKind kind, const std::function<Tensor(DeviceContext&)>& program) {
+  DeviceContext context({.kind = kind});
+  const Tensor result = program(context);
+  synchronize(context);
+  return first_of(result);
+}
+
+TEST(OnTheEmulatedDevice, AnInPlaceOpWithAReaderOnAnotherLaneIsFound) {
+  const auto program = [](DeviceContext& context) {
+    const auto& k = kernels::kernels(context).pointwise;
+    const Tensor x = filled(1, context), copy = Tensor::like(x);
+    synchronize(context);
+    Hold hold(context, Lane::inter);
+    k.copy(context.stream(Lane::inter), copy, x);
+    k.scale(context.compute(), x, 3);  // should wait for the copy
+    context.compute().synchronize();
+    return copy;
+  };
+  EXPECT_EQ(on(DeviceKind::cpu, program), 1);
+  EXPECT_EQ(on(DeviceKind::emulated, program), 3);
+}
+
+TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
+  DeviceContext context({.kind = DeviceKind::emulated});
+  Tensor x = filled(1, context);
+  const float seen_before = first_of(x);
+  // A reader of which nobody tells the allocator: it holds an address, not a launch of a kernel.
+  auto& inter = device::emulated::emulated_stream(context.stream(Lane::inter));
+  const float* p = reinterpret_cast<const float*>(inter.heap().memory().device(x.device_raw()));
+  float seen = 0;
+  Hold hold(context, Lane::inter);
+  inter.launch({}, [&] { seen = *static_cast<const volatile float*>(p); });
+  x = {};
+  const Tensor next = Tensor::empty({n}, Dtype::f32, context);
+  kernels::kernels(context).pointwise.fill(context.compute(), next, 7);  // waits until the freed block is clean
+  context.compute().synchronize();
+  hold.let_go();
+  inter.synchronize();
+  EXPECT_EQ(seen_before, 1);
+  EXPECT_NE(seen, 1);
+}
+
+TEST(OnTheEmulatedDeviceDeathTest, AHostReadOfDeviceMemoryIsFound) {
+  DeviceContext context({.kind = DeviceKind::emulated});
+  const Tensor x = filled(1, context);
+  EXPECT_THROW(x.data<float>(), std::logic_error);
+  EXPECT_DEATH(static_cast<void>(*static_cast<const volatile float*>(x.device_data<float>())), "");
+}
+
+TEST(OnTheEmulatedDevice, APageableCopyTakenForAsynchronousIsFound) {
+  DeviceContext context({.kind = DeviceKind::emulated});
+  const Tensor x = filled(1, context);
+  synchronize(context);
+  const auto pinned = context.host_buffer(x.bytes());
+  std::vector<float> pageable(n);
+  // Returns when the queue has come to the copy (pageable), or at once (pinned).
+  const auto returns_while_held = [&](void* to) {
+    Hold hold(context, Lane::copy);
+    std::atomic<bool> returned = false;
+    std::thread copier([&] {
+      context.copy(context.stream(Lane::copy), to, x.device_raw(), x.bytes());
+      returned = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const bool early = returned;
+    hold.let_go();
+    copier.join();
+    return early;
+  };
+  EXPECT_TRUE(returns_while_held(pinned.get()));
+  EXPECT_FALSE(returns_while_held(pageable.data()));
+  EXPECT_EQ(pageable.front(), 1);
+}
+
+}  // namespace
+}  // namespace hexad::tests
