@@ -61,7 +61,7 @@ std::vector<Planted> in_training() {
       {"Dispatch", "dp=4,ep=4", NotWaitedFor(all_to_all_not_waited_for(0))},
       {"Combine", "dp=4,ep=4", NotWaitedFor(all_to_all_not_waited_for(1))},
       {"Ring", "dp=2,cp=2", NotWaitedFor(claim_done(Kind::receive, "cp"))},
-      {"ZeroGather", "dp=4,zero=3", NotWaitedFor(claim_done(Kind::all_gather, "dp x cp"))},
+      {"ZeroGather", "dp=4,zero=3", NotWaitedFor(claim_done(Kind::all_gather, "dp x cp, weights"))},
       {"GradientBucket", "dp=4,zero=2", NotWaitedFor(claim_done(Kind::reduce_scatter, "dp x cp"))},
   };
 }
