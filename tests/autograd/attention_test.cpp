@@ -16,15 +16,13 @@ struct Angles {
 
 // Angles of `context` positions for heads of `size`.
 Angles angles(Lab& lab, int64_t context, int64_t size) {
-  Angles a{Tensor::empty({context, size / 2}, Dtype::f64, lab.context),
-           Tensor::empty({context, size / 2}, Dtype::f64, lab.context)};
+  std::vector<double> cosine, sine;
   for (int64_t p = 0; p < context; ++p)
     for (int64_t i = 0; i < size / 2; ++i) {
       const double angle = static_cast<double>(p) * std::pow(10.0, -2.0 * static_cast<double>(i) / size);
-      a.cosine.data<double>()[p * (size / 2) + i] = std::cos(angle);
-      a.sine.data<double>()[p * (size / 2) + i] = std::sin(angle);
+      cosine.push_back(std::cos(angle)), sine.push_back(std::sin(angle));
     }
-  return a;
+  return {lab.values(cosine, {context, size / 2}), lab.values(sine, {context, size / 2})};
 }
 
 TEST(Rotary, GradientsMatchFiniteDifferences) {

@@ -25,7 +25,9 @@ class RouterLosses : public testing::TestWithParam<Segments> {
   // Positive, as scores are.
   Tensor scores() {
     Tensor t = lab.randn({tokens(), experts});
-    for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = std::exp(t.data<double>()[i]);
+    change<double>(t, [](std::span<double> values) {
+      for (double& v : values) v = std::exp(v);
+    });
     return t;
   }
   Lab lab;
@@ -58,9 +60,10 @@ TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
 TEST_P(RouterLosses, PaddingTakesNoPart) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
   const Tensor clean = scores(), dirty = copy_of(clean);
-  for (int64_t t = 0; t < tokens(); ++t)
-    if (GetParam().segment[static_cast<size_t>(t)] < 0)
-      std::fill_n(dirty.data<double>() + t * experts, experts, std::nan(""));
+  change<double>(dirty, [&](std::span<double> values) {
+    for (size_t t = 0; t < GetParam().segment.size(); ++t)
+      if (GetParam().segment[t] < 0) std::ranges::fill(values.subspan(t * experts, experts), std::nan(""));
+  });
   const auto run = [&](const Tensor& in, auto&& loss) {
     const auto policy = keep_policy();
     Tape tape(lab.stream(), *policy);
@@ -85,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Segments{"one_token", {0}, 1}),
     [](const auto& test) { return test.param.name; });
 
-double value(const Value& v) { return *v.data.data<double>(); }
+double value(const Value& v) { return values_of(v.data)[0]; }
 
 TEST(LoadBalancingLoss, IsOneWhenBalancedAndTheNumberOfExpertsWhenCollapsed) {
   Lab lab;
@@ -118,7 +121,9 @@ TEST(LoadBalancingLoss, IsTheMeanOverScopesOfEachScopeAlone) {
   Tape tape(lab.stream(), *policy);
   const Tensor fractions = lab.randn({2, 3});
   Tensor scores = lab.randn({5, 3});
-  for (int64_t i = 0; i < scores.numel(); ++i) scores.data<double>()[i] = std::abs(scores.data<double>()[i]);
+  change<double>(scores, [](std::span<double> values) {
+    for (double& v : values) v = std::abs(v);
+  });
   const double both =
       value(load_balancing_loss(tape, tape.leaf(scores), lab.values<int32_t>({0, 0, 1, 1, 1}), fractions));
   const double first = value(load_balancing_loss(tape, tape.leaf(scores.slice(0, 0, 2)), lab.values<int32_t>({0, 0}),

@@ -29,12 +29,12 @@ class ChooseExperts : public testing::TestWithParam<Case> {
   // Logits whose scores lie well apart, so that no finite difference changes the choice.
   static Tensor logits(Lab& lab) {
     const int64_t experts = GetParam().experts;
-    Tensor t = Tensor::empty({tokens, experts}, Dtype::f64, lab.context);
-    for (int64_t i = 0; i < t.numel(); ++i) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < tokens * experts; ++i) {
       const int64_t token = i / experts, expert = i % experts;
-      t.data<double>()[i] = 0.3 * static_cast<double>((expert * 11 + token * 3) % experts) - 1;
+      values.push_back(0.3 * static_cast<double>((expert * 11 + token * 3) % experts) - 1);
     }
-    return t;
+    return lab.values(values, {tokens, experts});
   }
   static Tensor bias(Lab& lab) {
     if (!GetParam().bias) return {};
@@ -84,20 +84,23 @@ TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
   Tape tape(lab.stream(), *policy);
   const RouterChoice c = choose_experts(tape, tape.leaf(logits(lab)), bias(lab), rule, forced(lab));
   if (GetParam().forced) expect_bitwise(forced(lab), c.ids);
+  const auto ids = c.ids.to_vector<int32_t>();
+  const auto scores = values_of(c.scores.data), weights = values_of(c.weights.data);
+  const auto at = [](int64_t i) { return static_cast<size_t>(i); };
   for (int64_t t = 0; t < tokens; ++t) {
     double sum = 0;
     std::set<int32_t> distinct;
     for (int64_t k = 0; k < rule.top_k; ++k) {
-      const int32_t id = c.ids.data<int32_t>()[t * rule.top_k + k];
+      const int32_t id = ids[at(t * rule.top_k + k)];
       ASSERT_TRUE(id >= 0 && id < GetParam().experts) << "token " << t << " slot " << k << ": expert " << id;
       distinct.insert(id);
-      sum += c.scores.data.data<double>()[t * GetParam().experts + id];
+      sum += scores[at(t * GetParam().experts + id)];
     }
     EXPECT_EQ(static_cast<int64_t>(distinct.size()), rule.top_k) << "token " << t;
     for (int64_t k = 0; k < rule.top_k; ++k) {
-      const int32_t id = c.ids.data<int32_t>()[t * rule.top_k + k];
-      const double score = c.scores.data.data<double>()[t * GetParam().experts + id];
-      EXPECT_NEAR(c.weights.data.data<double>()[t * rule.top_k + k], score * rule.scale / (rule.normalize ? sum : 1),
+      const int32_t id = ids[at(t * rule.top_k + k)];
+      const double score = scores[at(t * GetParam().experts + id)];
+      EXPECT_NEAR(weights[at(t * rule.top_k + k)], score * rule.scale / (rule.normalize ? sum : 1),
                   tolerance(Dtype::f64, GetParam().experts))
           << "token " << t << " slot " << k;
     }

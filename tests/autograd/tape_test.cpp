@@ -46,7 +46,7 @@ TEST_F(TapeTest, AGradientSharedByTwoValuesIsNotChangedInPlace) {
   const Tensor da = replay.take_gradient(a), db = replay.take_gradient(b);
   expect_bitwise(before, given);
   expect_bitwise(before, db);
-  for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(da.data<double>()[i], 4 * before.data<double>()[i]);
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(values_of(da)[i], 4 * values_of(before)[i]);
 }
 
 TEST_F(TapeTest, TwoRootsOfOneValueAdd) {
@@ -55,7 +55,7 @@ TEST_F(TapeTest, TwoRootsOfOneValueAdd) {
   Replay replay(tape, Roots{{y, one}, {y, two}});
   replay.run();
   const Tensor dx = replay.take_gradient(x);
-  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(dx.data<double>()[i], 2 * (one.data<double>()[i] + two.data<double>()[i]));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(values_of(dx)[i], 2 * (values_of(one)[i] + values_of(two)[i]));
 }
 
 TEST_F(TapeTest, AnOpWithoutAPullbackThrowsWhenReached) {
@@ -305,16 +305,17 @@ TEST_F(TapeTest, DelayedWeightsTouchNoGradientBeforeTheirTask) {
 TEST_F(TapeTest, TheFirstContributionReplacesStaleMemoryAndTheNextAdds) {
   Parameter& w = lab.parameter({3, 3});
   const Tensor x = lab.integers({2, 3}, 1, 5), dout = lab.integers({2, 3}, 1, 5);
-  std::memset(w.gradient().raw(), 0xff, static_cast<size_t>(w.gradient().bytes()));
+  fill_bytes(w.gradient(), 0xff);
   const auto step = [&] {
     Tape t(lab.stream(), *policy);
     backward(t, linear(t, t.leaf(x), w), dout);
     return copy_of(w.gradient());
   };
   const Tensor one = step(), two = step();
-  for (int64_t i = 0; i < 9; ++i) {
-    EXPECT_TRUE(std::isfinite(one.data<double>()[i]));
-    EXPECT_EQ(two.data<double>()[i], 2 * one.data<double>()[i]);  // integers: exact
+  const auto once = values_of(one), twice = values_of(two);
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_TRUE(std::isfinite(once[i]));
+    EXPECT_EQ(twice[i], 2 * once[i]);  // integers: exact
   }
   w.clear_gradient();
   expect_bitwise(one, step());

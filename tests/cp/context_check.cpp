@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "framework/tensor/host_read.h"
+
 namespace hexad::tests {
 namespace {
 
@@ -90,13 +92,14 @@ Results full_attention(Lab& lab, const Case& c, const Given& in) {
 }
 
 Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens) {
-  const Tensor rows =
-      Tensor::empty({static_cast<int64_t>(tokens.size()), whole.dim(1), whole.dim(2)}, whole.dtype(), lab.context);
+  const Tensor all = to_host(whole),
+               rows = Tensor::empty({static_cast<int64_t>(tokens.size()), whole.dim(1), whole.dim(2)}, whole.dtype(),
+                                    lab.context.host());
   const int64_t bytes = whole.bytes() / whole.dim(0);
   for (size_t r = 0; r < tokens.size(); ++r)
     std::memcpy(static_cast<std::byte*>(rows.raw()) + static_cast<int64_t>(r) * bytes,
-                static_cast<const std::byte*>(whole.raw()) + tokens[r] * bytes, static_cast<size_t>(bytes));
-  return rows;
+                static_cast<const std::byte*>(all.raw()) + tokens[r] * bytes, static_cast<size_t>(bytes));
+  return on_device(rows, lab.context, Category::temporary);
 }
 
 Given rows_of(Lab& lab, const Given& in, const std::vector<int64_t>& tokens) {

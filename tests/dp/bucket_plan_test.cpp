@@ -7,6 +7,7 @@
 #include <set>
 
 #include "parallel/comm/thread_group.h"
+#include "tests/support/on_device.h"
 
 namespace hexad::tests {
 namespace {
@@ -24,7 +25,7 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
     std::mutex mutex;
     std::map<std::string, std::multiset<int64_t>> dealt;
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
-      device::DeviceContext context;
+      device::DeviceContext context{tests::on_test_device()};
       const mesh::Mesh mesh(world, {.dp = ranks});
       ParameterSet set(context);
       for (const int64_t n : {1, 7, 100, 33}) add(set, cat("p", n), {n});
@@ -47,7 +48,7 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
 // So that norms and updates have the same bits.
 TEST(BucketPlan, SharesDoNotDependOnZeroButWhatIsOwnedDoes) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context;
+    device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2});
     ParameterSet set(context);
     Parameter &a = add(set, "a", {40}), &b = add(set, "b", {100});
@@ -65,7 +66,7 @@ TEST(BucketPlan, SharesDoNotDependOnZeroButWhatIsOwnedDoes) {
 
 TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context;
+    device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 4, .ep = 2});
     ParameterSet set(context);
     add(set, "dense", {8}, {}, Dtype::bf16), add(set, "router", {8});
@@ -81,7 +82,7 @@ TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
 
 TEST(BucketPlan, AGroupOfOneHasNothingToShare) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context;
+    device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
     ParameterSet set(context);
     add(set, "experts", {2, 8}, {MeshView::expert, {{Axis::ep, 0, 2, mesh.coordinate(Axis::ep)}}});
@@ -95,7 +96,7 @@ TEST(BucketPlan, RanksWithUnevenPiecesAgreeOnTheOthersBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
-    device::DeviceContext context;
+    device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 1, .etp = 2});
     ParameterSet set(context);
     for (int l = 0; l < 6; ++l) {

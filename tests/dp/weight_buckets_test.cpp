@@ -50,7 +50,7 @@ struct Model {
     return out;
   }
 
-  device::DeviceContext context{{.poison = true}};
+  device::DeviceContext context{tests::on_test_device({.poison = true})};
   mesh::Mesh mesh;
   ParameterSet parameters{context};
   std::vector<Parameter*> all;

@@ -36,15 +36,16 @@ Placement expert(const mesh::Mesh& mesh) {
 
 // Dense: 16 elements of 0.5, squares 4. Experts: 4 elements 1, 2, 3, 4 (one a shard where ep = 4), squares 30.
 double norm_under(const comm::ProcessGroup& world, int ep) {
-  device::DeviceContext context({.poison = true});
+  device::DeviceContext context(tests::on_test_device({.poison = true}));
   const mesh::Mesh mesh(world, {.dp = world.size(), .ep = ep});
   ParameterSet set(context);
   Parameter &dense = add(set, "dense", 16, {}), &experts = add(set, "experts", 4, expert(mesh));
   fill(dense, 0.5, context);
   fill(experts, 0, context);
   const int64_t local = 4 / ep;
-  for (int64_t i = 0; i < local; ++i)
-    experts.gradient().data<double>()[i] = static_cast<double>(mesh.coordinate(Axis::ep) * local + i + 1);
+  std::vector<double> values;
+  for (int64_t i = 0; i < local; ++i) values.push_back(static_cast<double>(mesh.coordinate(Axis::ep) * local + i + 1));
+  tests::assign(experts.gradient(), values);
   return norm_of(set, mesh);
 }
 
@@ -57,7 +58,7 @@ TEST(GradientNorm, C1_CountsReplicatedParametersOnceAndEveryExpertOnce) {
 
 TEST(GradientNorm, C2_ARankWithoutGradientsJoins) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context({.poison = true});
+    device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
     ParameterSet set(context);
     Parameter& experts = add(set, "experts", 4, expert(mesh));
@@ -68,7 +69,7 @@ TEST(GradientNorm, C2_ARankWithoutGradientsJoins) {
 
 TEST(GradientNorm, OfNoGradientAtAllIsZero) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context({.poison = true});
+    device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
     ParameterSet set(context);
     add(set, "dense", 16, {}), add(set, "experts", 4, expert(mesh));
@@ -79,7 +80,7 @@ TEST(GradientNorm, OfNoGradientAtAllIsZero) {
 // Squares beyond the range of f32 are summed in double.
 TEST(GradientNorm, C2_DoesNotOverflowInF32) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context({.poison = true});
+    device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2});
     ParameterSet set(context);
     fill(add(set, "dense", 4, {}, Dtype::f32), 1e30, context);
@@ -90,7 +91,7 @@ TEST(GradientNorm, C2_DoesNotOverflowInF32) {
 
 TEST(GradientNorm, IsNanOnEveryRankWhenOneHasANan) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    device::DeviceContext context({.poison = true});
+    device::DeviceContext context(tests::on_test_device({.poison = true}));
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
     ParameterSet set(context);
     fill(add(set, "experts", 4, expert(mesh)), world.rank() == 1 ? NAN : 1.0, context);

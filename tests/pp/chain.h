@@ -22,10 +22,9 @@ inline constexpr int64_t layers = 12, rows = 3, width = 4;
 // Small whole numbers, so that every sum of products is exact and its order does not matter.
 inline Tensor whole_numbers(const Shape& shape, std::string_view name, Device device) {
   const Philox random(1, Purpose::synthetic, name);
-  Tensor t = Tensor::empty(shape, Dtype::f64, device);
-  for (int64_t i = 0; i < t.numel(); ++i)
-    t.data<double>()[i] = static_cast<double>(random.below(static_cast<uint64_t>(i), 4)) - 1;
-  return t;
+  std::vector<double> values(static_cast<size_t>(shape.numel()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(random.below(i, 4)) - 1;
+  return Tensor::from<double>(values, shape, device);
 }
 inline Tensor input_of(int micro, Device d) { return whole_numbers({rows, width}, cat("input ", micro), d); }
 inline Tensor gradient_of(int micro, Device d) { return whole_numbers({rows, width}, cat("gradient ", micro), d); }
@@ -35,8 +34,7 @@ struct Chain {
   explicit Chain(Lab& on) : lab(on) {
     for (int64_t l = 0; l + 1 < layers; ++l) {
       Parameter& p = lab.parameter({width, width});
-      const auto values = whole_numbers({width, width}, cat("weight ", l), lab.context).to_vector<double>();
-      std::copy(values.begin(), values.end(), p.local().data<double>());
+      tests::assign(p.local(), whole_numbers({width, width}, cat("weight ", l), lab.context).to_vector<double>());
       p.changed();
       weights.push_back(&p);
     }

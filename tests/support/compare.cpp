@@ -10,18 +10,6 @@ namespace {
 
 using namespace tensor;
 
-std::vector<int64_t> offsets_of(const Tensor& t) {
-  std::vector<int64_t> offsets(static_cast<size_t>(t.numel()));
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    int64_t rest = static_cast<int64_t>(i);
-    for (int d = t.rank() - 1; d >= 0; --d) {
-      offsets[i] += rest % t.dim(d) * t.strides()[d];
-      rest /= t.dim(d);
-    }
-  }
-  return offsets;
-}
-
 std::string different_kind(const Tensor& expected, const Tensor& actual) {
   if (!expected.defined() || !actual.defined())
     return expected.defined() == actual.defined() ? "" : cat(actual.defined() ? "expected" : "got", " no tensor");
@@ -38,11 +26,11 @@ std::string mistrust(const Tensor& t, const std::vector<double>& values, Zeros z
 
 }  // namespace
 
-std::vector<double> values_of(const Tensor& t) {
-  const auto offsets = offsets_of(t);
-  std::vector<double> values(offsets.size());
+std::vector<double> values_of(const Tensor& given) {
+  const Tensor t = to_host(given);
+  std::vector<double> values(static_cast<size_t>(t.numel()));
   with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("compare", t.dtype(), [&]<class T>() {
-    for (size_t i = 0; i < offsets.size(); ++i) values[i] = static_cast<double>(t.data<T>()[offsets[i]]);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(t.data<T>()[i]);
   });
   return values;
 }
@@ -78,13 +66,12 @@ std::string difference(const Tensor& expected, const Tensor& actual, double allo
 
 std::string bitwise_difference(const Tensor& expected, const Tensor& actual, Zeros zeros) {
   if (std::string kind = different_kind(expected, actual); !kind.empty() || !expected.defined()) return kind;
-  const auto from = offsets_of(expected), to = offsets_of(actual);
+  const Tensor a = to_host(expected), b = to_host(actual);
   const auto size = static_cast<size_t>(size_of(expected.dtype()));
-  const auto want = values_of(expected), got = values_of(actual);
-  for (size_t i = 0; i < from.size(); ++i) {
-    const auto* a = static_cast<const std::byte*>(expected.raw()) + static_cast<size_t>(from[i]) * size;
-    const auto* b = static_cast<const std::byte*>(actual.raw()) + static_cast<size_t>(to[i]) * size;
-    if (std::memcmp(a, b, size) != 0)
+  const auto want = values_of(a), got = values_of(b);
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (std::memcmp(static_cast<const std::byte*>(a.raw()) + i * size,
+                    static_cast<const std::byte*>(b.raw()) + i * size, size) != 0)
       return cat(expected.shape(), " ", expected.dtype(), " differs in its bits at ",
                  coordinate(expected.shape(), static_cast<int64_t>(i)), ": expected ", want[i], ", got ", got[i]);
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "framework/tensor/tensor.h"
+#include "tests/support/on_device.h"
 #include "tests/support/tolerance.h"
 
 namespace hexad::tests {

@@ -82,7 +82,7 @@ class Gradcheck {
 
   static void make_stale(Parameter& p) {
     p.clear_gradient();
-    std::memset(p.gradient().raw(), 0xff, static_cast<size_t>(p.gradient().bytes()));
+    fill_bytes(p.gradient(), 0xff);
   }
 
   std::vector<Tensor> weight_gradients(const std::vector<Parameter*>& parameters) {
@@ -108,7 +108,9 @@ class Gradcheck {
     const auto sums = weight_gradients(parameters);
     for (size_t i = 0; i < sums.size(); ++i) {
       const Tensor twice = copy_of(first[i]);
-      for (int64_t e = 0; e < twice.numel(); ++e) twice.data<double>()[e] *= 2;
+      change<double>(twice, [](std::span<double> values) {
+        for (double& v : values) v *= 2;
+      });
       report(difference(twice, sums[i], tolerance(Dtype::f64, 1024), Zeros::expected), where_);
     }
   }
@@ -126,10 +128,9 @@ class Gradcheck {
   // The gradient that output `o` is given: a function of its number alone, so that every pass gets the same.
   Tensor direction(size_t o, const Tensor& out) {
     const Philox random(Lab::default_seed, Purpose::sample, "output", o);
-    Tensor t = Tensor::like(out);
-    for (int64_t i = 0; i < t.numel(); ++i)
-      t.data<double>()[i] = options_.root_gradient.value_or(random.normal(static_cast<uint64_t>(i)));
-    return t;
+    std::vector<double> values(static_cast<size_t>(out.numel()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = options_.root_gradient.value_or(random.normal(i));
+    return Tensor::from<double>(values, out.shape(), out.device());
   }
 
   // L, and the sum of the terms' magnitudes: what rounding is relative to.
@@ -140,9 +141,9 @@ class Gradcheck {
     Loss l;
     const auto outs = forward();
     for (size_t o = 0; o < outs.size(); ++o) {
-      const Tensor d = direction(o, outs[o]);
-      for (int64_t i = 0; i < d.numel(); ++i) {
-        const double term = d.data<double>()[i] * outs[o].data<double>()[i];
+      const auto d = values_of(direction(o, outs[o])), out = values_of(outs[o]);
+      for (size_t i = 0; i < d.size(); ++i) {
+        const double term = d[i] * out[i];
         l.value += term;
         l.magnitude += std::abs(term);
       }
@@ -154,12 +155,14 @@ class Gradcheck {
   double slope(const Variable& v, const std::vector<double>& along) {
     const std::vector<double> original = v.data.to_vector<double>();
     const auto at = [&](double s) {
-      for (size_t i = 0; i < along.size(); ++i) v.data.data<double>()[i] = original[i] + s * along[i];
+      std::vector<double> moved = original;
+      for (size_t i = 0; i < along.size(); ++i) moved[i] += s * along[i];
+      assign(v.data, moved);
       if (v.parameter) v.parameter->changed();
       return loss().value;
     };
     const double near = at(step) - at(-step), far = at(2 * step) - at(-2 * step);
-    std::copy(original.begin(), original.end(), v.data.data<double>());
+    assign(v.data, original);
     if (v.parameter) v.parameter->changed();
     return (8 * near - far) / (12 * step);
   }

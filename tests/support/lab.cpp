@@ -1,24 +1,23 @@
 #include "tests/support/lab.h"
 
-#include <cstring>
-
 #include "framework/base/philox.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::tests {
 namespace {
 
 device::DeviceContext::Options poisoned(device::DeviceContext::Options options) {
   options.poison = true;
-  return options;
+  return on_test_device(std::move(options));
 }
 
 template <class F>
 Tensor filled(Shape shape, Dtype dtype, Device device, F&& next) {
-  Tensor t = Tensor::empty(shape, dtype, device);
+  const Tensor t = Tensor::empty(shape, dtype, device.host());
   with_dtype<float, bf16, double>("lab", dtype, [&]<class T>() {
     for (int64_t i = 0; i < t.numel(); ++i) t.data<T>()[i] = T(static_cast<accumulator_t<T>>(next()));
   });
-  return t;
+  return on_device(t, device, Category::temporary);
 }
 
 }  // namespace
@@ -51,7 +50,8 @@ Parameter& Lab::parameter(Shape shape, Dtype dtype) {
 Tensor copy_of(const Tensor& t) {
   require(t.contiguous(), "[lab] copy of a strided ", t.shape());
   Tensor copy = Tensor::like(t);
-  if (t.bytes() > 0) std::memcpy(copy.raw(), t.raw(), static_cast<size_t>(t.bytes()));
+  device::DeviceContext& context = t.device().context();
+  context.copy(context.compute(), copy.device_raw(), t.device_raw(), t.bytes());
   return copy;
 }
 

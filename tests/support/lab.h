@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/autograd/tape.h"
+#include "tests/support/on_device.h"
 
 namespace hexad::tests {
 
@@ -16,7 +17,7 @@ using namespace autograd;
 class Lab {
  public:
   static constexpr uint64_t default_seed = 20240611;
-  /// `options.poison` is set.
+  /// On the device of on_device.h; `options.poison` is set.
   explicit Lab(uint64_t seed = default_seed, device::DeviceContext::Options options = {});
 
   /// Standard normal values.

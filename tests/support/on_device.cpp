@@ -1,0 +1,53 @@
+#include "tests/support/on_device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace hexad::tests {
+
+using namespace tensor;
+
+device::DeviceKind test_device() {
+  const char* wanted = std::getenv("HEXAD_TEST_DEVICE");
+  if (!wanted) return device::DeviceKind::cpu;
+  for (const auto& [kind, name] : device::enum_names(device::DeviceKind::cpu))
+    if (name == std::string_view(wanted)) return kind;
+  fail_invariant(cat("[test] HEXAD_TEST_DEVICE is '", wanted, "', expected cpu or emulated"));
+}
+
+device::ContextOptions on_test_device(device::ContextOptions options) {
+  options.kind = test_device();
+  if (options.kind != device::DeviceKind::cpu) options.worker_lanes = false;  // lanes are the device's queues
+  return options;
+}
+
+Tensor to_host(const Tensor& t) {
+  if (!t.defined() || (t.device().on_host() && t.contiguous())) return t;
+  const Storage& storage = *t.storage();
+  std::vector<std::byte> bytes(static_cast<size_t>(storage.bytes()));
+  device::DeviceContext& context = t.device().context();
+  if (!bytes.empty()) context.copy(context.compute(), bytes.data(), storage.data(), storage.bytes());
+  context.compute().synchronize();
+  const Tensor out = Tensor::empty(t.shape(), t.dtype(), t.device().host());
+  const auto size = size_of(t.dtype());
+  const int64_t first = static_cast<std::byte*>(t.device_raw()) - storage.data();
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    int64_t rest = i, from = 0;
+    for (int d = t.rank() - 1; d >= 0; --d) {
+      from += rest % t.dim(d) * t.strides()[d];
+      rest /= t.dim(d);
+    }
+    std::memcpy(static_cast<std::byte*>(out.raw()) + i * size, bytes.data() + first + from * size,
+                static_cast<size_t>(size));
+  }
+  return out;
+}
+
+void fill_bytes(const Tensor& t, uint8_t byte) {
+  device::DeviceContext& context = t.device().context();
+  context.fill(context.compute(), t.device_raw(), byte, t.bytes());
+  context.compute().synchronize();
+}
+
+}  // namespace hexad::tests

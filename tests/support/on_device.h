@@ -1,0 +1,35 @@
+// Tests that take a device: which one, and values of tensors wherever they lie.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::tests {
+
+/// What HEXAD_TEST_DEVICE names (cpu, emulated), else the CPU.
+device::DeviceKind test_device();
+/// `options` of a context of that device.
+device::ContextOptions on_test_device(device::ContextOptions options = {});
+
+/// The same values in host memory, contiguous: the tensor itself where it is that already. Strides allowed.
+tensor::Tensor to_host(const tensor::Tensor& t);
+/// Overwrites a contiguous tensor.
+template <class T>
+void assign(const tensor::Tensor& t, const std::vector<T>& values) {
+  base::require(static_cast<int64_t>(values.size()) == t.numel(), "[test] ", values.size(), " values for ", t.shape());
+  base::require(t.dtype() == base::dtype_of<T>, "[test] ", t.dtype(), " assigned ", base::dtype_of<T>);
+  t.upload(values.data());
+}
+/// Changes a contiguous tensor: f(values) of its elements.
+template <class T, class F>
+void change(const tensor::Tensor& t, F&& f) {
+  std::vector<T> values = t.to_vector<T>();
+  f(std::span<T>(values));
+  assign(t, values);
+}
+/// Every byte of a tensor's memory.
+void fill_bytes(const tensor::Tensor& t, uint8_t byte);
+
+}  // namespace hexad::tests
