@@ -7,6 +7,12 @@ test_processes_agree_with_one_rank() {
   expect_text out "5 layouts of 2 ranks" ": 0 mismatches"
 }
 
+test_processes_with_emulated_devices_agree_with_the_cpu() {
+  HEXAD_EMULATED_JITTER=3 expect 0 ranks 2 verify tiny.yaml --mpi --device emulated --steps 2 \
+    --layouts "ep=2;tp=2;cp=2;pp=2;zero=3,start=resumed"
+  expect_text out "layouts on device: emulated" "5 layouts of 2 ranks" ": 0 mismatches"
+}
+
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 has_no_folder() { ! has_folder "$1"; }
 

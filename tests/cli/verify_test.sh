@@ -15,6 +15,13 @@ test_listed_layouts() {
   expect_text out "3 of them, drawn with seed 5" "communication is delayed at random, seed 1" "3 layouts in "
 }
 
+test_layouts_on_the_emulated_device_agree_with_the_cpu() {
+  HEXAD_EMULATED_JITTER=3 expect 0 "$HEXAD" verify tiny.yaml --world 2 --device emulated --steps 2
+  expect_text out "oracle: one rank on the CPU, layouts on device: emulated" "10 meshes of 2 ranks: " ": 0 mismatches"
+  expect 2 "$HEXAD" verify tiny.yaml --world 2 --device abacus
+  expect_text err "device (abacus) must be one of cpu, cuda, emulated"
+}
+
 test_illegal_layouts_are_refused() {
   expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts tp=3
   expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 4 ranks of --world"

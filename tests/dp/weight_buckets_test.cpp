@@ -129,7 +129,7 @@ TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     const comm::ProcessGroup& gradients = *m.plan->buckets().front().group;
     const Tensor x = Tensor::zeros({4}, Dtype::f32, m.context);
-    device::InlineStream stream;
+    Stream& stream = m.context.compute();
     Event reduced;
     if (world.rank() == 0) reduced = gradients.all_reduce(x, comm::Reduce::sum, stream);
     expect_bitwise(whole.use(0), m.use(0));

@@ -23,7 +23,7 @@ device::ContextOptions on_test_device(device::ContextOptions options) {
 }
 
 Tensor to_host(const Tensor& t) {
-  if (!t.defined() || (t.device().on_host() && t.contiguous())) return t;
+  if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;  // its context may be gone
   const Storage& storage = *t.storage();
   std::vector<std::byte> bytes(static_cast<size_t>(storage.bytes()));
   device::DeviceContext& context = t.device().context();
