@@ -64,6 +64,12 @@ class Opener {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
            " beside it is ", tokenizer_->fingerprint());
     }
+    // Reading checks every id against the file's own vocabulary. With this no id is outside of the model's, which
+    // nobody looks at again where the embedding and the loss run on a device.
+    if (dataset->vocab_size() > tokenizer_->vocab_size()) {
+      fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
+           " beside it has ", tokenizer_->vocab_size());
+    }
     if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
            " has a loss mask, which says which next tokens to predict");

@@ -29,8 +29,8 @@ struct TrainingDataOptions {
 };
 
 /// Throws Error(data) naming the file and the problem: missing or damaged files, a dataset made with another tokenizer
-/// than its folder's or its mixture's, changes since the checkpoint; Error(usage) when the model's vocabulary is
-/// smaller than the tokenizer's, or the masked-LM objective meets a dataset with a loss mask.
+/// than its folder's or its mixture's or with more ids, changes since the checkpoint; Error(usage) when the model's
+/// vocabulary is smaller than the tokenizer's, or the masked-LM objective meets a dataset with a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options);
 
 }  // namespace hexad::data

@@ -146,6 +146,11 @@ struct AttentionKernels {
   void (*backward)(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout, const Tensor& out,
                    const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& first,
                    const Tensor& last, const AttentionShape& shape);
+  /// sum[T, H, C] and its sum_log_sum_exp[T, H] (acc both), which stand for the keys met so far, take in those of a
+  /// block of further keys, block[T, H, C] and block_log_sum_exp[T, H] (acc): put together by log-sum-exps (Liu et al.
+  /// 2023, section 3). A row that saw no key of the block (-inf) stays as it is, whatever the block has there.
+  void (*merge)(Stream&, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
+                const Tensor& block_log_sum_exp);
 };
 
 /// out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight a row [R] (acc; undefined: one). Weighting
@@ -235,6 +240,14 @@ struct SlotKernels {
   void (*iota)(Stream&, const Tensor& out, int64_t first);
 };
 
+/// Indices that count from elsewhere. out may be x where their dtypes are the same.
+struct IndexKernels {
+  /// out[i] = x[i] + by (both i32 or both i64); a negative x[i], which is nobody's, stays.
+  void (*shift)(Stream&, const Tensor& out, const Tensor& x, int64_t by);
+  /// out[i] (i32 or i64) = x[i] - first where first <= x[i] < first + count, else -1; x is i32.
+  void (*within)(Stream&, const Tensor& out, const Tensor& x, int64_t first, int64_t count);
+};
+
 /// Rows to experts and back. `rows` [T, K] (i64) says at which row of the permuted tensor slot k of token t lies; -1:
 /// the slot was dropped. `tokens` [R] (i64) is the inverse: which token lies at row r; -1: none.
 struct PermuteKernels {
@@ -250,8 +263,9 @@ struct PermuteKernels {
   /// Rows of dy that no slot names are zero.
   void (*combine_backward)(Stream&, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
                            const Tensor& rows, const Tensor& weights);
-  /// out[index[r], :] = x[r, :] for distinct rows index[R] (i64); rows of out that no index names are untouched. The
-  /// inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two below.
+  /// out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r goes nowhere); rows of out that no index
+  /// names are untouched. The inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two
+  /// below.
   void (*scatter)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
   /// out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). The part of
   /// `combine_backward` that gives dy, for any part of the rows. out may be x where index[r] = r.
@@ -278,7 +292,7 @@ struct WireKernels {
 struct EmbeddingKernels {
   /// out[T, D] = table[ids[t], :] (ids i32, checked by the caller).
   void (*forward)(Stream&, const Tensor& out, const Tensor& table, const Tensor& ids);
-  /// dtable (acc) [V, D] += dout rows, in token order.
+  /// dtable (acc) [V, D] += dout rows, in token order; a token of id -1 is skipped, and its row is not read.
   void (*backward)(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids);
 };
 
@@ -290,6 +304,25 @@ struct CrossEntropyKernels {
                   double scale);
   /// Rows whose logits this backend likes to have at a time, where they are never kept whole; at least one.
   int64_t (*chunk_rows)(int64_t rows, int64_t vocabulary);
+};
+
+/// The same formula over columns that are split over ranks, in two steps with an exchange between them; each rank reads
+/// its logits once. `targets` [T] (i32, -1: ignored) are of the whole vocabulary, of which this rank holds the columns
+/// [first, first + W).
+struct SplitSoftmaxKernels {
+  /// What a rank tells the others of each row of its columns: rows of statistics [statistics_count, T].
+  enum Statistic : int64_t {
+    largest,    // m = max of the logits
+    total,      // the sum of e^(logit - m)
+    at_target,  // the target's logit; 0 on ranks that do not hold it
+    statistics_count,
+  };
+  /// statistics [3, T] from logits[T, W] (acc both); the logits become e^(logit - m).
+  void (*start)(Stream&, const Tensor& statistics, const Tensor& logits, const Tensor& targets, int64_t first);
+  /// losses[T] (acc, 0 where ignored) from the statistics of all ranks [ranks, 3, T], of which this one is `rank`. What
+  /// `start` left in `logits` becomes scale * (softmax - onehot); zero where ignored or where scale is 0.
+  void (*finish)(Stream&, const Tensor& losses, const Tensor& logits, const Tensor& statistics, int64_t rank,
+                 const Tensor& targets, int64_t first, double scale);
 };
 
 /// Elementwise and reductions.
@@ -308,6 +341,9 @@ struct PointwiseKernels {
   /// out[1] (acc or f64) = or += the sum of all elements, taken in double in an order that depends on their number
   /// alone.
   void (*sum)(Stream&, const Tensor& out, const Tensor& x, Write write);
+  /// out = addends[0] + addends[1] + ..., in this order in acc, as comm::reduce adds ranks' contributions: the same
+  /// bits. One addend at least, on CUDA 64 at most; all of one dtype. out may be an addend.
+  void (*sum_of)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 };
 
 /// AdamW (Loshchilov & Hutter 2019), decoupled decay: w -= lr (m^ / (sqrt(v^) + eps) + decay w).
@@ -350,10 +386,12 @@ struct KernelTable {
   RouterKernels router;
   RouterLossKernels router_loss;
   SlotKernels slots;
+  IndexKernels index;
   PermuteKernels permute;
   WireKernels wire;
   EmbeddingKernels embedding;
   CrossEntropyKernels cross_entropy;
+  SplitSoftmaxKernels split_softmax;
   PointwiseKernels pointwise;
   OptimizerKernels optimizer;
 };

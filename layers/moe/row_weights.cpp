@@ -19,12 +19,10 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
 }
 
 void put_by_slot(Stream& s, const Tensor& out, const Tensor& numbers, const Tensor& row_slots) {
-  s.run([=] {
-    with_dtype<float, double>("put_by_slot", out.dtype(), [&]<class T>() {
-      for (int64_t i = 0; i < row_slots.numel(); ++i)
-        if (const int64_t slot = row_slots.data<int64_t>()[i]; slot >= 0) out.data<T>()[slot] = numbers.data<T>()[i];
-    });
-  });
+  const auto& k = kernels::kernels(out.device()).permute;
+  // Numbers are rows of one element; where a row has no more slots they go nowhere.
+  k.scatter(s, out.reshape({out.numel(), 1}), numbers.reshape({numbers.numel(), 1}),
+            row_slots.reshape({row_slots.numel()}));
 }
 
 }  // namespace hexad::moe

@@ -1,10 +1,6 @@
 #include "parallel/cp/blocks.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-
-#include "framework/kernels/cpu/parallel.h"
 
 namespace hexad::cp {
 namespace {
@@ -24,10 +20,7 @@ Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, 
                 Stream& stream) {
   if (!bounds.defined()) return {};
   const Tensor from = half_of(bounds, pair.query_half, split), to = Tensor::like(from);
-  stream.run([=] {
-    const auto *in = from.data<int32_t>(), *end = in + from.numel();
-    std::transform(in, end, to.data<int32_t>(), [&](int32_t p) { return p - static_cast<int32_t>(key_begin); });
-  });
+  kernels::kernels(to.device()).index.shift(stream, to, from, -key_begin);
   return to;
 }
 
@@ -37,31 +30,6 @@ Block block_of(const BlockPair& pair, int owner, const ContextAttention& c, Stre
       {.sequences = c.split.sequences, .queries = length, .keys = length, .scale = c.scale, .causal = pair.diagonal},
       relative(c.first, pair, key_begin, c.split, stream),
       relative(c.last, pair, key_begin, c.split, stream)};
-}
-
-// [rows, H, C] of `sum` and [rows, H] of its log-sum-exp take in those of a block.
-void merge(const Tensor& sum, const Tensor& sum_lse, const Tensor& block, const Tensor& block_lse, Stream& stream) {
-  stream.run([=] {
-    with_dtype<float, bf16, double>("cp", block.dtype(), [&]<class T>() {
-      using A = accumulator_t<T>;
-      const int64_t size = block.dim(2);
-      A *total = sum.data<A>(), *lse = sum_lse.data<A>();
-      const A* other_lse = block_lse.data<A>();
-      const T* other = block.data<T>();
-      kernels::cpu::parallel_for(sum_lse.numel(), kernels::cpu::row_grain(size), [=](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          if (other_lse[r] == -std::numeric_limits<A>::infinity()) continue;  // it saw no key of the block
-          const A top = std::max(lse[r], other_lse[r]);
-          const A both = top + std::log(std::exp(lse[r] - top) + std::exp(other_lse[r] - top));
-          const A keep = std::exp(lse[r] - both), take = std::exp(other_lse[r] - both);
-          A* to = total + r * size;
-          const T* from = other + r * size;
-          for (int64_t i = 0; i < size; ++i) to[i] = keep * to[i] + take * static_cast<A>(from[i]);
-          lse[r] = both;
-        }
-      });
-    });
-  });
 }
 
 }  // namespace
@@ -95,7 +63,7 @@ void RunningAttention::add(const Tensor& q, const Tensor& k, const Tensor& v, in
     const Tensor out = Tensor::like(queries), block_log_sum_exp = Tensor::like(log_sum_exp);
     kernel.forward(stream, out, block_log_sum_exp, queries, half_of(k, pair.key_half, c.split),
                    half_of(v, pair.key_half, c.split), block.first, block.last, block.shape);
-    merge(sum, log_sum_exp, out, block_log_sum_exp, stream);
+    kernel.merge(stream, sum, log_sum_exp, out, block_log_sum_exp);
   }
 }
 

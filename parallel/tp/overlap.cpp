@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "parallel/comm/reduce.h"
-
 namespace hexad::tp {
 namespace {
 
@@ -55,11 +53,7 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
   }
   for (const Event& event : arrived) stream.wait(event);
   Tensor out = Tensor::empty({share, width}, dtype, device);
-  stream.run([out, addends] {
-    std::vector<const void*> sources;
-    for (const Tensor& t : addends) sources.push_back(t.raw());
-    comm::reduce(out.raw(), sources, out.numel(), out.dtype(), comm::Reduce::sum);
-  });
+  kernels::kernels(device).pointwise.sum_of(stream, out, addends);
   return out;
 }
 

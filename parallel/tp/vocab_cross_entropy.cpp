@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <deque>
 
-#include "parallel/tp/split_softmax.h"
+#include "parallel/tp/vocabulary.h"
 
 namespace hexad::tp {
 namespace {
+
+using kernels::SplitSoftmaxKernels;
 
 class SplitLoss {
  public:
@@ -43,7 +45,7 @@ class SplitLoss {
  private:
   struct Chunk {
     int64_t begin, end;
-    Tensor logits, statistics;  // of this rank's columns, of all ranks
+    Tensor logits, statistics;  // of this rank's columns, of all ranks [ranks, statistics, rows]
     Event gathered;
   };
 
@@ -52,11 +54,13 @@ class SplitLoss {
     Chunk c{begin,
             end,
             Tensor::empty({rows, part_.end - part_.begin}, acc_, x_.device()),
-            Tensor::empty({group_.size(), statistics_count, rows}, acc_, x_.device(), Category::communication),
+            Tensor::empty({group_.size(), SplitSoftmaxKernels::statistics_count, rows}, acc_, x_.device(),
+                          Category::communication),
             {}};
     kernels_.matmul.forward(stream_, c.logits, x_.slice(0, begin, end), w_.use(stream_), Write::replace);
-    const Tensor mine = Tensor::empty({statistics_count, rows}, acc_, x_.device(), Category::communication);
-    start_softmax(stream_, mine, c.logits, targets_.slice(0, begin, end), part_);
+    const Tensor mine =
+        Tensor::empty({SplitSoftmaxKernels::statistics_count, rows}, acc_, x_.device(), Category::communication);
+    kernels_.split_softmax.start(stream_, mine, c.logits, targets_.slice(0, begin, end), part_.begin);
     c.gathered = group_.all_gather(c.statistics, mine, stream_);
     return c;
   }
@@ -64,8 +68,9 @@ class SplitLoss {
   void finish(const Chunk& c) {
     stream_.wait(c.gathered);
     const bool train = tape_.recording();
-    finish_softmax(stream_, losses_.slice(0, c.begin, c.end), c.logits, c.statistics, group_.rank(),
-                   targets_.slice(0, c.begin, c.end), part_, train ? options_.gradient_scale : 0.0);
+    kernels_.split_softmax.finish(stream_, losses_.slice(0, c.begin, c.end), c.logits, c.statistics, group_.rank(),
+                                  targets_.slice(0, c.begin, c.end), part_.begin,
+                                  train ? options_.gradient_scale : 0.0);
     if (!train) return;
     // Products want both operands in the model's dtype.
     Tensor dlogits = c.logits;
@@ -103,6 +108,7 @@ void check(const Value& x, const Parameter& w, const Tensor& targets, const Cros
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
   require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows);
+  if (!targets.device().on_host()) return;  // framework/data has checked those of a batch
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
@@ -121,9 +127,11 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
   if (row_losses) *row_losses = loss.losses();
   return tape.record("vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
-                       require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                               "[vocab_cross_entropy] was told the gradient ", scale, " but got ", given);
+                       if (dout.device().on_host()) {  // elsewhere a look at it would hold up the device
+                         const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
+                         require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
+                                 "[vocab_cross_entropy] was told the gradient ", scale, " but got ", given);
+                       }
                        auto [dx] = s.get<1>();
                        b.accumulate(0, dx);
                      },

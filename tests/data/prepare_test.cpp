@@ -409,6 +409,16 @@ TEST(TrainingData, AForeignTokenizerIsNamed) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
 }
 
+// Nothing on a device's way checks ids again.
+TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
+  const Prepared p;
+  const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
+  TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size() + 1, tokenizer->fingerprint());
+  writer.finish();
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
+                  "out/train.hxd: has a vocabulary of 401 ids, but tokenizer.json beside it has 400");
+}
+
 TEST(TrainingData, AModelVocabularyThatIsTooSmallIsAUsageError) {
   Prepared p;
   p.opening.vocab_size = 399;

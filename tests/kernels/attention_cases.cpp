@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
@@ -59,6 +61,21 @@ AttentionShape cached(const Trial& r) {
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
 }
 
+// Every fifth row has met no key yet, every third meets none in the block.
+void merge(K k, Trial& r) {
+  const auto [t, c] = r.size;
+  const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2), block_log_sum_exp = r.normal({t, heads}, r.acc());
+  const auto hide = [](const Tensor& x, int64_t every) {
+    reference::Array a = reference::load(x);
+    for (int64_t i = 0; i < a.size(); i += every) a[i] = -std::numeric_limits<double>::infinity();
+    reference::store(x, a);
+  };
+  hide(log_sum_exp, 5);
+  hide(block_log_sum_exp, 3);
+  k.attention.merge(r.stream, r.update({t, heads, c}, r.acc(), 2), log_sum_exp, r.normal({t, heads, c}),
+                    block_log_sum_exp);
+}
+
 }  // namespace
 
 std::vector<Case> attention_cases() {
@@ -72,6 +89,7 @@ std::vector<Case> attention_cases() {
       {"attention_causal_backward", b, [](K k, Trial& r) { backward(k, r, self(r, true), false); }},
       {"attention_bidirectional_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), false); }},
       {"attention_documents_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), true); }},
+      {"attention_merge", entry(&KernelTable::attention, &AttentionKernels::merge), merge},
   };
 }
 

@@ -380,6 +380,123 @@ TEST_P(Edge, GradientsAreClippedToTheLimit) {
   EXPECT_EQ(clipped(0, 1), 1);
 }
 
+TEST_P(Edge, RowsThatAreScatteredNowhereTouchNothing) {
+  const Tensor out = filled({3, 1}, 7), x = tensor<float>({nan, 5, nan, 6}, {4, 1});
+  k.permute.scatter(stream, out, x, tensor<int64_t>({-1, 2, -1, 0}, {4}));
+  EXPECT_EQ(out.to_vector<float>(), (Floats{6, 7, 5}));
+  k.permute.scatter(stream, out, filled({2, 1}, nan), tensor<int64_t>({-1, -1}, {2}));
+  EXPECT_EQ(out.to_vector<float>(), (Floats{6, 7, 5}));
+}
+
+// A vocabulary of a power of two: -1 must not be taken for its last id where ids are sorted by some of their bits.
+TEST_P(Edge, TokensOfNoIdAddNothingToTheEmbedding) {
+  const Tensor dtable = filled({4, 1}, 1), dout = tensor<float>({nan, 2, nan, 4, 8}, {5, 1});
+  k.embedding.backward(stream, dtable, dout, tensor<int32_t>({-1, 3, -1, 3, 0}, {5}));
+  EXPECT_EQ(dtable.to_vector<float>(), (Floats{9, 1, 1, 7}));
+  k.embedding.backward(stream, dtable, filled({2, 1}, nan), tensor<int32_t>({-1, -1}, {2}));
+  EXPECT_EQ(dtable.to_vector<float>(), (Floats{9, 1, 1, 7}));
+}
+
+TEST_P(Edge, IndicesOfNobodyStayWhenOthersAreShifted) {
+  const Tensor x = tensor<int32_t>({0, -1, 5, -7}, {4}), wide = tensor<int64_t>({-1, int64_t{1} << 40}, {2});
+  const Tensor out = empty({4}, Dtype::i32);
+  k.index.shift(stream, out, x, -3);  // may become negative
+  EXPECT_EQ(out.to_vector<int32_t>(), (Ids{-3, -1, 2, -7}));
+  k.index.shift(stream, wide, wide, 2);
+  EXPECT_EQ(wide.to_vector<int64_t>(), (Rows{-1, (int64_t{1} << 40) + 2}));
+  k.index.shift(stream, empty({0}, Dtype::i64), empty({0}, Dtype::i64), 1);
+}
+
+TEST_P(Edge, IndicesOutsideOfARangeAreNobodys) {
+  const Tensor x = tensor<int32_t>({2, 3, 5, 6, -1}, {5}), rows = empty({5, 1}, Dtype::i64);
+  k.index.within(stream, rows, x, 3, 3);
+  EXPECT_EQ(rows.to_vector<int64_t>(), (Rows{-1, 0, 2, -1, -1}));
+  k.index.within(stream, x, x, 3, 3);
+  EXPECT_EQ(x.to_vector<int32_t>(), (Ids{-1, 0, 2, -1, -1}));
+  k.index.within(stream, x, x, 0, 0);
+  EXPECT_EQ(x.to_vector<int32_t>(), (Ids(5, -1)));
+}
+
+TEST_P(Edge, ABlockWithoutKeysLeavesAttentionAsItIs) {
+  const Tensor sum = tensor<float>({1, 2, 3, nan}, {4, 1, 1}), log_sum_exp = tensor<float>({-inf, 1, 2, -inf}, {4, 1});
+  const Tensor block = tensor<float>({nan, nan, 5, nan}, {4, 1, 1}),
+               block_log_sum_exp = tensor<float>({-inf, -inf, 2, -inf}, {4, 1});
+  k.attention.merge(stream, sum, log_sum_exp, block, block_log_sum_exp);
+  const Floats sums = sum.to_vector<float>(), logs = log_sum_exp.to_vector<float>();
+  EXPECT_EQ((Floats{sums[0], sums[1]}), (Floats{1, 2}));
+  EXPECT_TRUE(std::isnan(sums[3]));
+  EXPECT_EQ((Floats{logs[0], logs[1], logs[3]}), (Floats{-inf, 1, -inf}));
+  EXPECT_FLOAT_EQ(sums[2], 4);  // as much of either
+  EXPECT_FLOAT_EQ(logs[2], 2 + std::log(2.0f));
+}
+
+TEST_P(Edge, TheFirstBlockThatARowSeesIsItsAttention) {
+  const Tensor sum = filled({1, 2, 2}, 0), log_sum_exp = filled({1, 2}, -inf);
+  k.attention.merge(stream, sum, log_sum_exp, tensor<float>({1, 2, 3, 4}, {1, 2, 2}), tensor<float>({-80, 90}, {1, 2}));
+  EXPECT_EQ(sum.to_vector<float>(), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(log_sum_exp.to_vector<float>(), (Floats{-80, 90}));
+}
+
+TEST_P(Edge, TheSumOfSeveralIsRoundedOnce) {
+  std::vector<Tensor> addends;
+  for (float value : {256.0f, 1.0f, 1.0f}) {  // 257 would become 256
+    addends.push_back(empty({1}, Dtype::bf16));
+    k.pointwise.fill(stream, addends.back(), value);
+  }
+  k.pointwise.sum_of(stream, addends[1], addends);
+  EXPECT_EQ(static_cast<float>(addends[1].to_vector<bf16>()[0]), 258);
+}
+
+TEST_P(Edge, TheSumOfOneIsACopy) {
+  const Tensor out = filled({2}, nan);
+  k.pointwise.sum_of(stream, out, std::vector{tensor<float>({-0.0f, inf}, {2})});
+  EXPECT_TRUE(std::signbit(out.to_vector<float>()[0]));  // adding to zero would lose it
+  EXPECT_EQ(out.to_vector<float>()[1], inf);
+  k.pointwise.sum_of(stream, empty({0}), std::vector{empty({0}), empty({0})});
+}
+
+TEST_P(Edge, SplitSoftmaxIsThatOfAllColumns) {
+  const Tensor whole = tensor<float>({1, -2, 3, 0.5}, {1, 4}), losses = filled({1}, nan), expected = filled({1}, nan);
+  const Tensor target = tensor<int32_t>({2}, {1}), statistics = filled({2, 3, 1}, nan);
+  const Tensor parts[] = {tensor<float>({1}, {1, 1}), tensor<float>({-2, 3, 0.5}, {1, 3})};
+  k.cross_entropy.forward(stream, expected, whole, whole, target, 2);
+  for (int64_t rank : {0, 1})
+    k.split_softmax.start(stream, statistics.slice(0, rank, rank + 1), parts[rank], target, rank);
+  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // held elsewhere
+  EXPECT_EQ(statistics.to_vector<float>()[5], 3);
+  Floats gradient;
+  for (int64_t rank : {0, 1}) {
+    k.split_softmax.finish(stream, losses, parts[rank], statistics, rank, target, rank, 2);
+    EXPECT_FLOAT_EQ(losses.to_vector<float>()[0], expected.to_vector<float>()[0]);
+    for (float g : parts[rank].to_vector<float>()) gradient.push_back(g);
+  }
+  for (size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(gradient[i], whole.to_vector<float>()[i], 1e-6);
+}
+
+TEST_P(Edge, SplitSoftmaxOfColumnsThatAreRuledOutIsZero) {
+  const Tensor statistics = filled({2, 3, 1}, nan), losses = filled({1}, nan), target = tensor<int32_t>({1}, {1});
+  const Tensor ruled_out = filled({1, 1}, -inf), other = tensor<float>({3e4f, -3e4f}, {1, 2});
+  k.split_softmax.start(stream, statistics.slice(0, 0, 1), ruled_out, target, 0);
+  k.split_softmax.start(stream, statistics.slice(0, 1, 2), other, target, 1);
+  k.split_softmax.finish(stream, losses, ruled_out, statistics, 0, target, 0, 1);
+  k.split_softmax.finish(stream, losses, other, statistics, 1, target, 1, 1);
+  EXPECT_EQ(losses.to_vector<float>(), (Floats{0}));
+  EXPECT_EQ(ruled_out.to_vector<float>(), (Floats{0}));
+  EXPECT_EQ(other.to_vector<float>(), (Floats{0, 0}));
+}
+
+TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
+  const Tensor logits = tensor<float>({1, nan, 2, nan}, {2, 2}), statistics = filled({1, 3, 2}, 0);
+  const Tensor losses = filled({2}, 0), targets = tensor<int32_t>({0, -1}, {2});
+  k.split_softmax.start(stream, statistics, logits, targets, 0);
+  k.split_softmax.finish(stream, losses, logits, statistics, 0, targets, 0, 1);
+  EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0]));
+  EXPECT_EQ(losses.to_vector<float>()[1], 0);
+  EXPECT_EQ((Floats{logits.to_vector<float>()[2], logits.to_vector<float>()[3]}), (Floats{0, 0}));
+  k.split_softmax.start(stream, empty({3, 0}), empty({0, 2}), empty({0}, Dtype::i32), 0);
+  k.split_softmax.finish(stream, empty({0}), empty({0, 2}), empty({1, 3, 0}), 0, empty({0}, Dtype::i32), 0, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
@@ -403,6 +520,15 @@ TEST_P(CpuErrors, NameTheIndexOutOfRange) {
     FAIL();
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[embedding] ids[1] is 3; expected 0 .. 2");
+  }
+}
+
+TEST_P(CpuErrors, NameTheRowThatIsWrittenTwice) {
+  try {
+    k.permute.scatter(stream, empty({3, 1}), empty({4, 1}), tensor<int64_t>({-1, 2, -1, 2}, {4}));
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[scatter] index[3] is 2 for the second time; expected distinct rows");
   }
 }
 

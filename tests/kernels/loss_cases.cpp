@@ -28,10 +28,47 @@ void cross_entropy(K k, Trial& r, double scale) {
   k.cross_entropy.forward(r.stream, losses(), in_place, in_place, targets, scale);
 }
 
+// The columns of a vocabulary on a rank of three, with targets on all of them.
+struct SplitVocabulary {
+  static constexpr int64_t ranks = 3, rank = 1, count = SplitSoftmaxKernels::statistics_count;
+  int64_t rows, columns, first;
+  Tensor targets;
+
+  explicit SplitVocabulary(Trial& r) : rows(r.size.rows), columns(r.size.width), first(rank * columns) {
+    std::vector<int32_t> all;
+    for (int64_t i = 0; i < rows; ++i)
+      all.push_back(i % 4 == 3 ? -1 : static_cast<int32_t>(i * 31 % (ranks * columns)));
+    targets = r.values<int32_t>(all, {rows});
+  }
+};
+
+void split_softmax_start(K k, Trial& r) {
+  const SplitVocabulary v(r);
+  k.split_softmax.start(r.stream, r.output({v.count, v.rows}, r.acc(), v.columns),
+                        r.update({v.rows, v.columns}, r.acc(), v.columns), v.targets, v.first);
+}
+
+void split_softmax_finish(K k, Trial& r, double scale) {
+  const SplitVocabulary v(r);
+  const int64_t terms = v.ranks * v.columns;
+  const Tensor statistics = r.scratch({v.ranks, v.count, v.rows}, r.acc());
+  Tensor mine;
+  for (int64_t rank = 0; rank < v.ranks; ++rank) {
+    const Shape shape{v.rows, v.columns};
+    const Tensor logits = rank == v.rank ? mine = r.update(shape, r.acc(), terms) : r.normal(shape, r.acc());
+    reference_table.split_softmax.start(r.host_stream, statistics.slice(0, rank, rank + 1).reshape({v.count, v.rows}),
+                                        logits, v.targets, rank * v.columns);
+  }
+  if (scale == 0) r.expect_zeros();
+  k.split_softmax.finish(r.stream, r.output({v.rows}, r.acc(), terms), mine, statistics, v.rank, v.targets, v.first,
+                         scale);
+}
+
 }  // namespace
 
 std::vector<Case> loss_cases() {
   const size_t e = entry(&KernelTable::cross_entropy, &CrossEntropyKernels::forward);
+  const size_t f = entry(&KernelTable::split_softmax, &SplitSoftmaxKernels::finish);
   return {
       {"cross_entropy", e, [](K k, Trial& r) { cross_entropy(k, r, 0.125); }},
       {"cross_entropy_of_scale_zero", e, [](K k, Trial& r) { cross_entropy(k, r, 0); }},
@@ -42,6 +79,9 @@ std::vector<Case> loss_cases() {
          k.cross_entropy.forward(r.stream, r.output({t}, r.acc(), v), {}, r.update({t, v}, r.acc()), targets_for(r),
                                  0.125);
        }},
+      {"split_softmax_start", entry(&KernelTable::split_softmax, &SplitSoftmaxKernels::start), split_softmax_start},
+      {"split_softmax_finish", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0.125); }},
+      {"split_softmax_finish_of_scale_zero", f, [](K k, Trial& r) { split_softmax_finish(k, r, 0); }},
       {"cross_entropy_chunk_rows", entry(&KernelTable::cross_entropy, &CrossEntropyKernels::chunk_rows),
        [](K k, Trial& r) {
          for (int64_t rows : {int64_t{0}, int64_t{1}, r.size.rows, int64_t{1} << 20})

@@ -65,6 +65,19 @@ std::vector<Case> pointwise_cases() {
              for (Dtype type : {r.acc(), Dtype::f64})
                k.pointwise.sum(r.stream, r.update({1}, type, x.numel()), x, write);
        }},
+      {"sum_of", entry(&KernelTable::pointwise, &P::sum_of),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         for (int64_t count : {1, 2, 7}) {
+           std::vector<Tensor> addends;
+           for (int64_t a = 0; a < count; ++a) addends.push_back(r.normal({t, d}));
+           k.pointwise.sum_of(r.stream, r.output({t, d}, count), addends);
+           addends.back() = r.update({t, d}, r.dtype, count);
+           k.pointwise.sum_of(r.stream, addends.back(), addends);
+           addends.front() = r.update({t, d}, r.dtype, count);
+           k.pointwise.sum_of(r.stream, addends.front(), addends);
+         }
+       }},
   };
 }
 

@@ -85,6 +85,11 @@ std::vector<Case> routing_cases() {
          for (Layout layout : {Layout::contiguous, Layout::strided_rows})
            k.permute.scatter(r.stream, r.update({2 * t + 1, d}, r.dtype), r.normal({t, d}, layout), index);
          k.permute.scatter(r.stream, r.output({2 * t + 1, d}, 1, Layout::strided_rows), r.normal({t, d}), index);
+         std::vector<int64_t> some = every_second_row_backwards(t);
+         for (size_t i = 0; i < some.size(); i += 3) some[i] = -1;
+         const Tensor part = r.values<int64_t>(some, {t});
+         k.permute.scatter(r.stream, r.update({2 * t + 1, d}, r.dtype), r.normal({t, d}), part);
+         k.permute.scatter(r.stream, r.update({2 * t + 1, 1}, r.dtype), r.normal({t, 1}), part);
        }},
       {"gather_weighted", entry(&KernelTable::permute, &PermuteKernels::gather_weighted),
        [](K k, Trial& r) {
@@ -115,6 +120,11 @@ std::vector<Case> routing_cases() {
          const auto [t, d] = r.size;
          k.embedding.backward(r.stream, r.update({53, d}, r.acc(), t), r.normal({t, d}),
                               r.integers({t}, Dtype::i32, 53));
+         const Tensor some = r.scratch({t}, Dtype::i32);
+         for (int64_t vocabulary : {53, 64}) {
+           reference_table.index.within(r.host_stream, some, r.integers({t}, Dtype::i32, 90), 8, vocabulary);
+           k.embedding.backward(r.stream, r.update({vocabulary, d}, r.acc(), t), r.normal({t, d}), some);
+         }
        }},
   };
   for (const auto& [name, experts, rule] : rules()) {

@@ -23,6 +23,37 @@ void sort(K k, Trial& r) {
                      r.output({experts + 1}, Dtype::i64), ids_for(r, slots, experts, dropped));
 }
 
+// Whole numbers around zero, of `type`.
+Tensor numbers_for(Trial& r, Dtype type) {
+  const Tensor x = r.scratch({r.size.rows, r.size.width}, type);
+  reference::Array a = reference::zeros(x);
+  for (int64_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i * 37 % 101 - 3);
+  reference::store(x, a);
+  return x;
+}
+Tensor numbers_in_place(Trial& r, Dtype type) {
+  const Tensor x = r.output({r.size.rows, r.size.width}, type);
+  reference_table.pointwise.copy(r.host_stream, x, numbers_for(r, type));
+  return x;
+}
+
+void shift(K k, Trial& r) {
+  for (Dtype type : {Dtype::i32, Dtype::i64})
+    for (int64_t by : {-40, 0, 7}) {
+      const Tensor x = numbers_for(r, type), in_place = numbers_in_place(r, type);
+      k.index.shift(r.stream, r.output(x.shape(), type), x, by);
+      k.index.shift(r.stream, in_place, in_place, by);
+    }
+}
+
+void within(K k, Trial& r) {
+  for (int64_t count : {0, 1, 50}) {
+    const Tensor x = numbers_for(r, Dtype::i32), in_place = numbers_in_place(r, Dtype::i32);
+    for (Dtype type : {Dtype::i32, Dtype::i64}) k.index.within(r.stream, r.output(x.shape(), type), x, 11, count);
+    k.index.within(r.stream, in_place, in_place, 11, count);
+  }
+}
+
 }  // namespace
 
 std::vector<Case> slot_cases() {
@@ -41,6 +72,8 @@ std::vector<Case> slot_cases() {
          for (int64_t first : {int64_t{0}, int64_t{-3}, int64_t{1} << 40})
            k.slots.iota(r.stream, r.output({r.size.rows * r.size.width}, Dtype::i64), first);
        }},
+      {"index_shift", entry(&KernelTable::index, &IndexKernels::shift), shift},
+      {"index_within", entry(&KernelTable::index, &IndexKernels::within), within},
   };
 }
 

@@ -100,9 +100,11 @@ void check_device(const Recipe& r, int64_t world, Problems& problems) {
   const moe::MoeSchedule s = r.schedule.moe.settled();
   if (r.model.moe.experts > 0) {
     if (r.schedule.moe.open()) refuse("schedule.moe", "auto is not supported yet");
-    if (s.compute_share != 1) refuse("schedule.moe.compute_share", "only 1 is supported yet");
+    if (s.compute_share != 1 && r.device == device::DeviceKind::cuda)
+      refuse("schedule.moe.compute_share", "only 1 is supported yet");
     if (s.restore != moe::Restore::keep) refuse("schedule.moe.restore", "only keep is supported yet");
-    if (s.rows != ep::RowOf::slot) refuse("schedule.moe.rows", "only slot is supported yet");
+    if (s.rows != ep::RowOf::slot && r.device == device::DeviceKind::cuda)
+      refuse("schedule.moe.rows", "only slot is supported yet");
   }
 }
 

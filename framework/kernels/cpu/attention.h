@@ -11,4 +11,8 @@ void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tenso
                         const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& first, const Tensor& last, const AttentionShape& shape);
 
+/// In attention_merge.cpp: elementwise, no tiles.
+void attention_merge(Stream&, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
+                     const Tensor& block_log_sum_exp);
+
 }  // namespace hexad::kernels::cpu

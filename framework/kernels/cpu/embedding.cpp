@@ -27,12 +27,12 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
       const Rows<A> DTable(dtable);
       require(DY.count() == ids.numel() && DY.width() == DTable.width(), "[embedding] dout has shape ", dout.shape(),
               " for ", ids.numel(), " ids of a table ", dtable.shape());
-      const int32_t* id = checked_indices<int32_t>("embedding", "ids", ids, 0, DTable.count());
+      const int32_t* id = checked_indices<int32_t>("embedding", "ids", ids, -1, DTable.count());
       const auto axpy = choose<A>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<T>();
       const int64_t owners = thread_count();
       parallel_for(owners, row_grain(dout.numel() / owners), [&](int64_t begin, int64_t end) {
         for (int64_t t = 0; t < DY.count(); ++t)
-          if (id[t] % owners >= begin && id[t] % owners < end) axpy(DTable[id[t]], 1, DY[t], DY.width());
+          if (id[t] >= 0 && id[t] % owners >= begin && id[t] % owners < end) axpy(DTable[id[t]], 1, DY[t], DY.width());
       });
     });
   });

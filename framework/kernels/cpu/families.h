@@ -15,10 +15,12 @@ extern const GeluKernels gelu;
 extern const RouterKernels router;
 extern const RouterLossKernels router_loss;
 extern const SlotKernels slots;
+extern const IndexKernels indices;
 extern const PermuteKernels permute;
 extern const WireKernels wire;
 extern const EmbeddingKernels embedding;
 extern const CrossEntropyKernels cross_entropy;
+extern const SplitSoftmaxKernels split_softmax;
 extern const PointwiseKernels pointwise;
 extern const OptimizerKernels optimizer;
 

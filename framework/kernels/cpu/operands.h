@@ -38,13 +38,14 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   return p;
 }
 
-/// Rows that threads write at once: the same in [0, limit), no index twice.
-inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t limit) {
-  const int64_t* p = checked_indices<int64_t>(op, name, t, 0, limit);
+/// Rows that threads write at once: the same in [lowest, limit), none but -1 twice.
+inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
+                                       int64_t limit) {
+  const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
   std::vector<uint8_t> taken(static_cast<size_t>(limit));
   for (int64_t i = 0; i < t.numel(); ++i)
-    require(!std::exchange(taken[static_cast<size_t>(p[i])], uint8_t{1}), "[", op, "] ", name, "[", i, "] is ", p[i],
-            " for the second time; expected distinct rows");
+    require(p[i] < 0 || !std::exchange(taken[static_cast<size_t>(p[i])], uint8_t{1}), "[", op, "] ", name, "[", i,
+            "] is ", p[i], " for the second time; expected distinct rows");
   return p;
 }
 

@@ -99,9 +99,10 @@ void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& i
     with_dtype<float, bf16, double>("scatter", x.dtype(), [&]<class T>() {
       const Rows<T> X(x), Out(out);
       require_shape("scatter", "x", x, {index.numel(), Out.width()});
-      const int64_t* row = distinct_indices("scatter", "index", index, Out.count());
+      const int64_t* row = distinct_indices("scatter", "index", index, -1, Out.count());
       parallel_for(X.count(), row_grain(X.width()), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) std::copy_n(X[r], X.width(), Out[row[r]]);
+        for (int64_t r = begin; r < end; ++r)
+          if (row[r] >= 0) std::copy_n(X[r], X.width(), Out[row[r]]);
       });
     });
   });

@@ -138,6 +138,39 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   });
 }
 
+// By blocks whose sums stay in the first-level cache, so that every addend is read once and the result is written once.
+template <class T>
+void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int64_t end) {
+  using A = accumulator_t<T>;
+  constexpr int64_t block = 1024;
+  A sum[block];
+  for (int64_t begin = first; begin < end; begin += block) {
+    const int64_t n = std::min(block, end - begin);
+    for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<A>(addends[0][begin + i]);
+    for (size_t a = 1; a < addends.size(); ++a) {
+      const T* x = addends[a] + begin;
+      for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
+    }
+    for (int64_t i = 0; i < n; ++i) out[begin + i] = static_cast<T>(sum[i]);
+  }
+}
+
+void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
+  stream.run([=, addends = std::vector<Tensor>(addends.begin(), addends.end())] {
+    require(!addends.empty(), "[sum_of] there is no addend");
+    require_flat("sum_of", "out", out, out.numel());
+    with_dtype<float, bf16, double>("sum_of", out.dtype(), [&]<class T>() {
+      std::vector<const T*> from;
+      for (const Tensor& addend : addends) {
+        require_flat("sum_of", "an addend", addend, out.numel());
+        from.push_back(addend.data<T>());
+      }
+      parallel_elements(out.numel(),
+                        [&, y = out.data<T>()](int64_t begin, int64_t end) { sum_blocks(y, from, begin, end); });
+    });
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels pointwise{.fill = fill,
@@ -147,6 +180,7 @@ const PointwiseKernels pointwise{.fill = fill,
                                  .scale = scale,
                                  .clamp = clamp,
                                  .clamp_backward = clamp_backward,
-                                 .sum = sum};
+                                 .sum = sum,
+                                 .sum_of = sum_of};
 
 }  // namespace hexad::kernels::cpu

@@ -98,7 +98,7 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
               "[unpack] bytes has shape ", bytes.shape(), " and strides ", bytes.strides(), "; expected ", rows,
               " contiguous rows of ", layout.bytes, " bytes", extra ? "" : " or more");
       const int64_t stride = bytes.dim(1);
-      const int64_t* to = index.defined() ? distinct_indices("unpack", "index", index, Out.count()) : nullptr;
+      const int64_t* to = index.defined() ? distinct_indices("unpack", "index", index, 0, Out.count()) : nullptr;
       parallel_for(rows, row_grain(width), [&, from = bytes.data<uint8_t>()](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           const uint8_t* row = from + r * stride;

@@ -19,18 +19,6 @@ struct Operands {
   A scale;
 };
 
-/// NaN is no maximum: it comes back through the sum of exponentials.
-template <class A>
-__device__ __forceinline__ A block_max(A x, A* scratch) {
-  x = warp_max(x);
-  const int warps = static_cast<int>(blockDim.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
-  if (lane == 0) scratch[threadIdx.x / warp_size] = x;
-  __syncthreads();
-  x = warp_max(scratch[lane < warps ? lane : 0]);
-  __syncthreads();
-  return x;
-}
-
 /// The logit of the target. One that is out of range makes the loss NaN, so that the step is skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {

@@ -16,10 +16,12 @@ const KernelTable& cuda_kernels() {
       .router = cuda::router,
       .router_loss = cuda::router_loss,
       .slots = cuda::slots,
+      .index = cuda::indices,
       .permute = cuda::permute,
       .wire = cuda::wire,
       .embedding = cuda::embedding,
       .cross_entropy = cuda::cross_entropy,
+      .split_softmax = cuda::split_softmax,
       .pointwise = cuda::pointwise,
       .optimizer = cuda::optimizer,
   };

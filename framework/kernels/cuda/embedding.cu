@@ -46,14 +46,15 @@ __global__ void __launch_bounds__(threads) number_kernel(int32_t* tokens, int co
   if (t < count) tokens[t] = t;
 }
 
-/// Block p adds the rows of the tokens whose id stands first at position p of the sorted ids; other blocks have none.
+/// Block p adds the rows of the tokens whose id stands first at position p of the sorted ids; other blocks have none,
+/// and neither has that of the tokens without an id (-1), which stand at the end.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(most_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
   // Kept as bytes, or the compiler spreads bf16 over twice the registers.
   using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint2), uint2, Vector<D, N>>;
   const int begin = static_cast<int>(blockIdx.x), id = ids[begin];
-  if (begin > 0 && ids[begin - 1] == id) return;
+  if (id < 0 || (begin > 0 && ids[begin - 1] == id)) return;
   auto* const target = vectors<N>(dtable, id);
   for (int64_t v = threadIdx.x; v < dout.width / N; v += blockDim.x) {
     Vector<A, N> sum = target[v];
@@ -87,7 +88,8 @@ SortedTokens sort_tokens(Stream& stream, const Tensor& ids, int64_t vocabulary) 
   const SortedTokens sorted{room(), room()};
   const Tensor numbers = room();
   launch("embedding", number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
-  const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocabulary - 1))));
+  // As many as `vocabulary` itself has, which is no id: the bits of -1, all ones, are then no id's either.
+  const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocabulary))));
   size_t bytes = 0;
   const auto sort = [&](void* scratch) {
     check(cub::DeviceRadixSort::SortPairs(scratch, bytes, reinterpret_cast<const uint32_t*>(pointer<int32_t>(ids)),

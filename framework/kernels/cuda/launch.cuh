@@ -180,4 +180,16 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
+/// The same for the maximum; both synchronise the block. NaN is no maximum: it must come back through a sum.
+template <class A>
+__device__ __forceinline__ A block_max(A x, A* scratch) {
+  x = warp_max(x);
+  const int warps = static_cast<int>(blockDim.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  if (lane == 0) scratch[threadIdx.x / warp_size] = x;
+  __syncthreads();
+  x = warp_max(scratch[lane < warps ? lane : 0]);
+  __syncthreads();
+  return x;
+}
+
 }  // namespace hexad::kernels::cuda

@@ -57,15 +57,15 @@ __device__ __forceinline__ void store_batch(V* row, const V (&held)[B], int64_t 
     if (first + b * warp_size < count) row[first + b * warp_size] = held[b];
 }
 
-/// out[to[r]] = x[from[r]]; a null index is r itself, a row from nowhere (-1) is not copied.
+/// out[to[r]] = x[from[r]]; a null index is r itself, a row from or to nowhere (-1) is not copied.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     copy_kernel(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
   const int64_t r = warp_id();
   if (r >= count) return;
-  const int64_t source = from ? from[r] : r;
-  if (source < 0) return;
-  auto* const target = vectors<N>(out, to ? to[r] : r);
+  const int64_t source = from ? from[r] : r, place = to ? to[r] : r;
+  if (source < 0 || place < 0) return;
+  auto* const target = vectors<N>(out, place);
   const auto* const row = vectors<N>(x, source);
   const int64_t width = x.width / N;
   for_batches<batch>(width, [&](int64_t first) {

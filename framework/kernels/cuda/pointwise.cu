@@ -53,6 +53,37 @@ struct ClampBackward {
   }
 };
 
+/// A kernel's parameter: 512 bytes of the 4096 that every card takes.
+constexpr int most_addends = 64;
+template <class D>
+struct Addends {
+  int count = 0;
+  const D* at[most_addends];
+};
+
+/// out = the sum of the addends by items of N elements. out may be an addend: a thread reads an item of all of them
+/// before it writes it.
+template <class D, int N>
+__global__ void __launch_bounds__(item_threads)
+    sum_of_kernel(D* out, const __grid_constant__ Addends<D> addends, int64_t items) {
+  using A = sum_t<D>;
+  const int64_t i = int64_t{blockIdx.x} * item_threads + threadIdx.x;
+  if (i >= items) return;
+  const Vector<D, N> first = load<N>(addends.at[0] + i * N);
+  Vector<A, N> sum;
+#pragma unroll
+  for (int e = 0; e < N; ++e) sum.at[e] = to<A>(first.at[e]);
+  for (int a = 1; a < addends.count; ++a) {
+    const Vector<D, N> x = load<N>(addends.at[a] + i * N);
+#pragma unroll
+    for (int e = 0; e < N; ++e) sum.at[e] += to<A>(x.at[e]);
+  }
+  Vector<D, N> y;
+#pragma unroll
+  for (int e = 0; e < N; ++e) y.at[e] = to<D>(sum.at[e]);
+  store(out + i * N, y);
+}
+
 struct Itself {
   __device__ double operator()(double x) const { return x; }
 };
@@ -171,6 +202,33 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   total<Itself>("sum", stream, out, x, write);
 }
 
+void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
+  const int64_t n = out.numel();
+  require(!addends.empty() && addends.size() <= most_addends, "[sum_of] there are ", addends.size(),
+          " addends; expected 1 to ", most_addends);
+  require_flat("sum_of", "out", out, n);
+  with_dtype<float, bf16, double>("sum_of", out.dtype(), [&]<class T>() {
+    using D = device_t<T>;
+    const Rows<D> y = one_row(pointer<T>(out), n);
+    bool aligned = y.aligned(wide<D>);
+    Addends<D> from;
+    for (const Tensor& addend : addends) {
+      require_flat("sum_of", "an addend", addend, n);
+      from.at[from.count++] = pointer<T>(addend);
+      aligned = aligned && one_row(pointer<T>(addend), n).aligned(wide<D>);
+    }
+    const auto start = [&]<int N>(std::integral_constant<int, N>) {
+      const int64_t items = n / N;
+      launch("sum_of", sum_of_kernel<D, N>, static_cast<unsigned>((items + item_threads - 1) / item_threads),
+             item_threads, stream, y.data, from, items);
+    };
+    if (aligned)
+      start(std::integral_constant<int, wide<D>>{});
+    else
+      start(std::integral_constant<int, 1>{});
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels pointwise{.fill = fill,
@@ -180,6 +238,7 @@ const PointwiseKernels pointwise{.fill = fill,
                                  .scale = scale,
                                  .clamp = clamp,
                                  .clamp_backward = clamp_backward,
-                                 .sum = sum};
+                                 .sum = sum,
+                                 .sum_of = sum_of};
 
 }  // namespace hexad::kernels::cuda

@@ -67,11 +67,15 @@ constexpr auto router_loss = queued<&KernelTable::router_loss, Entry>;
 template <auto Entry>
 constexpr auto slots = queued<&KernelTable::slots, Entry>;
 template <auto Entry>
+constexpr auto indices = queued<&KernelTable::index, Entry>;
+template <auto Entry>
 constexpr auto permute = queued<&KernelTable::permute, Entry>;
 template <auto Entry>
 constexpr auto wire = queued<&KernelTable::wire, Entry>;
 template <auto Entry>
 constexpr auto embedding = queued<&KernelTable::embedding, Entry>;
+template <auto Entry>
+constexpr auto split_softmax = queued<&KernelTable::split_softmax, Entry>;
 template <auto Entry>
 constexpr auto pointwise = queued<&KernelTable::pointwise, Entry>;
 template <auto Entry>
@@ -103,7 +107,9 @@ const KernelTable emulated_table{
                    .input_gradient = layer_norm<&LayerNormKernels::input_gradient>,
                    .weight_gradient = layer_norm<&LayerNormKernels::weight_gradient>},
     .rotary = {.apply = queued<&KernelTable::rotary, &RotaryKernels::apply>},
-    .attention = {.forward = attention<&AttentionKernels::forward>, .backward = attention<&AttentionKernels::backward>},
+    .attention = {.forward = attention<&AttentionKernels::forward>,
+                  .backward = attention<&AttentionKernels::backward>,
+                  .merge = attention<&AttentionKernels::merge>},
     .swiglu = {.forward = swiglu<&SwigluKernels::forward>, .backward = swiglu<&SwigluKernels::backward>},
     .gelu = {.forward = gelu<&GeluKernels::forward>, .backward = gelu<&GeluKernels::backward>},
     .router = {.forward = router<&RouterKernels::forward>,
@@ -116,6 +122,7 @@ const KernelTable emulated_table{
                     .z = router_loss<&RouterLossKernels::z>,
                     .z_backward = router_loss<&RouterLossKernels::z_backward>},
     .slots = {.mask = slots<&SlotKernels::mask>, .sort = slots<&SlotKernels::sort>, .iota = slots<&SlotKernels::iota>},
+    .index = {.shift = indices<&IndexKernels::shift>, .within = indices<&IndexKernels::within>},
     .permute = {.gather = permute<&PermuteKernels::gather>,
                 .combine = permute<&PermuteKernels::combine>,
                 .combine_backward = permute<&PermuteKernels::combine_backward>,
@@ -126,6 +133,8 @@ const KernelTable emulated_table{
     .embedding = {.forward = embedding<&EmbeddingKernels::forward>, .backward = embedding<&EmbeddingKernels::backward>},
     .cross_entropy = {.forward = queued<&KernelTable::cross_entropy, &CrossEntropyKernels::forward>,
                       .chunk_rows = chunk_rows},
+    .split_softmax = {.start = split_softmax<&SplitSoftmaxKernels::start>,
+                      .finish = split_softmax<&SplitSoftmaxKernels::finish>},
     .pointwise = {.fill = pointwise<&PointwiseKernels::fill>,
                   .copy = pointwise<&PointwiseKernels::copy>,
                   .add = pointwise<&PointwiseKernels::add>,
@@ -133,7 +142,8 @@ const KernelTable emulated_table{
                   .scale = pointwise<&PointwiseKernels::scale>,
                   .clamp = pointwise<&PointwiseKernels::clamp>,
                   .clamp_backward = pointwise<&PointwiseKernels::clamp_backward>,
-                  .sum = pointwise<&PointwiseKernels::sum>},
+                  .sum = pointwise<&PointwiseKernels::sum>,
+                  .sum_of = pointwise<&PointwiseKernels::sum_of>},
     .optimizer = {.adamw = optimizer<&OptimizerKernels::adamw>,
                   .sgd = optimizer<&OptimizerKernels::sgd>,
                   .squared_norm = optimizer<&OptimizerKernels::squared_norm>,

@@ -123,8 +123,26 @@ void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& 
   });
 }
 
+void merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
+           const Tensor& block_log_sum_exp) {
+  stream.run([=] {
+    Array Sum = load(sum), L = load(sum_log_sum_exp);
+    const Array Block = load(block), BlockL = load(block_log_sum_exp);
+    for (int64_t r = 0; r < L.size(); ++r) {
+      if (BlockL[r] == -std::numeric_limits<double>::infinity()) continue;
+      const double top = std::max(L[r], BlockL[r]);
+      const double both = top + std::log(std::exp(L[r] - top) + std::exp(BlockL[r] - top));
+      for (int64_t c = 0; c < Sum.columns; ++c)
+        Sum(r, c) = std::exp(L[r] - both) * Sum(r, c) + std::exp(BlockL[r] - both) * Block(r, c);
+      L[r] = both;
+    }
+    store(sum, Sum);
+    store(sum_log_sum_exp, L);
+  });
+}
+
 }  // namespace
 
-const AttentionKernels attention{.forward = forward, .backward = backward};
+const AttentionKernels attention{.forward = forward, .backward = backward, .merge = merge};
 
 }  // namespace hexad::kernels::reference

@@ -19,7 +19,7 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
     const Array DY = load(dout), Id = load(ids);
     Array DTable = load(dtable);
     for (int64_t t = 0; t < DY.rows; ++t)
-      for (int64_t d = 0; d < DY.columns; ++d) DTable(index_at(Id, t), d) += DY(t, d);
+      for (int64_t d = 0; index_at(Id, t) >= 0 && d < DY.columns; ++d) DTable(index_at(Id, t), d) += DY(t, d);
     store(dtable, DTable);
   });
 }

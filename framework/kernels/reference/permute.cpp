@@ -58,7 +58,7 @@ void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& i
     const Array X = load(x), Row = load(index);
     Array Y = load(out);
     for (int64_t r = 0; r < X.rows; ++r)
-      for (int64_t d = 0; d < X.columns; ++d) Y(index_at(Row, r), d) = X(r, d);
+      for (int64_t d = 0; index_at(Row, r) >= 0 && d < X.columns; ++d) Y(index_at(Row, r), d) = X(r, d);
     store(out, Y);
   });
 }

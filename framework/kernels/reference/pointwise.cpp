@@ -69,6 +69,17 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   });
 }
 
+void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
+  stream.run([=, addends = std::vector<Tensor>(addends.begin(), addends.end())] {
+    Array Y = load(addends.front());
+    for (size_t a = 1; a < addends.size(); ++a) {
+      const Array X = load(addends[a]);
+      for (int64_t i = 0; i < Y.size(); ++i) Y[i] += X[i];
+    }
+    store(out, Y);
+  });
+}
+
 }  // namespace
 
 const PointwiseKernels pointwise{.fill = fill,
@@ -78,6 +89,7 @@ const PointwiseKernels pointwise{.fill = fill,
                                  .scale = scale,
                                  .clamp = clamp,
                                  .clamp_backward = clamp_backward,
-                                 .sum = sum};
+                                 .sum = sum,
+                                 .sum_of = sum_of};
 
 }  // namespace hexad::kernels::reference

@@ -15,10 +15,12 @@ const KernelTable reference_table{
     .router = reference::router,
     .router_loss = reference::router_loss,
     .slots = reference::slots,
+    .index = reference::indices,
     .permute = reference::permute,
     .wire = reference::wire,
     .embedding = reference::embedding,
     .cross_entropy = reference::cross_entropy,
+    .split_softmax = reference::split_softmax,
     .pointwise = reference::pointwise,
     .optimizer = reference::optimizer,
 };

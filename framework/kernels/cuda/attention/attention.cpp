@@ -68,6 +68,6 @@ void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& 
 
 }  // namespace
 
-const AttentionKernels attention{.forward = forward, .backward = backward};
+const AttentionKernels attention{.forward = forward, .backward = backward, .merge = merge_attention};
 
 }  // namespace hexad::kernels::cuda

@@ -23,6 +23,10 @@ bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 void tiled_attention(Stream& stream, const AttentionForward& call);
 void tiled_attention(Stream& stream, const AttentionBackward& call);
 
+/// AttentionKernels::merge.
+void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
+                     const Tensor& block_log_sum_exp);
+
 /// out[B, H, S] = x[B S, H] (f32): statistics of rows as cuDNN reads them.
 void heads_first(Stream& stream, const Tensor& out, const Tensor& x);
 

@@ -1,0 +1,104 @@
+// A block a row, which stays in the first-level cache between its passes where it is short.
+#include <limits>
+
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+constexpr int threads = 512;
+using Split = SplitSoftmaxKernels;
+
+/// This rank's part of the logits and of the vocabulary.
+template <class A>
+struct Columns {
+  A* logits;
+  const int32_t* targets;
+  int64_t rows, count, first;
+
+  __device__ A* row() const { return logits + int64_t{blockIdx.x} * count; }
+  __device__ int32_t target() const { return targets[blockIdx.x]; }
+  /// Where the target is here, or -1.
+  __device__ int64_t target_column() const {
+    const int64_t column = target() - first;
+    return column >= 0 && column < count ? column : -1;
+  }
+};
+
+template <class A>
+__global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A> c) {
+  __shared__ A scratch[warp_size];
+  A* const row = c.row();
+  const int64_t column = c.target_column();
+  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // before the row is overwritten
+  // Finite even when every logit is -inf, so that those become 0 and not NaN.
+  A m = std::numeric_limits<A>::lowest(), total = 0;
+  for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;
+  m = block_max(m, scratch);
+  for (int64_t v = threadIdx.x; v < c.count; v += threads) total += row[v] = exp(row[v] - m);
+  total = block_sum(total, scratch);
+  if (threadIdx.x != 0) return;
+  const auto put = [&](Split::Statistic what, A value) { statistics[what * c.rows + blockIdx.x] = value; };
+  put(Split::largest, m);
+  put(Split::total, total);
+  put(Split::at_target, at_target);
+}
+
+template <class A>
+__global__ void __launch_bounds__(threads)
+    finish_kernel(A* losses, Columns<A> c, const A* statistics, int64_t ranks, int64_t rank, A scale) {
+  const auto of = [&](int64_t r, Split::Statistic what) {
+    return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
+  };
+  // Every thread for itself, in rank order: three numbers a rank, which all read at once.
+  A m = of(0, Split::largest), total = 0, logit = 0;
+  for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
+  for (int64_t r = 0; r < ranks; ++r) {
+    total += of(r, Split::total) * exp(of(r, Split::largest) - m);
+    logit += of(r, Split::at_target);
+  }
+  const bool ignored = c.target() < 0, gradient = !ignored && scale != 0;
+  if (threadIdx.x == 0) losses[blockIdx.x] = ignored ? A(0) : log(total) - (logit - m);
+  const A factor = scale * exp(of(rank, Split::largest) - m) / total;
+  const int64_t column = c.target_column();
+  A* const row = c.row();
+  for (int64_t v = threadIdx.x; v < c.count; v += threads)
+    row[v] = gradient ? row[v] * factor - (v == column ? scale : A(0)) : A(0);
+}
+
+template <class A>
+Columns<A> columns_of(const Tensor& logits, const Tensor& targets, int64_t first) {
+  const int64_t rows = logits.dim(0), count = logits.dim(1);
+  require_flat("split_softmax", "logits", logits, rows * count);
+  require_flat("split_softmax", "targets", targets, rows);
+  return {pointer<A>(logits), pointer<int32_t>(targets), rows, count, first};
+}
+
+void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const Tensor& targets, int64_t first) {
+  with_dtype<float, double>("split_softmax", logits.dtype(), [&]<class A>() {
+    const Columns<A> columns = columns_of<A>(logits, targets, first);
+    require_flat("split_softmax", "statistics", statistics, Split::statistics_count * columns.rows);
+    launch("split_softmax", start_kernel<A>, static_cast<unsigned>(columns.rows), threads, stream,
+           pointer<A>(statistics), columns);
+  });
+}
+
+void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Tensor& statistics, int64_t rank,
+            const Tensor& targets, int64_t first, double scale) {
+  const int64_t ranks = statistics.dim(0);
+  require(0 <= rank && rank < ranks, "[split_softmax] rank ", rank, " of ", ranks);
+  with_dtype<float, double>("split_softmax", logits.dtype(), [&]<class A>() {
+    const Columns<A> columns = columns_of<A>(logits, targets, first);
+    require_flat("split_softmax", "statistics", statistics, ranks * Split::statistics_count * columns.rows);
+    require_flat("split_softmax", "losses", losses, columns.rows);
+    launch("split_softmax", finish_kernel<A>, static_cast<unsigned>(columns.rows), threads, stream, pointer<A>(losses),
+           columns, pointer<A>(statistics), ranks, rank, scale);
+  });
+}
+
+}  // namespace
+
+const SplitSoftmaxKernels split_softmax{.start = start, .finish = finish};
+
+}  // namespace hexad::kernels::cuda
