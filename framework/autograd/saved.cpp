@@ -59,7 +59,7 @@ class OffloadPolicy final : public SavePolicy {
       account_as_activation(t);
       return std::make_shared<KeptTensor>(t);
     }
-    Known& known = known_[t.device_raw()];
+    Known& known = known_[t.address()];
     if (auto saved = known.saved.lock(); saved && known.storage.lock() == t.storage() && known.shape == t.shape())
       return saved;
     auto saved = std::make_shared<OffloadedTensor>(t, stream);
@@ -74,7 +74,7 @@ class OffloadPolicy final : public SavePolicy {
     Shape shape;
   };
   int64_t min_bytes_;
-  std::unordered_map<void*, Known> known_;
+  std::unordered_map<std::uintptr_t, Known> known_;
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Te
       node.saved.push_back(nullptr);
       continue;
     }
-    const auto it = recomputable_.find(t.device_raw());
+    const auto it = recomputable_.find(t.address());
     if (it != recomputable_.end() && it->second.storage.lock() == t.storage() && it->second.shape == t.shape())
       node.saved.push_back(it->second.tensor.lock());
     else
@@ -51,7 +51,7 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
           node.name);
   node.recomputed = std::make_shared<RecomputedTensor>(
       [again = std::move(again), slots = node.saved](Stream& s) { return again(s, Saved(slots, s)); });
-  recomputable_[out.data.device_raw()] = {out.data.storage(), node.recomputed, out.shape()};
+  recomputable_[out.data.address()] = {out.data.storage(), node.recomputed, out.shape()};
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {

@@ -139,7 +139,7 @@ class Tape {
   std::vector<Node> nodes_;
   int32_t values_ = 0;
   std::vector<Parameter*> used_;
-  std::unordered_map<void*, Recomputable> recomputable_;
+  std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
 };
 
 /// A backward pass over a tape: runs node by node and can pause between nodes. Consumes the tape: saved tensors are

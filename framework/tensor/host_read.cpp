@@ -6,13 +6,11 @@ HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& strea
   require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape());
   device::DeviceContext& context = tensor.device().context();
   HostRead read;
-  read.count_ = tensor.numel();
-  read.dtype_ = tensor.dtype();
-  read.buffer_ = context.host_buffer(tensor.bytes());
+  read.values_ = Tensor::pinned(tensor.shape(), tensor.dtype(), tensor.device());
   if (!context.on_host()) context.count_host_read(name);
-  if (tensor.bytes() > 0) context.copy(stream, read.buffer_.get(), tensor.device_raw(), tensor.bytes());
+  read.values_.copy_from(tensor, stream);
   read.arrived_ = stream.record();
-  read.arrived_.keep(tensor.storage()), read.arrived_.keep(read.buffer_);
+  read.arrived_.keep(tensor.storage()), read.arrived_.keep(read.values_.storage());
   return read;
 }
 
@@ -22,7 +20,7 @@ Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream)
   const Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device().host());
   require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape());
   context.count_host_read(name);
-  if (tensor.bytes() > 0) context.copy(stream, copy.raw(), tensor.device_raw(), tensor.bytes());
+  copy.copy_from(tensor, stream);
   stream.synchronize();
   return copy;
 }

@@ -15,19 +15,18 @@ class HostRead {
   /// Blocks until they are there. The values live as long as this object.
   template <class T>
   std::span<const T> wait() const {
-    require(dtype_ == dtype_of<T>, "[host read] ", dtype_, " read as ", dtype_of<T>);
     arrived_.wait();
-    return {reinterpret_cast<const T*>(buffer_.get()), static_cast<size_t>(count_)};
+    return {values_.data<T>(), static_cast<size_t>(values_.numel())};
   }
   /// A single floating element.
-  double scalar() const { return dtype_ == Dtype::f64 ? wait<double>()[0] : static_cast<double>(wait<float>()[0]); }
+  double scalar() const {
+    return values_.dtype() == Dtype::f64 ? wait<double>()[0] : static_cast<double>(wait<float>()[0]);
+  }
 
  private:
   friend HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-  std::shared_ptr<std::byte> buffer_;
+  Tensor values_;
   device::Event arrived_;
-  int64_t count_ = 0;
-  Dtype dtype_ = Dtype::f32;
 };
 
 /// Copies a contiguous tensor in the order of `stream`. Counted under `name` in the context (DeviceContext::host_reads)

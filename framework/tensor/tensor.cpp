@@ -54,7 +54,7 @@ Tensor Tensor::empty(Shape shape, Dtype dtype, Device device, Category category)
 
 Tensor Tensor::zeros(Shape shape, Dtype dtype, Device device, Category category) {
   Tensor t = empty(shape, dtype, device, category);
-  if (t.bytes() > 0) device.context().fill(device.context().compute(), t.device_raw(), 0, t.bytes());
+  t.fill_bytes(0, device.context().compute());
   return t;
 }
 
@@ -106,6 +106,19 @@ void Tensor::download(void* to) const {
   device::DeviceContext& context = device_.context();
   context.copy(context.compute(), to, device_raw(), bytes());
   context.compute().synchronize();
+}
+
+void Tensor::copy_from(const Tensor& other, Stream& stream) const {
+  require(contiguous() && other.contiguous() && bytes() == other.bytes(), "[tensor] copy of ", other.shape(), " ",
+          other.dtype(), " to ", shape_, " ", dtype_);
+  if (bytes() == 0) return;
+  const Tensor& on_device = storage_->on_host() ? other : *this;
+  on_device.device_.context().copy(stream, device_raw(), other.device_raw(), bytes());
+}
+
+void Tensor::fill_bytes(uint8_t byte, Stream& stream) const {
+  require(contiguous(), "[tensor] fill of a strided ", shape_);
+  if (bytes() > 0) device_.context().fill(stream, device_raw(), byte, bytes());
 }
 
 bool Tensor::contiguous() const {

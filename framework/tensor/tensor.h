@@ -1,6 +1,7 @@
 // Tensor: a cheap value handle on shared storage. No maths and no autograd in it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,7 +30,6 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  std::byte* data() const { return static_cast<std::byte*>(block_); }
   int64_t bytes() const { return bytes_; }
   /// Whether the host may read and write it. Known also when the context is gone.
   bool on_host() const { return on_host_; }
@@ -37,6 +37,10 @@ class Storage {
   void set_category(Category category);
 
  private:
+  friend class DeviceAccess;
+  friend class Tensor;
+  std::byte* begin() const { return static_cast<std::byte*>(block_); }
+
   std::shared_ptr<device::Allocator> allocator_;
   std::shared_ptr<std::byte> owner_;
   int64_t bytes_;
@@ -95,13 +99,8 @@ class Tensor {
       fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
     return device_raw();
   }
-  /// First element, for kernels and backends, wherever it is. Checks the dtype.
-  template <class T>
-  T* device_data() const {
-    require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
-    return reinterpret_cast<T*>(device_raw());
-  }
-  void* device_raw() const { return storage_->data() + offset_ * size_of(dtype_); }
+  /// Where the first element is, as a number: tells what lies at the same place, and is of no other use.
+  std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(device_raw()); }
   /// Checks dtype and rank. For the host.
   template <class T, int Rank>
   View<T, Rank> view() const;
@@ -114,8 +113,16 @@ class Tensor {
   /// waits; in the order of the compute stream.
   void upload(const void* from) const;
   void download(void* to) const;
+  /// All bytes of a contiguous tensor from another one of as many, on either side of the host's border, in the order of
+  /// the device's `stream`.
+  void copy_from(const Tensor& other, Stream& stream) const;
+  /// Every byte of a contiguous tensor, in the order of `stream`.
+  void fill_bytes(uint8_t byte, Stream& stream) const;
 
  private:
+  friend class DeviceAccess;
+  void* device_raw() const { return storage_->begin() + offset_ * size_of(dtype_); }
+
   std::shared_ptr<Storage> storage_;
   Shape shape_, strides_;
   int64_t offset_ = 0;  // elements

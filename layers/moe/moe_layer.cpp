@@ -210,7 +210,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
 
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);
-  ids.device().context().copy(t.stream, ids.device_raw(), choice.ids.device_raw(), ids.bytes());
+  ids.copy_from(choice.ids, t.stream);
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
   if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_choices(r.own(ids), t.stream);

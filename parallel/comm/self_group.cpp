@@ -10,7 +10,7 @@ std::unique_ptr<ProcessGroup> SelfGroup::split(int, int, TrafficClass traffic, s
 
 Event SelfGroup::start(Operation op, Stream& stream) const {
   if (!op.in.defined()) return stream.record();
-  op.out.device().context().copy(stream, op.out.device_raw(), op.in.device_raw(), op.in.bytes());
+  op.out.copy_from(op.in, stream);
   const Event done = stream.record();
   done.keep(op.in.storage()), done.keep(op.out.storage());
   return done;

@@ -21,11 +21,6 @@ Directions directions_of(const Operation& op, int rank) {
           .out_arrives = op.out.defined() && !root};
 }
 
-void copy(DeviceContext& context, const Tensor& to, const Tensor& from) {
-  if (from.bytes() > 0)
-    context.copy(context.stream(Lane::copy), to.device_raw(), from.device_raw(), from.bytes());
-}
-
 // Completes an event when what arrived on the host is on its way to the device.
 struct Return {
   Tensor from, to;  // undefined: nothing arrives
@@ -39,7 +34,7 @@ struct Return {
       std::shared_ptr<const device::DeviceMark> copied;
       if (to.defined())
         life->during([&] {
-          copy(*context, to, from);
+          to.copy_from(from, context->stream(Lane::copy));
           copied = context->stream(Lane::copy).record().launched();
         });
       device::complete(state, nullptr, copied);
@@ -66,7 +61,7 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
   const auto twin = [&](const Tensor& t, bool leaves) {
     if (!t.defined()) return t;
     const Tensor host = Tensor::pinned(t.shape(), t.dtype(), t.device());
-    if (leaves) copy(context, host, t);
+    if (leaves) host.copy_from(t, copies);
     return host;
   };
   Operation on_host = op;

@@ -174,7 +174,7 @@ TEST(Parameter, ABoundGradientLiesInTheMemoryGiven) {
   p->next_write();
   p->bind_gradient(bucket.slice(0, 100, 292).reshape({4, 6, 8}));
   EXPECT_FALSE(p->has_gradient()) << "what the memory holds is stale";
-  EXPECT_EQ(p->gradient().device_data<float>(), bucket.device_data<float>() + 100);
+  EXPECT_EQ(p->gradient().address(), bucket.address() + 100 * sizeof(float));
 }
 
 std::string message_of(const std::function<void()>& call) {
@@ -219,8 +219,8 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
   p->deal({.share = {100, 120}, .owns_share_only = true});
   EXPECT_EQ(p->owned(), (FlatRange{100, 120}));
-  EXPECT_EQ(p->owned_weights().device_data<float>(), p->local().device_data<float>() + 100);
-  EXPECT_EQ(p->owned_gradient(lab.stream()).device_data<float>(), p->gradient().device_data<float>() + 100);
+  EXPECT_EQ(p->owned_weights().address(), p->local().address() + 100 * sizeof(float));
+  EXPECT_EQ(p->owned_gradient(lab.stream()).address(), p->gradient().address() + 100 * sizeof(float));
   EXPECT_EQ(message_of([&] { p->deal({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
 }
 
@@ -234,8 +234,8 @@ TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
   });
   p->release_weights();
   EXPECT_EQ(message_of([&] { p->local(); }), "[parameter] w: its weights are in memory only while it is used");
-  EXPECT_EQ(p->use(lab.stream()).data.device_raw(), memory.device_raw());
-  EXPECT_EQ(p->local().device_raw(), memory.device_raw());
+  EXPECT_EQ(p->use(lab.stream()).data.address(), memory.address());
+  EXPECT_EQ(p->local().address(), memory.address());
   EXPECT_EQ(message_of([&] { p->bind_weights(memory.slice(0, 0, 1)); }),
             "[parameter] w: weight memory is [1, 6, 8] f32");
 }
@@ -257,7 +257,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   const HeldWeight again = p->hold(lab.stream());
   held.reset();
   EXPECT_FALSE(holders.expired());
-  EXPECT_EQ(again.on(lab.stream()).data.device_raw(), memory.device_raw());
+  EXPECT_EQ(again.on(lab.stream()).data.address(), memory.address());
   EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read that nobody holds");
 }
 

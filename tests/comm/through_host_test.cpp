@@ -92,7 +92,7 @@ TEST(ThroughHost, WhatIsSentMayBeFreedAtOnce) {
     gate.close(context, Lane::copy);
     world.send(ones(context), other, context.compute());
     const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // has its memory, or another
-    context.fill(context.compute(), next.device_raw(), 0, next.bytes());
+    next.fill_bytes(0, context.compute());
     gate.let_go();
     world.receive(got, other, context.compute()).wait();
     EXPECT_EQ(got.to_vector<float>(), std::vector<float>(n, 1.0f));

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/tensor/device_access.h"
 #include "framework/tensor/host_read.h"
 #include "tests/gpu/card.h"
 
@@ -46,9 +47,9 @@ TEST(CudaDevice, OffloadedMemoryKeepsValues) {
   const Tensor t = Tensor::from<int64_t>(values, {100'000}, card()),
                away = Tensor::offloaded(t.shape(), t.dtype(), card());
   Stream& stream = card().compute();
-  card().copy(stream, away.device_raw(), t.device_raw(), t.bytes());
-  card().fill(stream, t.device_raw(), 0, t.bytes());
-  card().copy(stream, t.device_raw(), away.device_raw(), t.bytes());
+  card().copy(stream, device_raw(away), device_raw(t), t.bytes());
+  card().fill(stream, device_raw(t), 0, t.bytes());
+  card().copy(stream, device_raw(t), device_raw(away), t.bytes());
   EXPECT_EQ(t.to_vector<int64_t>(), values);
   EXPECT_EQ(card().offload_allocator()->stats().used_in(Category::offload), t.bytes());
 }
@@ -67,7 +68,7 @@ TEST(CudaDevice, ABufferIsUsedAgainOnlyAfterItsCopies) {
   {
     const auto buffer = card().host_buffer(bytes);
     std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(buffer.get()));
-    card().copy(card().compute(), t.device_raw(), buffer.get(), bytes);
+    card().copy(card().compute(), device_raw(t), buffer.get(), bytes);
   }
   const auto other = card().host_buffer(bytes);
   std::fill_n(other.get(), bytes, std::byte{0});

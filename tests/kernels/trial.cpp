@@ -30,15 +30,11 @@ std::string coordinate(const Shape& shape, int64_t i) {
 }
 
 // NaN in every float, -1 in every integer.
-void poison(const Tensor& t) {
-  device::DeviceContext& context = t.device().context();
-  if (t.bytes() > 0) context.fill(context.compute(), t.device_raw(), 0xff, t.bytes());
-}
+void poison(const Tensor& t) { t.fill_bytes(0xff, t.device().context().compute()); }
 
 // Copies the elements that `t` looks at between two images of the bytes of `whole`.
 void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
-  const int64_t first =
-      static_cast<const std::byte*>(t.device_raw()) - static_cast<const std::byte*>(whole.device_raw());
+  const auto first = static_cast<int64_t>(t.address() - whole.address());
   const int64_t row_bytes = t.dim(-1) * size_of(t.dtype()), rows = t.numel() ? t.numel() / t.dim(-1) : 0;
   for (int64_t r = 0; r < rows; ++r) {
     int64_t offset = 0, rest = r;

@@ -50,8 +50,7 @@ Parameter& Lab::parameter(Shape shape, Dtype dtype) {
 Tensor copy_of(const Tensor& t) {
   require(t.contiguous(), "[lab] copy of a strided ", t.shape());
   Tensor copy = Tensor::like(t);
-  device::DeviceContext& context = t.device().context();
-  context.copy(context.compute(), copy.device_raw(), t.device_raw(), t.bytes());
+  copy.copy_from(t, t.device().context().compute());
   return copy;
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "framework/kernels/kernel_table.h"
+
 namespace hexad::tests {
 
 using namespace tensor;
@@ -24,30 +26,34 @@ device::ContextOptions on_test_device(device::ContextOptions options) {
 
 Tensor to_host(const Tensor& t) {
   if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;  // its context may be gone
-  const Storage& storage = *t.storage();
-  std::vector<std::byte> bytes(static_cast<size_t>(storage.bytes()));
-  device::DeviceContext& context = t.device().context();
-  if (!bytes.empty()) context.copy(context.compute(), bytes.data(), storage.data(), storage.bytes());
-  context.compute().synchronize();
-  const Tensor out = Tensor::empty(t.shape(), t.dtype(), t.device().host());
+  if (!t.storage()->on_host()) {
+    Tensor dense = t;
+    if (!t.contiguous()) {
+      dense = Tensor::like(t);
+      kernels::kernels(t.device()).pointwise.copy(t.device().context().compute(), dense, t);
+    }
+    const Tensor out = Tensor::empty(t.shape(), t.dtype(), t.device().host());
+    dense.download(out.raw());
+    return out;
+  }
+  const Tensor out = Tensor::empty(t.shape(), t.dtype(), t.device());
   const auto size = size_of(t.dtype());
-  const int64_t first = static_cast<std::byte*>(t.device_raw()) - storage.data();
   for (int64_t i = 0; i < t.numel(); ++i) {
     int64_t rest = i, from = 0;
     for (int d = t.rank() - 1; d >= 0; --d) {
       from += rest % t.dim(d) * t.strides()[d];
       rest /= t.dim(d);
     }
-    std::memcpy(static_cast<std::byte*>(out.raw()) + i * size, bytes.data() + first + from * size,
+    std::memcpy(static_cast<std::byte*>(out.raw()) + i * size, static_cast<const std::byte*>(t.raw()) + from * size,
                 static_cast<size_t>(size));
   }
   return out;
 }
 
 void fill_bytes(const Tensor& t, uint8_t byte) {
-  device::DeviceContext& context = t.device().context();
-  context.fill(context.compute(), t.device_raw(), byte, t.bytes());
-  context.compute().synchronize();
+  Stream& stream = t.device().context().compute();
+  t.fill_bytes(byte, stream);
+  stream.synchronize();
 }
 
 }  // namespace hexad::tests

@@ -39,7 +39,7 @@ TEST(HostRead, NamesTheDtypesThatDoNotFit) {
     read.wait<float>();
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[host read] i64 read as f32");
+    EXPECT_STREQ(e.what(), "[tensor] data of i64 read as f32");
   }
 }
 

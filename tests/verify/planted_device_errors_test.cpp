@@ -145,7 +145,7 @@ TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
   const float seen_before = first_of(x);
   // A reader of which nobody tells the allocator: it holds an address, not a launch of a kernel.
   auto& inter = device::emulated::emulated_stream(context.stream(Lane::inter));
-  const float* p = reinterpret_cast<const float*>(inter.heap().memory().device(x.device_raw()));
+  const float* p = reinterpret_cast<const float*>(inter.heap().memory().device(reinterpret_cast<void*>(x.address())));
   float seen = 0;
   Hold hold(context, Lane::inter);
   inter.launch({}, [&] { seen = *static_cast<const volatile float*>(p); });
@@ -163,7 +163,7 @@ TEST(OnTheEmulatedDeviceDeathTest, AHostReadOfDeviceMemoryIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   const Tensor x = filled(1, context);
   EXPECT_THROW(x.data<float>(), std::logic_error);
-  EXPECT_DEATH(static_cast<void>(*static_cast<const volatile float*>(x.device_data<float>())), "");
+  EXPECT_DEATH(static_cast<void>(*reinterpret_cast<const volatile float*>(x.address())), "");
 }
 
 TEST(OnTheEmulatedDevice, APageableCopyTakenForAsynchronousIsFound) {
@@ -177,7 +177,7 @@ TEST(OnTheEmulatedDevice, APageableCopyTakenForAsynchronousIsFound) {
     Hold hold(context, Lane::copy);
     std::atomic<bool> returned = false;
     std::thread copier([&] {
-      context.copy(context.stream(Lane::copy), to, x.device_raw(), x.bytes());
+      context.copy(context.stream(Lane::copy), to, reinterpret_cast<void*>(x.address()), x.bytes());
       returned = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

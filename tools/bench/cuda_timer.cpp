@@ -9,6 +9,7 @@
 #include "framework/base/philox.h"
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::bench {
 namespace {
@@ -46,7 +47,7 @@ CudaTimer::CudaTimer(device::DeviceContext& card, const std::string& only, const
     if (!json_) base::fail(base::ExitCode::resource, "cannot write '", json_file, "'");
   }
   const Tensor from = Tensor::zeros({copied}, Dtype::u8, card), to = empty({copied}, Dtype::u8);
-  const double seconds = median_seconds([&](Stream& s) { card_.copy(s, to.device_raw(), from.device_raw(), copied); });
+  const double seconds = median_seconds([&](Stream& s) { card_.copy(s, device_raw(to), device_raw(from), copied); });
   copy_rate_ = 2.0 * static_cast<double>(copied) / seconds;
   fmt::print("{}; copies at {:.0f} GB/s (read + write)\n\n", card.description(), copy_rate_ * 1e-9);
   fmt::print("{:<44}{:>11}{:>10}{:>9}{:>9}\n", "kernel", "us", "TFLOP/s", "GB/s", "of copy");
@@ -58,7 +59,7 @@ double CudaTimer::median_seconds(const std::function<void(Stream&)>& call) {
   for (int i = 0; i < warm_ups; ++i) call(stream);
   std::vector<TimingEvent> begins(timed), ends(timed);
   for (size_t i = 0; i < timed; ++i) {
-    card_.fill(stream, flood_.device_raw(), 0, flood_.bytes());  // meanwhile the host queues what is timed
+    card_.fill(stream, device_raw(flood_), 0, flood_.bytes());  // meanwhile the host queues what is timed
     begins[i].record(stream);
     call(stream);
     ends[i].record(stream);
@@ -112,9 +113,9 @@ Tensor CudaTimer::normal(Shape shape, Dtype dtype, double scale) {
     std::vector<T> v(static_cast<size_t>(own));
     uint64_t i = 0;
     for (T& x : v) x = T(static_cast<float>(scale * random.normal(i++)));
-    card_.copy(card_.compute(), t.device_raw(), v.data(), own * size_of(dtype));
+    card_.copy(card_.compute(), device_raw(t), v.data(), own * size_of(dtype));
   });
-  auto* bytes = static_cast<std::byte*>(t.device_raw());
+  auto* bytes = static_cast<std::byte*>(device_raw(t));
   for (int64_t done = own * size_of(dtype); done < t.bytes(); done *= 2)
     card_.copy(card_.compute(), bytes + done, bytes, std::min(done, t.bytes() - done));
   return t;

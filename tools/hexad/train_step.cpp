@@ -44,7 +44,7 @@ std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t firs
 void TrainStep::begin_statistics(Stream& stream) {
   for (auto& s : statistics_) s.reset();
   for (const Tensor& t : {counts_, losses_})
-    if (t.defined()) instance_.context.fill(stream, t.device_raw(), 0, t.bytes());
+    if (t.defined()) t.fill_bytes(0, stream);
 }
 
 void TrainStep::read_statistics(Stream& stream) {

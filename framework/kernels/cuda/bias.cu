@@ -138,7 +138,7 @@ void add_to_rows(std::string_view op, Stream& stream, const Tensor& x, const Ten
     const auto rows = rows_of<T>(op, x);
     if (rows.count == 0 || rows.width == 0 || ranges.groups == 0) return;
     const auto add = [&]<class B>() {
-      with_vectors(rows, bias.device_raw(), [&]<int N>() {
+      with_vectors(rows, device_raw(bias), [&]<int N>() {
         const Sharing sharing = Sharing::of(rows.width / N, most_lanes);
         const int64_t rows_per_block = sharing.rows() * at_once * turns;
         const int64_t blocks = (rows.count + rows_per_block - 1) / rows_per_block * sharing.across;
@@ -199,13 +199,13 @@ void backward(Stream& stream, const Tensor& dbias, const Tensor& dy) {
 void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const GroupOffsets& offsets) {
   check_offsets("grouped bias", offsets, bias.dim(0), one_group(x).size);
   const Tensor known = offsets_on_device(stream, offsets, x.device());
-  add_to_rows("grouped bias", stream, x, bias, Ranges{known.device_data<int64_t>(), offsets.groups, 0});
+  add_to_rows("grouped bias", stream, x, bias, Ranges{device_data<int64_t>(known), offsets.groups, 0});
 }
 
 void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, const GroupOffsets& offsets) {
   check_offsets("grouped bias", offsets, dbias.dim(0), one_group(dy).size);
   const Tensor known = offsets_on_device(stream, offsets, dy.device());
-  add_column_sums("grouped bias", stream, dbias, dy, Ranges{known.device_data<int64_t>(), offsets.groups, 0});
+  add_column_sums("grouped bias", stream, dbias, dy, Ranges{device_data<int64_t>(known), offsets.groups, 0});
 }
 
 }  // namespace

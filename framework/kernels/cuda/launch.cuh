@@ -12,6 +12,7 @@
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 
@@ -39,7 +40,7 @@ using sum_t = std::conditional_t<std::is_same_v<D, double>, double, float>;
 /// First element of a tensor, as kernels see it. T is the host's type.
 template <class T>
 device_t<T>* pointer(const Tensor& t) {
-  return t.defined() ? reinterpret_cast<device_t<T>*>(t.device_data<T>()) : nullptr;
+  return t.defined() ? reinterpret_cast<device_t<T>*>(device_data<T>(t)) : nullptr;
 }
 
 /// Conversions that round to nearest even, as the CPU's do.

@@ -140,7 +140,7 @@ void with_types(std::string_view op, const Tensor& main, const Tensor& gradient,
   require_flat(op, "gradient", gradient, main.numel());
   const auto with_copy = [&]<class A, class G>() {
     with_dtype<float, bf16, double>(op, weights.dtype(), [&]<class T>() {
-      device_t<T>* copy = weights.device_raw() == main.device_raw() ? nullptr : pointer<T>(weights);
+      device_t<T>* copy = device_raw(weights) == device_raw(main) ? nullptr : pointer<T>(weights);
       f.template operator()<A, G, device_t<T>>(copy);
     });
   };
@@ -190,16 +190,16 @@ void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& 
           batch = {};
         }
         Slice<A, G, W>& slice = batch.slices[batch.used++];
-        slice = {.main = pointer<A>(s.main),
-                 .m = pointer<A>(s.m),
-                 .v = pointer<A>(s.v),
-                 .weights =
-                     s.weights.device_raw() == s.main.device_raw() ? nullptr : static_cast<W*>(s.weights.device_raw()),
-                 .gradient = gradient_of<G>(s.gradient),
-                 .count = n,
-                 .first_chunk = batch.chunks,
-                 .keep = static_cast<A>(1 - step.lr * s.weight_decay),
-                 .aligned = false};
+        slice = {
+            .main = pointer<A>(s.main),
+            .m = pointer<A>(s.m),
+            .v = pointer<A>(s.v),
+            .weights = device_raw(s.weights) == device_raw(s.main) ? nullptr : static_cast<W*>(device_raw(s.weights)),
+            .gradient = gradient_of<G>(s.gradient),
+            .count = n,
+            .first_chunk = batch.chunks,
+            .keep = static_cast<A>(1 - step.lr * s.weight_decay),
+            .aligned = false};
         slice.aligned =
             on_vectors(16 / static_cast<int>(sizeof(A)), slice.main, slice.m, slice.v, slice.weights, slice.gradient);
         batch.chunks += (n + chunk - 1) / chunk;

@@ -125,7 +125,7 @@ void copy(Stream& stream, const Tensor& out, const Tensor& x) {
   require_shape("copy", "out", out, x.shape());
   if (x.numel() == 0) return;
   if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous())  // either may lie in pinned host memory
-    return check(cudaMemcpyAsync(out.device_raw(), x.device_raw(), static_cast<size_t>(x.bytes()), cudaMemcpyDefault,
+    return check(cudaMemcpyAsync(device_raw(out), device_raw(x), static_cast<size_t>(x.bytes()), cudaMemcpyDefault,
                                  cuda_stream(stream).handle()),
                  "copy");
   if (out.dtype() == x.dtype())

@@ -240,7 +240,7 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
     if (index.defined()) require_flat("pack", "index", index, rows);
     const Wire wire{.bytes = pointer<uint8_t>(bytes),
                     .stride = layout.bytes,
-                    .extras = extras.defined() ? static_cast<uint8_t*>(extras.device_raw()) : nullptr,
+                    .extras = extras.defined() ? static_cast<uint8_t*>(device_raw(extras)) : nullptr,
                     .extra_bytes = extra_bytes,
                     .layout = layout,
                     .rows = rows,
@@ -271,7 +271,7 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
     if (index.defined()) require_flat("unpack", "index", index, rows);
     const Wire wire{.bytes = pointer<uint8_t>(bytes),
                     .stride = bytes.dim(1),
-                    .extras = extra ? static_cast<uint8_t*>(extras_out.device_raw()) : nullptr,
+                    .extras = extra ? static_cast<uint8_t*>(device_raw(extras_out)) : nullptr,
                     .extra_bytes = extra_bytes,
                     .layout = layout,
                     .rows = rows,

@@ -1,13 +1,14 @@
 #include "framework/device/emulated/heap.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/emulated/queued.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels {
 namespace emulated {
 
 Tensor Launch::hold(const Tensor& t) {
   if (!t.defined()) return t;
-  std::byte* begin = t.storage()->data();
+  std::byte* begin = DeviceAccess::begin(*t.storage());
   if (!begin) return t.borrowed_at(nullptr, t.device().host());  // no elements
   const auto& memory = stream_.heap().memory();
   require(memory.contains(begin), "[emulated device] a kernel was given memory that is not the device's: ", t.shape(),

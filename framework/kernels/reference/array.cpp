@@ -33,11 +33,11 @@ HostMemory::HostMemory(const Tensor& t) : tensor_(t) {
   int64_t last = 0;
   for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
   copy_.resize(static_cast<size_t>((last + 1) * size_of(t.dtype())));
-  move(copy_.data(), t.device_raw());
+  move(copy_.data(), device_raw(t));
 }
 
 void HostMemory::put_back() {
-  if (!copy_.empty()) move(tensor_.device_raw(), copy_.data());
+  if (!copy_.empty()) move(device_raw(tensor_), copy_.data());
 }
 
 void HostMemory::move(void* to, const void* from) {

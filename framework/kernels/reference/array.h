@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::reference {
 
@@ -39,9 +40,9 @@ class HostMemory {
   explicit HostMemory(const Tensor& t);
   template <class T>
   T* data() {
-    return copy_.empty() ? tensor_.device_data<T>() : reinterpret_cast<T*>(copy_.data());
+    return copy_.empty() ? device_data<T>(tensor_) : reinterpret_cast<T*>(copy_.data());
   }
-  std::byte* bytes() { return copy_.empty() ? static_cast<std::byte*>(tensor_.device_raw()) : copy_.data(); }
+  std::byte* bytes() { return copy_.empty() ? static_cast<std::byte*>(device_raw(tensor_)) : copy_.data(); }
   void put_back();
 
  private:

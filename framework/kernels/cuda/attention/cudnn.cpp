@@ -10,6 +10,7 @@
 
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/cuda/attention/calls.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -80,7 +81,7 @@ template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
   const auto on_16_bytes = [](const Tensor& t) {
-    return reinterpret_cast<uintptr_t>(t.device_raw()) % 16 == 0 && t.strides()[0] % 8 == 0 && t.strides()[1] % 8 == 0;
+    return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0 && t.strides()[0] % 8 == 0 && t.strides()[1] % 8 == 0;
   };
   return q.dtype() == Dtype::bf16 && !first.defined() && !last.defined() && shape.queries == shape.keys &&
          shape.queries > 1 && shape.query_offset == 0 && q.dim(2) % 8 == 0 && on_16_bytes(q) &&
@@ -162,7 +163,7 @@ const Plan* plan_for(Cudnn& cudnn, const Dims& key, const MakeGraph& make_graph)
   return plan.graph ? &plan : nullptr;
 }
 
-void* raw(const Tensor& t) { return t.device_raw(); }
+void* raw(const Tensor& t) { return device_raw(t); }
 
 void execute(Stream& stream, Cudnn& cudnn, const Plan& plan, std::unordered_map<int64_t, void*> operands,
              Device device) {

@@ -7,7 +7,7 @@ namespace {
 /// Whether every row of every head lies on a multiple of 16 bytes.
 bool aligned(const Tensor& t) {
   constexpr int64_t elements = wide<__nv_bfloat16>;
-  return reinterpret_cast<uintptr_t>(t.device_raw()) % 16 == 0 && (t.dim(0) <= 1 || t.strides()[0] % elements == 0) &&
+  return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0 && (t.dim(0) <= 1 || t.strides()[0] % elements == 0) &&
          (t.dim(1) <= 1 || t.strides()[1] % elements == 0);
 }
 

@@ -53,7 +53,7 @@ Visibility::Visibility(Stream& stream, const Tensor& first, const Tensor& last, 
 }
 
 Visible Visibility::view() const {
-  return {static_cast<const int2*>(rows_.device_raw()), static_cast<const TileRange*>(tiles_.device_raw())};
+  return {static_cast<const int2*>(device_raw(rows_)), static_cast<const TileRange*>(device_raw(tiles_))};
 }
 
 }  // namespace hexad::kernels::cuda

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(Out* out, int64_t stride, 
 template <class F>
 void with_width(const Matrix& m, const F& f) {
   const auto bytes = static_cast<uintptr_t>(per_thread * size_of(m.tensor.dtype()));
-  if (m.stride % per_thread == 0 && reinterpret_cast<uintptr_t>(m.tensor.device_raw()) % bytes == 0) {
+  if (m.stride % per_thread == 0 && reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % bytes == 0) {
     f.template operator()<per_thread>();
   } else {
     f.template operator()<1>();
@@ -137,7 +137,7 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
 /// memory than the matrix in f32 would.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
-         reinterpret_cast<uintptr_t>(m.tensor.device_raw()) % 16 == 0;
+         reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -64,9 +65,9 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
           .a_transposed = right.transposed,
           .b_transposed = left.transposed,
           .add = write == Write::add,
-          .a_alignment = alignment_of(a.tensor.device_raw()),
-          .b_alignment = alignment_of(b.tensor.device_raw()),
-          .out_alignment = alignment_of(out.tensor.device_raw())};
+          .a_alignment = alignment_of(device_raw(a.tensor)),
+          .b_alignment = alignment_of(device_raw(b.tensor)),
+          .out_alignment = alignment_of(device_raw(out.tensor))};
 }
 
 struct Plan {
@@ -186,10 +187,10 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   const bool wide = problem.in == Dtype::f64;
   const void* alpha = wide ? static_cast<const void*>(&doubles[0]) : &singles[0];
   const void* beta = wide ? static_cast<const void*>(&doubles[1]) : &singles[1];
-  void* result = out.tensor.device_raw();
-  check(cublasLtMatmul(library.handle(), &plan.product, alpha, right.matrix.tensor.device_raw(), &plan.a,
-                       left.matrix.tensor.device_raw(), &plan.b, beta, result, &plan.out, result, &plan.out,
-                       &plan.algorithm, workspace.defined() ? workspace.device_raw() : nullptr, plan.workspace,
+  void* result = device_raw(out.tensor);
+  check(cublasLtMatmul(library.handle(), &plan.product, alpha, device_raw(right.matrix.tensor), &plan.a,
+                       device_raw(left.matrix.tensor), &plan.b, beta, result, &plan.out, result, &plan.out,
+                       &plan.algorithm, workspace.defined() ? device_raw(workspace) : nullptr, plan.workspace,
                        cuda_stream(stream).handle()),
         "product");
   return true;

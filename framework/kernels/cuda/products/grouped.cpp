@@ -4,6 +4,7 @@
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/cuda/products/groups.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -46,7 +47,7 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
 
 /// TMA wants rows of multiples of 16 bytes, and a tile's sum has a term at least.
 bool fits_tensor_cores(const Operands& o) {
-  const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.device_raw()) % 16 == 0; };
+  const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
   return o.x.dtype() == Dtype::bf16 && o.features > 0 && o.features % 8 == 0 && o.width > 0 && o.width % 8 == 0 &&
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
@@ -108,7 +109,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.features == 0 || o.width == 0) return;
   if (o.rows == 0) {
-    if (write == Write::replace) dw.device().context().fill(stream, dw.device_raw(), 0, dw.bytes());
+    if (write == Write::replace) dw.device().context().fill(stream, device_raw(dw), 0, dw.bytes());
     return;
   }
   if (goes_one_by_one(o, offsets))

@@ -137,15 +137,14 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   measure.take<std::byte>(workspace_bytes);
   take_groups<Gemm>(measure, count);
   const Tensor memory = Tensor::empty({static_cast<int64_t>(measure.bytes())}, Dtype::u8, d.device());
-  Parts parts(memory.device_raw());
+  Parts parts(device_raw(memory));
   std::byte* workspace = parts.take<std::byte>(workspace_bytes);
   const auto list = take_groups<Gemm>(parts, count);
 
   constexpr int threads = 128;
   launch("grouped matmul: groups", describe_groups<pass, Out>, static_cast<unsigned>((groups + threads - 1) / threads),
-         threads, stream, list, static_cast<const Element*>(a.device_raw()),
-         static_cast<const Element*>(b.device_raw()), static_cast<Out*>(d.device_raw()), offsets.device_data<int64_t>(),
-         groups, features, width);
+         threads, stream, list, static_cast<const Element*>(device_raw(a)), static_cast<const Element*>(device_raw(b)),
+         static_cast<Out*>(device_raw(d)), device_data<int64_t>(offsets), groups, features, width);
 
   arguments.problem_shape.problem_shapes = list.shapes;
   arguments.mainloop = {list.a, list.stride_a, list.b, list.stride_b};

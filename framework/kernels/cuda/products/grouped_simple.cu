@@ -142,7 +142,7 @@ int64_t tiles_of(int64_t n) { return (n + tile - 1) / tile; }
 template <Terms w_terms>
 void by_weights(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w,
                 const Tensor& offsets, Write write) {
-  const RowProduct p{.offsets = offsets.device_data<int64_t>(),
+  const RowProduct p{.offsets = device_data<int64_t>(offsets),
                      .groups = offsets.numel() - 1,
                      .rows = x.dim(0),
                      .terms = x.dim(1),
@@ -159,7 +159,7 @@ void by_rows(std::string_view op, Stream& stream, const Tensor& dw, const Tensor
              const Tensor& offsets, Write write) {
   const int64_t features = dy.dim(1), width = x.dim(1), groups = offsets.numel() - 1;
   launch(op, columns_by_rows<device_t<T>, device_t<Out>>, blocks_of(op, groups * tiles_of(features) * tiles_of(width)),
-         threads, stream, pointer<Out>(dw), pointer<T>(dy), pointer<T>(x), offsets.device_data<int64_t>(), features,
+         threads, stream, pointer<Out>(dw), pointer<T>(dy), pointer<T>(x), device_data<int64_t>(offsets), features,
          width, write == Write::add);
 }
 

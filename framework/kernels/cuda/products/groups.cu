@@ -31,7 +31,7 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device) {
   if (offsets.device.defined()) return offsets.device;
   const Tensor copy = Tensor::empty({offsets.groups + 1}, Dtype::i64, device);
-  device.context().copy(stream, copy.device_raw(), offsets.host.data(), copy.bytes());
+  device.context().copy(stream, device_raw(copy), offsets.host.data(), copy.bytes());
   return copy;
 }
 
@@ -39,10 +39,10 @@ void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets) 
   const int64_t groups = dw.dim(0);
   if (dw.numel() == 0) return;
   const int64_t bytes = dw.bytes() / groups;
-  require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(dw.device_raw()) % 16 == 0, "[zero empty groups] slices of ",
+  require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] slices of ",
           bytes, " bytes are not aligned to 16");
   launch("zero empty groups", zero_kernel, static_cast<unsigned>(groups * blocks_per_group), threads, stream,
-         static_cast<uint4*>(dw.device_raw()), offsets.device_data<int64_t>(), bytes / 16);
+         static_cast<uint4*>(device_raw(dw)), device_data<int64_t>(offsets), bytes / 16);
 }
 
 }  // namespace hexad::kernels::cuda

@@ -5,6 +5,7 @@
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/bf16_parts.h"
 #include "framework/kernels/cuda/products/blas.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -21,8 +22,8 @@ void zero(Stream& stream, const Matrix& m) {
   const auto pitch = static_cast<size_t>(m.stride * size_of(m.tensor.dtype()));
   const auto rows = static_cast<size_t>(m.rows);
   const cudaStream_t queue = cuda_stream(stream).handle();
-  device::cuda::check(pitch == row ? cudaMemsetAsync(m.tensor.device_raw(), 0, row * rows, queue)
-                                   : cudaMemset2DAsync(m.tensor.device_raw(), pitch, 0, row, rows, queue),
+  device::cuda::check(pitch == row ? cudaMemsetAsync(device_raw(m.tensor), 0, row * rows, queue)
+                                   : cudaMemset2DAsync(device_raw(m.tensor), pitch, 0, row, rows, queue),
                       "matmul: zeros");
 }
 

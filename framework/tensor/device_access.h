@@ -1,0 +1,27 @@
+// First elements of tensors wherever these lie: for kernels and backends, whose targets define HEXAD_DEVICE_CODE. All
+// other code goes through kernels, copies and named reads (docs/architecture.md, Devices).
+#pragma once
+
+#ifndef HEXAD_DEVICE_CODE
+#error "only kernels and backends touch memory of a device: see docs/architecture.md, Devices"
+#endif
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::tensor {
+
+class DeviceAccess {
+ public:
+  static void* raw(const Tensor& t) { return t.device_raw(); }
+  static std::byte* begin(const Storage& s) { return s.begin(); }
+};
+
+inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }
+/// Checks the dtype.
+template <class T>
+T* device_data(const Tensor& t) {
+  require(dtype_of<T> == t.dtype(), "[tensor] data of ", t.dtype(), " read as ", dtype_of<T>);
+  return static_cast<T*>(device_raw(t));
+}
+
+}  // namespace hexad::tensor
