@@ -9,6 +9,7 @@
 #include "framework/device/emulated/emulated_queue.h"
 #include "framework/device/emulated/heap.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/schedule/executor.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
@@ -39,6 +40,27 @@ class NotWaitedFor final : public Sabotage {
   Wrong wrong_;
 };
 
+// What was offloaded is fetched, and used whether it is there or not.
+class FetchNotWaitedFor final : public Sabotage {
+ public:
+  void initialized(TrainingRun& run) const override { run.instance.run_passes_by(&runner_); }
+
+ private:
+  struct WithoutItsWaits final : schedule::GraphRunner {
+    void run(const std::string&, const schedule::TaskGraph& graph, DeviceContext& context) override {
+      schedule::TaskGraph other;
+      const auto tasks = graph.tasks();
+      for (const schedule::Task& task : tasks) {
+        std::vector<schedule::TaskId> after = task.after;
+        std::erase_if(after, [&](auto id) { return tasks[static_cast<size_t>(id)].spec.name.starts_with('F'); });
+        other.add(task.spec, std::move(after), task.work);
+      }
+      schedule::execute(other, context);
+    }
+  };
+  mutable WithoutItsWaits runner_;
+};
+
 // Of the all-to-alls of a layer, the first (the dispatch) or the second (the combine) of each pass.
 Wrong all_to_all_not_waited_for(int which) {
   return [which, count = 0](const comm::ProcessGroup& right, const Operation& op,
@@ -52,17 +74,18 @@ Wrong all_to_all_not_waited_for(int which) {
 struct Planted {
   std::string name;
   std::string layout;  // of four ranks
-  NotWaitedFor sabotage;
+  std::shared_ptr<Sabotage> sabotage;
 };
 void PrintTo(const Planted& p, std::ostream* out) { *out << p.name; }
 
 std::vector<Planted> in_training() {
   return {
-      {"Dispatch", "dp=4,ep=4", NotWaitedFor(all_to_all_not_waited_for(0))},
-      {"Combine", "dp=4,ep=4", NotWaitedFor(all_to_all_not_waited_for(1))},
-      {"Ring", "dp=2,cp=2", NotWaitedFor(claim_done(Kind::receive, "cp"))},
-      {"ZeroGather", "dp=4,zero=3", NotWaitedFor(claim_done(Kind::all_gather, "dp x cp, weights"))},
-      {"GradientBucket", "dp=4,zero=2", NotWaitedFor(claim_done(Kind::reduce_scatter, "dp x cp"))},
+      {"Dispatch", "dp=4,ep=4", std::make_shared<NotWaitedFor>(all_to_all_not_waited_for(0))},
+      {"Combine", "dp=4,ep=4", std::make_shared<NotWaitedFor>(all_to_all_not_waited_for(1))},
+      {"Ring", "dp=2,cp=2", std::make_shared<NotWaitedFor>(claim_done(Kind::receive, "cp"))},
+      {"ZeroGather", "dp=4,zero=3", std::make_shared<NotWaitedFor>(claim_done(Kind::all_gather, "dp x cp, weights"))},
+      {"GradientBucket", "dp=4,zero=2", std::make_shared<NotWaitedFor>(claim_done(Kind::reduce_scatter, "dp x cp"))},
+      {"OffloadFetch", "dp=4,ep=4,restore=s1", std::make_shared<FetchNotWaitedFor>()},
   };
 }
 
@@ -79,7 +102,7 @@ TEST_P(NobodyWaitsFor, IsFound) {
   const ThreadRuns how{.jitter = 1, .seconds = 60};
   const Outcome right = run_in_threads(subject, oracle, layout, how);
   EXPECT_TRUE(right.agrees()) << explanation(right);
-  const Outcome wrong = run_in_threads(subject, oracle, layout, how, GetParam().sabotage);
+  const Outcome wrong = run_in_threads(subject, oracle, layout, how, *GetParam().sabotage);
   EXPECT_FALSE(wrong.comparison.mismatches.empty()) << explanation(wrong);
 }
 
