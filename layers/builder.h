@@ -84,7 +84,8 @@ class Builder {
     Init init{};
     bool decay = true;
     std::optional<Placement> placement{};  // default: replicated()
-    bool accumulator = false;              // kept in f32 (f64 in an f64 run) whatever the model's dtype
+    Stack stack{};
+    bool accumulator = false;  // kept in f32 (f64 in an f64 run) whatever the model's dtype
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,
@@ -92,7 +93,8 @@ class Builder {
                              .placement = options.placement.value_or(replicated()),
                              .dtype = options.accumulator ? accumulator_dtype(dtype_) : dtype_,
                              .init = options.init,
-                             .decay = options.decay});
+                             .decay = options.decay,
+                             .stack = options.stack});
   }
   /// Zeroed, in the accumulator dtype.
   Tensor state(const std::string& name, const Shape& shape) const {

@@ -89,8 +89,8 @@ class Count {
     const auto of_expert = [&](int64_t elements, int64_t sharers) {
       add({.elements = elements, .sharers = sharers, .expert = true});
     };
-    for (int i = 0; i < (gated ? 2 : 1); ++i)
-      of_expert(count * width * model_.hidden, copies), of_expert(count * width * bias(), copies);
+    const int64_t first = count * width * (gated ? 2 : 1);
+    of_expert(first * model_.hidden, copies), of_expert(first * bias(), copies);
     of_expert(count * width * model_.hidden, copies);
     of_expert(bias() * count * model_.hidden, copies * layout_.size(Axis::etp));
     if (moe.shared_experts > 0) mlp(moe.shared_experts * moe.shared_hidden.value_or(moe.expert_hidden), gated);
