@@ -73,8 +73,8 @@ class Count {
     for (int i = 0; i < 2 && model_.qk_norm; ++i) partial(model_.size_of_head());
   }
   void mlp(int64_t width, bool gated) {
-    const int64_t mine = own(Axis::tp, width);
-    for (int i = 0; i < (gated ? 2 : 1); ++i) dense(mine * model_.hidden, {}), dense(mine * bias(), {});
+    const int64_t mine = own(Axis::tp, width), first = mine * (gated ? 2 : 1);
+    dense(first * model_.hidden, {}), dense(first * bias(), {});
     dense(mine * model_.hidden, {}), replicated(bias() * model_.hidden);
   }
   void dense_mlp() {
