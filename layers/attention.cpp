@@ -16,6 +16,7 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       context_(&b.mesh()[Axis::cp]),
       context_kind_(b.context_kind()),
       causal_(c.kind == ModelKind::decoder),
+      deterministic_(b.deterministic()),
       clip_(c.qkv_clip),
       rotary_(rotary),
       q_({c.hidden, c.heads * head_size_, c.init_std, c.bias, Cut::outputs}, b / "q"),
@@ -58,7 +59,8 @@ Value Attention::attend_to_cache(Tape& t, const Heads& h, const Pass& pass) cons
                              .keys = end,
                              .scale = scale(),
                              .causal = causal_,
-                             .query_offset = begin};
+                             .query_offset = begin,
+                             .deterministic = deterministic_};
   return attention(t, h.q, {cache.keys.slice(0, 0, end)}, {cache.values.slice(0, 0, end)}, pass.batch.first,
                    pass.batch.last, shape);
 }
@@ -72,6 +74,7 @@ Value Attention::operator()(Tape& t, const Value& x, const Pass& pass) const {
                                                       .group = context_,
                                                       .causal = causal_,
                                                       .scale = scale(),
+                                                      .deterministic = deterministic_,
                                                       .first = pass.batch.first,
                                                       .last = pass.batch.last});
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,

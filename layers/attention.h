@@ -32,7 +32,7 @@ class Attention {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;
-  bool causal_;
+  bool causal_, deterministic_;
   std::optional<double> clip_;
   const RotaryTable* rotary_;
   Linear q_, k_, v_, output_;

@@ -31,10 +31,11 @@ class StateSet {
   std::vector<State> all_;
 };
 
-/// How layers are cut, besides the mesh.
+/// How layers compute, besides what the mesh says.
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
+  bool deterministic = false;  // kernels that have a choice give the same bits every time
   moe::MoeSchedule moe{};
   moe::TripOrder moe_order = moe::alternating_order();  // that moe.order names
 };
@@ -61,6 +62,7 @@ class Builder {
   /// How this rank's layers share products with the other tp ranks.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
+  bool deterministic() const { return options_.deterministic; }
   const moe::MoeSchedule& moe_schedule() const { return options_.moe; }
   const moe::TripOrder& moe_order() const { return options_.moe_order; }
 
@@ -82,7 +84,8 @@ class Builder {
     Init init{};
     bool decay = true;
     std::optional<Placement> placement{};  // default: replicated()
-    bool accumulator = false;              // kept in f32 (f64 in an f64 run) whatever the model's dtype
+    Stack stack{};
+    bool accumulator = false;  // kept in f32 (f64 in an f64 run) whatever the model's dtype
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,
@@ -90,7 +93,8 @@ class Builder {
                              .placement = options.placement.value_or(replicated()),
                              .dtype = options.accumulator ? accumulator_dtype(dtype_) : dtype_,
                              .init = options.init,
-                             .decay = options.decay});
+                             .decay = options.decay,
+                             .stack = options.stack});
   }
   /// Zeroed, in the accumulator dtype.
   Tensor state(const std::string& name, const Shape& shape) const {

@@ -1,6 +1,9 @@
 // A linear layer.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "layers/builder.h"
 #include "layers/micro_batch.h"
 #include "parallel/tp/linear.h"
@@ -11,7 +14,9 @@ namespace hexad::layers {
 /// inputs (row-parallel: tp::row_linear).
 enum class Cut : uint8_t { none, outputs, inputs };
 
-/// y[T, outputs] = x[T, inputs] weight^T + bias. Parameters "weight" [outputs, inputs] and, on request, "bias".
+/// y[T, outputs] = x[T, inputs] weight^T + bias. Parameters "weight" [outputs, inputs] and, on request, "bias". Of n
+/// layers that read the same x, stacked: "weight" [n, outputs, inputs], "bias" [n, outputs], and y[T, n outputs] has
+/// their results side by side.
 struct Linear {
   struct Config {
     int64_t inputs, outputs;
@@ -19,21 +24,36 @@ struct Linear {
     bool bias = false;
     Cut cut = Cut::none;
     int64_t pieces = 0;  // of the outputs, when more ranks than pieces share them (key/value heads); 0: one a rank
+    std::vector<std::string> stack{};  // the paths that the layers would have alone (Builder::prefix); empty: one layer
+
+    int first_dim() const { return stack.empty() ? 0 : 1; }
+    Shape shape(std::vector<int64_t> of_one) const {
+      if (!stack.empty()) of_one.insert(of_one.begin(), static_cast<int64_t>(stack.size()));
+      return Shape(of_one);
+    }
+    Stack stack_of(const std::string& parameter) const {
+      Stack s{.dim = 0, .names = stack};
+      for (std::string& name : s.names) name += "." + parameter;
+      return s;
+    }
   };
   Parameter* weight;
   Parameter* bias;
 
   Linear(const Config& c, const Builder& b)
-      : weight(&b.parameter("weight", {c.outputs, c.inputs},
+      : weight(&b.parameter("weight", c.shape({c.outputs, c.inputs}),
                             {.init = {Init::Kind::normal, c.init_std},
                              .placement = c.cut == Cut::none      ? b.replicated()
-                                          : c.cut == Cut::outputs ? b.cut(0, c.pieces)
-                                                                  : b.cut(1)})),
-        bias(c.bias ? &b.parameter("bias", {c.outputs},
-                                   {.init = {Init::Kind::constant, 0},
-                                    .decay = false,
-                                    .placement = c.cut == Cut::outputs ? b.cut(0, c.pieces) : b.replicated()})
-                    : nullptr) {}
+                                          : c.cut == Cut::outputs ? b.cut(c.first_dim(), c.pieces)
+                                                                  : b.cut(c.first_dim() + 1),
+                             .stack = c.stack_of("weight")})),
+        bias(c.bias
+                 ? &b.parameter("bias", c.shape({c.outputs}),
+                                {.init = {Init::Kind::constant, 0},
+                                 .decay = false,
+                                 .placement = c.cut == Cut::outputs ? b.cut(c.first_dim(), c.pieces) : b.replicated(),
+                                 .stack = c.stack_of("bias")})
+                 : nullptr) {}
 
   /// Of a layer that is not cut.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }

@@ -8,7 +8,7 @@
 
 namespace hexad::layers {
 
-/// down(silu(gate(x)) * up(x)) (Shazeer 2020); its width is cut over tp.
+/// down(silu(gate(x)) * up(x)) (Shazeer 2020); its width is cut over tp. One product computes gate and up.
 class SwigluMlp final : public FeedForward {
  public:
   struct Config {
@@ -17,21 +17,26 @@ class SwigluMlp final : public FeedForward {
   };
   SwigluMlp(const Config& c, const Builder& b)
       : tensor_(b.tensor_parallel()),
-        gate_({c.model.hidden, c.hidden, c.model.init_std, c.model.bias, Cut::outputs}, b / "gate"),
-        up_({c.model.hidden, c.hidden, c.model.init_std, c.model.bias, Cut::outputs}, b / "up"),
+        gate_up_({c.model.hidden,
+                  c.hidden,
+                  c.model.init_std,
+                  c.model.bias,
+                  Cut::outputs,
+                  0,
+                  {(b / "gate").prefix(), (b / "up").prefix()}},
+                 b / "gate_up"),
         down_({c.hidden, c.model.hidden, c.model.init_std / std::sqrt(2.0 * static_cast<double>(c.model.layers)),
                c.model.bias, Cut::inputs},
               b / "down") {}
 
   Value operator()(Tape& t, const Value& x, const Pass&) const override {
-    const tp::Projection both[] = {gate_.projection(), up_.projection()};
-    const auto y = tp::column_linear(t, x, both, tensor_);
-    return tp::row_linear(t, swiglu(t, y[0], y[1]), *down_.weight, down_.bias, tensor_);
+    const tp::Projection both[] = {gate_up_.projection()};
+    return tp::row_linear(t, swiglu(t, tp::column_linear(t, x, both, tensor_)[0]), *down_.weight, down_.bias, tensor_);
   }
 
  private:
   tp::TensorParallel tensor_;
-  Linear gate_, up_, down_;
+  Linear gate_up_, down_;
 };
 
 /// down(gelu(up(x))); its width is cut over tp.

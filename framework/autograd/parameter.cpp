@@ -31,10 +31,48 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
+// Where the elements of a parameter are drawn from: a tensor of a name of its own, or several that are stacked.
+class Source {
+ public:
+  Source(uint64_t seed, const Parameter::Spec& spec) {
+    const Stack& stack = spec.stack;
+    if (stack.names.empty()) {
+      parts_.emplace_back(seed, Purpose::init, spec.name);
+      return;
+    }
+    for (const std::string& name : stack.names) parts_.emplace_back(seed, Purpose::init, name);
+    inner_ = 1;
+    for (int d = stack.dim + 1; d < spec.global_shape.rank(); ++d) inner_ *= spec.global_shape[d];
+  }
+
+  // Elements [begin, begin + values.size()) of the global tensor.
+  void normals(std::span<float> values, int64_t begin) const {
+    if (parts_.size() == 1) return parts_.front().normals(values, static_cast<uint64_t>(begin));
+    const auto parts = static_cast<int64_t>(parts_.size());
+    for (int64_t done = 0, count = std::ssize(values); done < count;) {
+      const int64_t block = (begin + done) / inner_, at = (begin + done) % inner_,
+                    n = std::min(count - done, inner_ - at);
+      parts_[static_cast<size_t>(block % parts)].normals(
+          values.subspan(static_cast<size_t>(done), static_cast<size_t>(n)),
+          static_cast<uint64_t>(block / parts * inner_ + at));
+      done += n;
+    }
+  }
+
+ private:
+  std::vector<Philox> parts_;
+  int64_t inner_ = 0;  // neighbours of one part
+};
+
 Parameter::Spec checked(Parameter::Spec spec) {
   for (const Shard& s : spec.placement.shards)
     require(s.parts > 0 && 0 <= s.index && s.index < s.parts && s.dim < spec.global_shape.rank(), "[parameter] ",
             spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim);
+  if (const Stack& s = spec.stack; !s.names.empty())
+    require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
+                spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),
+            "[parameter] ", spec.name, " ", spec.global_shape, ": ", s.names.size(), " tensors stacked in dimension ",
+            s.dim);
   return spec;
 }
 
@@ -62,7 +100,7 @@ HeldWeight Parameter::hold(Stream& stream) {
 }
 
 void Parameter::initialize(uint64_t seed) {
-  const Philox random(seed, Purpose::init, spec_.name);
+  const Source source(seed, spec_);
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
@@ -80,7 +118,7 @@ void Parameter::initialize(uint64_t seed) {
         std::array<float, piece> values;
         for (int64_t at = begin * piece; at < std::min(count, end * piece); at += piece) {
           const auto n = static_cast<size_t>(std::min(piece, count - at));
-          random.normals({values.data(), n}, static_cast<uint64_t>(global + at));
+          source.normals({values.data(), n}, global + at);
           for (size_t i = 0; i < n; ++i)
             out[local + at + static_cast<int64_t>(i)] =
                 T(static_cast<A>(values[i] * static_cast<float>(spec_.init.value)));

@@ -23,6 +23,20 @@ struct Init {
   double value = 0.02;  // standard deviation, or the constant
 };
 
+/// Names for what a parameter is made of: entry i along `dim` is tensor names[i], which has no such dimension. Its
+/// first values are drawn as that tensor's would be, and it is what checkpoints of before have in the parameter's
+/// place.
+struct Stack {
+  int dim = 0;
+  std::vector<std::string> names{};  // of parameters; empty: the parameter is one tensor
+};
+
+/// A weight [..., N, D] as products see it, the matrix [... N, D]: what is stacked gives outputs side by side.
+inline Weight matrix_of(Weight w) {
+  if (w.data.rank() > 2) w.data = w.data.reshape({-1, w.data.dim(-1)});
+  return w;
+}
+
 /// Weights that come and go: on their way, or there since long, and in memory at least as long as `stay` exists.
 struct BroughtWeights {
   std::shared_ptr<const void> stay;
@@ -55,6 +69,7 @@ class Parameter {
     Dtype dtype = Dtype::f32;
     Init init;
     bool decay = true;  // weight decay applies (not to norms and biases)
+    Stack stack{};
   };
 
   Parameter(Spec spec, Device device);

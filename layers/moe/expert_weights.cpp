@@ -9,10 +9,32 @@ Tensor rows_of(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
 }
 
+struct GateAndUp {
+  Tensor gate, up;
+};
+
+// The halves of [R, 2 F].
+GateAndUp halves(const Tensor& gate_up) {
+  const int64_t width = gate_up.dim(1) / 2;
+  return {gate_up.slice(1, 0, width), gate_up.slice(1, width, 2 * width)};
+}
+
 }  // namespace
 
+Tensor joined(const Tensor& t, int rank) {
+  if (t.shape().rank() == rank) return t;
+  const int64_t outputs = t.dim(1) * t.dim(2);
+  return rank == 2 ? t.reshape({t.dim(0), outputs}) : t.reshape({t.dim(0), outputs, t.dim(3)});
+}
+
+Weight ExpertWeights::Product::matrices(Stream& s) const {
+  Weight w = weight.on(s);
+  w.data = joined(w.data, 3);
+  return w;
+}
+
 Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
-  const Weight w = weight.on(s);
+  const Weight w = matrices(s);
   const Tensor out = rows_of(x, w.data.dim(1));
   if (groups.dense)
     groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
@@ -25,45 +47,41 @@ Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGrou
 }
 
 void ExpertWeights::Product::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
-  if (adds_bias) table(out).bias.grouped_forward(s, out, bias.on(s).data, groups.rows);
+  if (adds_bias) table(out).bias.grouped_forward(s, out, joined(bias.on(s).data, 2), groups.rows);
 }
 
 Tensor ExpertWeights::Product::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
-  const Tensor dx = rows_of(dy, weight.on(s).data.dim(2));
-  add_input_gradient(s, dx, dy, groups, Write::replace);
+  const Weight w = matrices(s);
+  const Tensor dx = rows_of(dy, w.data.dim(2));
+  if (groups.dense)
+    groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
+      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e),
+                                      Write::replace);
+    });
+  else
+    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.rows, Write::replace);
   return dx;
 }
 
-void ExpertWeights::Product::add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const RowGroups& groups,
-                                                Write write) const {
-  const Weight w = weight.on(s);
-  if (groups.dense)
-    groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
-      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e), write);
-    });
-  else
-    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.rows, write);
-}
-
 ExpertMiddle ExpertWeights::before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const {
-  ExpertMiddle m;
-  m.up = up_.forward(s, rows, groups);
-  if (gated()) m.gate = gate_.forward(s, rows, groups);
-  return m;
+  return {.gate_up = gate_up_.forward(s, rows, groups), .product = {}};
 }
 
 ExpertMiddle ExpertWeights::middle(Stream& s, const Tensor& rows, const RowGroups& groups) const {
   ExpertMiddle m = before_activation(s, rows, groups);
-  m.product = Tensor::like(m.up);
+  m.product = product_like(m);
   activate(s, m.product, m);
   return m;
 }
 
+Tensor ExpertWeights::product_like(const ExpertMiddle& m) const {
+  return rows_of(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
+}
+
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
-  if (gated())
-    table(out).swiglu.forward(s, out, m.gate, m.up, {});
-  else
-    table(out).gelu.forward(s, out, m.up, gelu_);
+  if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
+  const auto [gate, up] = halves(m.gate_up);
+  table(out).swiglu.forward(s, out, gate, up, {});
 }
 
 Tensor ExpertWeights::output(Stream& s, const ExpertMiddle& m, const RowGroups& groups) const {
@@ -74,11 +92,10 @@ ExpertGradients ExpertWeights::input_gradients(Stream& s, const ExpertMiddle& m,
                                                const RowGroups& groups) const {
   ExpertGradients g;
   Tensor dproduct = product_gradient(s, doutput, groups);
-  g.up = Tensor::like(m.up);
-  if (gated()) g.gate = Tensor::like(m.gate);
-  activation_gradient(s, g.gate, g.up, dproduct, m);
+  g.gate_up = Tensor::like(m.gate_up);
+  activation_gradient(s, g.gate_up, dproduct, m);
   dproduct = {};
-  g.rows = row_gradient(s, g.gate, g.up, groups);
+  g.rows = row_gradient(s, g.gate_up, groups);
   return g;
 }
 
@@ -86,19 +103,16 @@ Tensor ExpertWeights::product_gradient(Stream& s, const Tensor& doutput, const R
   return down_.input_gradient(s, doutput, groups);
 }
 
-void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate, const Tensor& dup, const Tensor& dproduct,
+void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
                                         const ExpertMiddle& m) const {
-  if (gated())
-    table(dproduct).swiglu.backward(s, dgate, dup, {}, {}, dproduct, m.gate, m.up, {});
-  else
-    table(dproduct).gelu.backward(s, dup, dproduct, m.up, gelu_);
+  if (kind_ == ExpertKind::gelu) return table(dproduct).gelu.backward(s, dgate_up, dproduct, m.gate_up, gelu_);
+  const auto [dgate, dup] = halves(dgate_up);
+  const auto [gate, up] = halves(m.gate_up);
+  table(dproduct).swiglu.backward(s, dgate, dup, {}, {}, dproduct, gate, up, {});
 }
 
-Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate, const Tensor& dup, const RowGroups& groups) const {
-  if (!gated()) return up_.input_gradient(s, dup, groups);
-  const Tensor rows = gate_.input_gradient(s, dgate, groups);
-  up_.add_input_gradient(s, rows, dup, groups, Write::add);
-  return rows;
+Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const {
+  return gate_up_.input_gradient(s, dgate_up, groups);
 }
 
 void ExpertWeights::add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const {

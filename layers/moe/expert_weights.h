@@ -21,20 +21,22 @@ struct RowGroups {
   }
 };
 
-/// What an expert's first products leave for its backward (MPMoE's T_M), [R, F] each.
+/// What an expert's first product leaves for its backward (MPMoE's T_M).
 struct ExpertMiddle {
-  Tensor gate;     // before the activation; undefined for GELU experts
-  Tensor up;       // before the activation
-  Tensor product;  // after it; undefined: to be computed again from the others
+  Tensor gate_up;  // before the activation: gate and up side by side [R, 2 F]; of GELU experts up alone [R, F]
+  Tensor product;  // after it [R, F]; undefined: to be computed again
 
-  bool defined() const { return up.defined(); }
+  bool defined() const { return gate_up.defined(); }
 };
 
 /// Gradients on the way back.
 struct ExpertGradients {
-  Tensor gate, up;  // [R, F]; gate as in ExpertMiddle
-  Tensor rows;      // [R, D]: what goes on to the inputs
+  Tensor gate_up;  // as in ExpertMiddle
+  Tensor rows;     // [R, D]: what goes on to the inputs
 };
+
+/// Gates and ups [E, 2, F, ...] as the kernels see them, [E, 2 F, ...]; others as they are. `rank`: of the result.
+Tensor joined(const Tensor& gates_and_ups, int rank);
 
 /// The weights of all experts of a layer on this rank, in memory as long as this exists. Taken once a pass
 /// (Experts::hold), by all ranks alike: which experts have rows, and into how many chunks they are cut, then decides
@@ -47,19 +49,19 @@ class ExpertWeights {
   /// Without the product.
   ExpertMiddle before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
   ExpertMiddle middle(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// The middle's product [R, F], into `out`.
+  /// Room for the middle's product, [R, F].
+  Tensor product_like(const ExpertMiddle& middle) const;
+  /// The middle's product, into `out`.
   void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
   /// Results [R, D] from a middle whose product is defined.
   Tensor output(Stream& s, const ExpertMiddle& middle, const RowGroups& groups) const;
 
   ExpertGradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput,
                                   const RowGroups& groups) const;
-  /// Its steps: the gradient of the product [R, F]; those of gate (where there is one) and up, which may take the
-  /// middle's place; the rows'.
+  /// Its steps: the gradient of the product [R, F]; that of gate and up, which may take the middle's place; the rows'.
   Tensor product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
-  void activation_gradient(Stream& s, const Tensor& dgate, const Tensor& dup, const Tensor& dproduct,
-                           const ExpertMiddle& middle) const;
-  Tensor row_gradient(Stream& s, const Tensor& dgate, const Tensor& dup, const RowGroups& groups) const;
+  void activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct, const ExpertMiddle& middle) const;
+  Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
   /// Of the results, where it is this rank's to add.
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
@@ -72,11 +74,13 @@ class ExpertWeights {
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;
-    void add_input_gradient(Stream& s, const Tensor& dx, const Tensor& dy, const RowGroups& groups, Write write) const;
-  };
-  bool gated() const { return gate_.weight.defined(); }
 
-  Product gate_, up_, down_;
+   private:
+    Weight matrices(Stream& s) const;
+  };
+
+  Product gate_up_, down_;
+  ExpertKind kind_{};
   GeluKind gelu_{};
 };
 

@@ -5,34 +5,55 @@
 
 namespace hexad::moe {
 
-Experts::Experts(const Config& c, const Builder& b) : config_(c) {
-  const Shape in{c.experts, c.expert_hidden, c.hidden}, out{c.experts, c.hidden, c.expert_hidden};
-  if (c.kind == ExpertKind::swiglu) gate_ = make(c, b / "gate", in, 1, c.init_std);
-  up_ = make(c, b / "up", in, 1, c.init_std);
-  down_ = make(c, b / "down", out, 2, c.output_init_std);
+namespace {
+
+Shard along(Axis axis, int dim, const Builder& b) {
+  return {axis, dim, b.mesh().size(axis), b.mesh().coordinate(axis)};
 }
 
-Experts::Product Experts::make(const Config& c, const Builder& b, Shape shape, int width_dim, double std) {
-  const auto along = [&](Axis axis, int dim) {
-    return Shard{axis, dim, b.mesh().size(axis), b.mesh().coordinate(axis)};
+Builder::Options bias_options(const Placement& placement, const Stack& stack) {
+  return {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement, .stack = stack};
+}
+
+}  // namespace
+
+Experts::Experts(const Config& c, const Builder& b) : config_(c), gate_up_(make_first(c, b)), down_(make_down(c, b)) {
+  for (const Product& p : {gate_up_, down_})
+    for (Parameter* parameter : {p.weight, p.bias})
+      if (parameter) parameters_.push_back(parameter);
+}
+
+Experts::Product Experts::make_first(const Config& c, const Builder& b) const {
+  const Builder at = b / (gated() ? "gate_up" : "up");
+  const auto stack = [&](const std::string& of) {
+    if (!gated()) return Stack{};
+    return Stack{1, {(b / "gate" / of).prefix(), (b / "up" / of).prefix()}};
   };
-  const Shard experts = along(Axis::ep, 0), width = along(Axis::etp, width_dim);
+  const Shape bias = gated() ? Shape{c.experts, 2, c.expert_hidden} : Shape{c.experts, c.expert_hidden};
+  const Shape weight =
+      gated() ? Shape{c.experts, 2, c.expert_hidden, c.hidden} : Shape{c.experts, c.expert_hidden, c.hidden};
+  const Placement placement{.view = MeshView::expert,
+                            .shards = {along(Axis::ep, 0, b), along(Axis::etp, bias.rank() - 1, b)}};
   Product p;
-  p.weight = &b.parameter("weight", shape,
-                          {.init = {Init::Kind::normal, std},
-                           .placement = Placement{.view = MeshView::expert, .shards = {experts, width}}});
-  parameters_.push_back(p.weight);
-  if (!c.bias) return p;
-  const bool of_width = width_dim == 1;
-  Placement placement{.view = MeshView::expert, .shards = {experts}};
-  if (of_width)
-    placement.shards.push_back(width);
-  else
-    placement.partial = {Axis::etp};
-  p.adds_bias = of_width || b.mesh().coordinate(Axis::etp) == 0;
-  p.bias = &b.parameter("bias", {shape[0], shape[1]},
-                        {.init = {Init::Kind::constant, 0}, .decay = false, .placement = placement});
-  parameters_.push_back(p.bias);
+  p.weight = &at.parameter(
+      "weight", weight, {.init = {Init::Kind::normal, c.init_std}, .placement = placement, .stack = stack("weight")});
+  p.adds_bias = c.bias;
+  if (c.bias) p.bias = &at.parameter("bias", bias, bias_options(placement, stack("bias")));
+  return p;
+}
+
+Experts::Product Experts::make_down(const Config& c, const Builder& b) const {
+  const Builder at = b / "down";
+  const Shard experts = along(Axis::ep, 0, b);
+  Product p;
+  p.weight =
+      &at.parameter("weight", {c.experts, c.hidden, c.expert_hidden},
+                    {.init = {Init::Kind::normal, c.output_init_std},
+                     .placement = Placement{.view = MeshView::expert, .shards = {experts, along(Axis::etp, 2, b)}}});
+  p.adds_bias = c.bias && b.mesh().coordinate(Axis::etp) == 0;
+  if (c.bias)
+    p.bias = &at.parameter("bias", {c.experts, c.hidden},
+                           bias_options({.view = MeshView::expert, .shards = {experts}, .partial = {Axis::etp}}, {}));
   return p;
 }
 
@@ -46,14 +67,14 @@ Tensor matrix_of(const Tensor& stack, int64_t expert) { return Weight(stack).of_
 
 ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   ExpertWeights all;
-  all.gelu_ = config_.gelu;
+  all.kind_ = config_.kind, all.gelu_ = config_.gelu;
   std::vector<std::pair<Parameter*, HeldWeight*>> order;
   const auto add = [&](const Product& from, ExpertWeights::Product& to) {
     to.adds_bias = from.adds_bias;
     if (from.weight) order.emplace_back(from.weight, &to.weight);
     if (from.bias) order.emplace_back(from.bias, &to.bias);
   };
-  add(gate_, all.gate_), add(up_, all.up_), add(down_, all.down_);
+  add(gate_up_, all.gate_up_), add(down_, all.down_);
   if (direction == kernels::Direction::backward) std::ranges::reverse(order);
   for (auto [parameter, place] : order) *place = parameter->hold(s);
   return all;
@@ -61,7 +82,7 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
                                                   const RowGroups& groups) const {
-  const Tensor& dw = weight->gradient();
+  const Tensor dw = joined(weight->gradient(), 3);
   const Write write = weight->next_write();
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
   for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
@@ -90,15 +111,14 @@ void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor
   if (!bias) return;
   // Where another rank adds the bias it gets a zero gradient here, at the same time: ranks that share a parameter
   // gather and reduce it in one order.
-  const Tensor& db = bias->gradient_to_add(s);
+  const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
 
 void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& m, const ExpertGradients& g,
                                const Tensor& doutput, const RowGroups& groups) const {
   down_.weight_gradient(s, doutput, m.product, groups);
-  if (gated()) gate_.weight_gradient(s, g.gate, rows, groups);
-  up_.weight_gradient(s, g.up, rows, groups);
+  gate_up_.weight_gradient(s, g.gate_up, rows, groups);
 }
 
 Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertMiddle m,
@@ -110,7 +130,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   k.slots.iota(s, own, 0);
   const auto weigh = [&](const Tensor& x) { k.permute.gather_weighted(s, x, x, own, weights); };
 
-  if (!m.product.defined()) m.product = Tensor::like(m.up);
+  if (!m.product.defined()) m.product = held.product_like(m);
   held.activate(s, m.product, m);
   weigh(m.product);
   down_.weight_gradient_of_product(s, doutput, m.product, groups);
@@ -133,29 +153,29 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
     std::fill(block.begin(), block.end(), 0);
   }
   result_bias_gradients(s, held, doutput, weights, own, groups, out.weights);
-  held.activation_gradient(s, m.gate, m.up, m.product, m);
+  held.activation_gradient(s, m.gate_up, m.product, m);
   m.product = {};
-  if (gated()) gate_.weight_gradient(s, m.gate, rows, groups);
-  up_.weight_gradient(s, m.up, rows, groups);
-  out.rows = held.row_gradient(s, m.gate, m.up, groups);
+  gate_up_.weight_gradient(s, m.gate_up, rows, groups);
+  out.rows = held.row_gradient(s, m.gate_up, groups);
   return out;
 }
 
 int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
-  // Rows, their gradient, and of each product that reads them a gradient; the middle, its product, a block of that's.
-  const int64_t products = gated ? 2 : 1;
-  const int64_t elements = rows * ((2 + products) * hidden + (products + 1) * width);
+  // Rows, their gradient, that of the results; the middle, its product, a block of that's.
+  const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
   constexpr int64_t of_a_row = 3 * 8;  // its number, its weight and that one's gradient
   return (elements + std::min(rows, block_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 
-int64_t Experts::middle_width() const { return (gated() ? 2 : 1) * up_.weight->shape()[1]; }
+int64_t Experts::middle_width() const {
+  const Shape& weight = gate_up_.weight->shape();
+  return gated() ? weight[1] * weight[2] : weight[1];
+}
 
 int64_t Experts::products() const { return gated() ? 3 : 2; }
 
 double Experts::flops_per_row() const {
-  const Shape& up = up_.weight->shape();
-  return 2.0 * static_cast<double>(up[1]) * static_cast<double>(up[2]);
+  return 2.0 * static_cast<double>(shape().width) * static_cast<double>(config_.hidden);
 }
 
 }  // namespace hexad::moe

@@ -19,10 +19,11 @@ struct ExpertShape {
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };
 
-/// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate", "up" [E, F, D] and "down" [E, D, F] (each ".weight",
-/// and ".bias" on request), sharded along ep in dimension 0 and along etp in F: with etp > 1 the results of the etp
-/// ranks are addends. Forward and backward are plain functions of tensors: the schedules decide what is kept, moved and
-/// computed again. What reads weights is a function of those that are held; what is here only adds to gradients.
+/// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate_up" [E, 2, F, D], which one product reads (of GELU
+/// experts "up" [E, F, D]), and "down" [E, D, F] (each ".weight", and ".bias" on request), sharded along ep in
+/// dimension 0 and along etp in F: with etp > 1 the results of the etp ranks are addends. Forward and backward are
+/// plain functions of tensors: the schedules decide what is kept, moved and computed again. What reads weights is a
+/// function of those that are held; what is here only adds to gradients.
 class Experts {
  public:
   struct Config {
@@ -57,7 +58,7 @@ class Experts {
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Elements that before_activation() leaves of a row.
   int64_t middle_width() const;
-  /// Of forward, for each expert: with gates 3, else 2.
+  /// Of forward, for each expert, where gate and up count as two: with gates 3, else 2.
   int64_t products() const;
   /// Of one product, per row: 2 D F.
   double flops_per_row() const;
@@ -69,8 +70,8 @@ class Experts {
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
     void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
   };
-  /// `width_dim`: dimension of the weight that is the expert's width.
-  Product make(const Config& c, const Builder& b, Shape weight, int width_dim, double std);
+  Product make_first(const Config& c, const Builder& b) const;
+  Product make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
   /// Of results with weights [R]: of the results' bias, and what that adds to the weights' gradient.
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
@@ -78,7 +79,7 @@ class Experts {
 
   Config config_;
   std::vector<Parameter*> parameters_;
-  Product gate_, up_, down_;
+  Product gate_up_, down_;
 };
 
 }  // namespace hexad::moe

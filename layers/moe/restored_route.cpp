@@ -9,7 +9,7 @@ namespace {
 
 // In offload memory; null: nothing. The middle without its product, which is cheaper to compute than to move.
 struct Away {
-  std::shared_ptr<SavedTensor> rows, gate, up;
+  std::shared_ptr<SavedTensor> rows, gate_up;
 };
 
 // One chunk's tokens among the op's, and the rows [tokens, K] of their slots among the chunk's.
@@ -89,7 +89,7 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
     trip.offload = [&](Stream& s, size_t c) {
       const ExpertWork w = std::move(work[c]);
       const auto save = [&](const Tensor& t) { return t.defined() ? r.offload->save(t, s) : nullptr; };
-      r.away[c] = {save(w.rows), save(w.middle.gate), save(w.middle.up)};
+      r.away[c] = {save(w.rows), save(w.middle.gate_up)};
     };
   }
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
@@ -128,7 +128,7 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
       const Away away = std::move(r.away[c]);
       const auto back = [&](const auto& saved) { return saved ? saved->get(s) : Tensor{}; };
       work[c].rows = back(away.rows);
-      work[c].middle.gate = back(away.gate), work[c].middle.up = back(away.up);
+      work[c].middle.gate_up = back(away.gate_up);
     };
   }
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor& again) {

@@ -159,13 +159,13 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
   auto [out, returned] = forward(*call, x.data, weights.data, tape.recording(), tape.stream);
   std::vector<Tensor> saved{std::move(returned), weights.data};
   for (ExpertWork& w : call->work)
-    for (Tensor* t : {&w.rows, &w.middle.gate, &w.middle.up, &w.middle.product, &w.results})
+    for (Tensor* t : {&w.rows, &w.middle.gate_up, &w.middle.product, &w.results})
       saved.push_back(std::exchange(*t, {}));
   auto pullback = [call](Backward& b, const Tensor& dout, const Saved& s) {
     std::vector<Tensor> kept = s.all();
     for (size_t c = 0; c < call->work.size(); ++c) {
-      const Tensor* t = &kept[2 + 5 * c];
-      call->work[c] = {.rows = t[0], .middle = {t[1], t[2], t[3]}, .results = t[4], .gradients = {}, .doutput = {}};
+      const Tensor* t = &kept[2 + 4 * c];
+      call->work[c] = {.rows = t[0], .middle = {t[1], t[2]}, .results = t[3], .gradients = {}, .doutput = {}};
     }
     const Tensor slots = kept[0], w = kept[1];
     kept.clear();

@@ -26,10 +26,14 @@ Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, 
 
 Block block_of(const BlockPair& pair, int owner, const ContextAttention& c, Stream& stream) {
   const int64_t length = c.split.chunk_length(), key_begin = c.split.chunk_begin(owner, pair.key_half);
-  return {
-      {.sequences = c.split.sequences, .queries = length, .keys = length, .scale = c.scale, .causal = pair.diagonal},
-      relative(c.first, pair, key_begin, c.split, stream),
-      relative(c.last, pair, key_begin, c.split, stream)};
+  return {{.sequences = c.split.sequences,
+           .queries = length,
+           .keys = length,
+           .scale = c.scale,
+           .causal = pair.diagonal,
+           .deterministic = c.deterministic},
+          relative(c.first, pair, key_begin, c.split, stream),
+          relative(c.last, pair, key_begin, c.split, stream)};
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
                       .queries = c.split.length,
                       .keys = c.split.length,
                       .scale = c.scale,
-                      .causal = c.causal});
+                      .causal = c.causal,
+                      .deterministic = c.deterministic});
   switch (c.kind) {
     case ContextKind::ring:
       return ring_attention(tape, q, k, v, c);

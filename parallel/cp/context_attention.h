@@ -16,7 +16,8 @@ struct ContextAttention {
   ContextKind kind = ContextKind::ring;
   const comm::ProcessGroup* group = nullptr;  // cp; its ranks are those of the split; outlives the tape
   bool causal = true;
-  double scale = 1;  // usually 1 / sqrt(C)
+  double scale = 1;            // usually 1 / sqrt(C)
+  bool deterministic = false;  // as AttentionShape has it
   /// i32 [R], one a local row: the row sees positions [first, last) of its whole sequence (its document). Undefined:
   /// the whole sequence.
   Tensor first = {}, last = {};

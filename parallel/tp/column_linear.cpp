@@ -9,9 +9,13 @@ using Projections = std::vector<Projection>;
 void check(const Value& x, const Projections& projections) {
   for (const Projection& p : projections) {
     const Shape& w = p.weight->shape();
-    require(w.rank() == 2 && x.data.rank() == 2 && x.data.dim(1) == w[1], "[column_linear] x is ", x.shape(), " but ",
-            p.weight->name(), " is ", w);
+    require(w.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == w[w.rank() - 1], "[column_linear] x is ", x.shape(),
+            " but ", p.weight->name(), " is ", w);
   }
+}
+
+int64_t outputs_of(const Projection& p) {
+  return p.weight->shape().numel() / p.weight->shape()[p.weight->shape().rank() - 1];
 }
 
 std::vector<Tensor> products(const Tensor& x, const Projections& projections, const TensorParallel& tp,
@@ -20,12 +24,12 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   std::vector<Tensor> outs;
   for (const Projection& p : projections)
     outs.push_back(
-        Tensor::empty({x.dim(0) * (tp.sequence ? tp.group->size() : 1), p.weight->shape()[0]}, x.dtype(), x.device()));
+        Tensor::empty({x.dim(0) * (tp.sequence ? tp.group->size() : 1), outputs_of(p)}, x.dtype(), x.device()));
   const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
     for (size_t i = 0; i < outs.size(); ++i) {
       const Tensor out = outs[i].slice(0, begin, end);
-      k.matmul.forward(stream, out, rows, projections[i].weight->use(stream), Write::replace);
-      if (projections[i].bias) k.bias.forward(stream, out, projections[i].bias->use(stream).data);
+      k.matmul.forward(stream, out, rows, matrix_of(projections[i].weight->use(stream)), Write::replace);
+      if (projections[i].bias) k.bias.forward(stream, out, projections[i].bias->use(stream).data.reshape({-1}));
     }
   };
   if (tp.sequence)
@@ -51,8 +55,8 @@ Tensor input_gradient(Backward& b, const Input& x, const Projections& projection
       const Tensor& dy = b.output_gradient(i);
       if (!dy.defined()) continue;
       const Tensor product = first ? out : Tensor::like(out);
-      k.matmul.input_gradient(b.stream, product, dy.slice(0, begin, end), projections[i].weight->use(b.stream),
-                              Write::replace);
+      k.matmul.input_gradient(b.stream, product, dy.slice(0, begin, end),
+                              matrix_of(projections[i].weight->use(b.stream)), Write::replace);
       if (!first) k.pointwise.add(b.stream, out, out, product);
       first = false;
     }
@@ -66,8 +70,8 @@ void add_weight_gradients(Backward& b, const Tensor& x, const Projections& proje
     const Tensor& dy = b.output_gradient(i);
     if (!dy.defined()) continue;
     Parameter *w = projections[i].weight, *bias = projections[i].bias;
-    k.matmul.weight_gradient(b.stream, w->gradient(), dy, x, w->next_write());
-    if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dy);
+    k.matmul.weight_gradient(b.stream, matrix_of(w->gradient()).data, dy, x, w->next_write());
+    if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
   }
 }
 

@@ -12,7 +12,7 @@
 namespace hexad::tp {
 
 struct Projection {
-  Parameter* weight;  // [N of this rank, D]: outputs are split
+  Parameter* weight;  // [N of this rank, D]: outputs are split; or a stack [n, N of this rank, D], n N outputs
   Parameter* bias = nullptr;
 };
 

@@ -209,7 +209,7 @@ TEST(TrainStep, F18_AllRanksSkipTheSameStep) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     TrainingRun run(small_recipe({"parallel.ep=2"}), world);
     if (world.rank() == 1) {
-      Parameter& p = run.instance.parameters.find("layers.1.moe.experts.up.weight");
+      Parameter& p = run.instance.parameters.find("layers.1.moe.experts.gate_up.weight");
       p.local().data<double>()[0] = std::nan("");
       p.changed();
     }

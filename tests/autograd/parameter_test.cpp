@@ -8,6 +8,7 @@
 #include "framework/autograd/parameter.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
+#include "tests/support/stack.h"
 
 namespace hexad::tests {
 namespace {
@@ -40,6 +41,38 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
       expect_bitwise(whole->local().slice(dim, index * size, (index + 1) * size), part->local());
     }
   }
+}
+
+// A run does not depend on whether gates and ups are two parameters or one.
+TEST(Parameter, InitialValuesOfAStackAreThoseOfTensorsOfItsNames) {
+  Lab lab;
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more than a piece that is drawn at once
+  const auto alone = [&](const std::string& name) {
+    auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
+    p->initialize(seed);
+    return p;
+  };
+  const Tensor expected = stack_of({alone("gate")->local(), alone("up")->local()}, 1);
+  const auto piece = [&](std::vector<Shard> shards) {
+    Parameter::Spec s = spec("gate_up", {experts, 2, width, hidden});
+    s.stack = {1, {"gate", "up"}};
+    s.placement.shards = std::move(shards);
+    Parameter p(s, lab.context);
+    p.initialize(seed);
+    return p.local();
+  };
+  expect_bitwise(expected, piece({}));
+  for (int e = 0; e < 3; ++e)
+    for (int t = 0; t < 2; ++t)
+      expect_bitwise(expected.slice(0, e, e + 1).slice(2, 25 * t, 25 * (t + 1)),
+                     piece({{Axis::ep, 0, 3, e}, {Axis::etp, 2, 2, t}}));
+}
+
+TEST(Parameter, AStackHasAsManyEntriesAsNames) {
+  Lab lab;
+  Parameter::Spec s = spec("w", {4, 3, 8});
+  s.stack = {1, {"gate", "up"}};
+  EXPECT_THROW(Parameter(s, lab.context), std::logic_error);
 }
 
 TEST(Parameter, InitialValuesOfADoublyCutShardAreTheSliceOfTheWhole) {

@@ -19,6 +19,20 @@ TEST(SwiGlu, OneValueAsGateAndUpAddsBothGradients) {
   gradcheck(lab, {lab.randn({3, 8})}, [](Tape& t, Inputs x) { return swiglu(t, x[0], x[0]); });
 }
 
+TEST(SwiGlu, GradientsOfGateAndUpSideBySideMatchFiniteDifferences) {
+  Lab lab;
+  gradcheck(lab, {lab.randn({3, 10})}, [](Tape& t, Inputs x) { return swiglu(t, x[0]); });
+}
+
+TEST(SwiGlu, OfGateAndUpSideBySideIsThatOfTheTwo) {
+  Lab lab;
+  const Tensor both = lab.randn({3, 10});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Tensor gate = both.slice(1, 0, 5), up = both.slice(1, 5, 10);
+  expect_bitwise(swiglu(tape, {gate}, {up}).data, swiglu(tape, tape.leaf(both)).data);
+}
+
 TEST(Gelu, ExactGradientsMatchFiniteDifferences) {
   Lab lab;
   gradcheck(lab, {lab.randn({3, 8})}, [](Tape& t, Inputs x) { return gelu(t, x[0], GeluKind::exact); });

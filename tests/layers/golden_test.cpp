@@ -9,6 +9,7 @@
 
 #include "framework/io/safetensors.h"
 #include "parallel/comm/self_group.h"
+#include "tests/support/stack.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -86,16 +87,28 @@ Recipe encoder_recipe(const Golden& g, const std::vector<std::string>& overrides
   return small_recipe(o);
 }
 
+// PyTorch's model has a tensor for each of what is stacked here.
+Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
+  const Stack& stack = p.spec().stack;
+  if (stack.names.empty()) return all.at(p.name());
+  std::vector<Tensor> entries;
+  for (const std::string& name : stack.names) entries.push_back(all.at(name));
+  return stack_of(entries, stack.dim);
+}
+
 // Replaces the initial weights, rounded to the model's dtype; the optimizer is made from them.
 struct GoldenRun {
   GoldenRun(Golden& g, const Recipe& r) : recipe(r), instance(recipe, Registry(), self) {
     const TensorMap weights = g.all("weights/");
-    EXPECT_EQ(weights.size(), instance.parameters.size());
+    size_t used = 0;
     for (const auto& p : instance.parameters) {
-      EXPECT_EQ(weights.at(p->name()).shape(), p->global_shape()) << p->name();
-      kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), p->local(), weights.at(p->name()));
+      const Tensor w = golden_tensor(weights, *p);
+      used += std::max<size_t>(1, p->spec().stack.names.size());
+      EXPECT_EQ(w.shape(), p->global_shape()) << p->name();
+      kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), p->local(), w);
       p->changed();
     }
+    EXPECT_EQ(weights.size(), used);
     optimizer.emplace(recipe.optim, instance.parameters);
     train.emplace(recipe, instance, *optimizer);
   }
@@ -109,11 +122,6 @@ struct GoldenRun {
   }
   StepResult step(const data::Source& source, int64_t step) {
     return train->run(source, 0, step, step, recipe.optim.lr);
-  }
-  TensorMap gradients() {
-    TensorMap out;
-    for (const auto& p : instance.parameters) out[p->name()] = p->gradient();
-    return out;
   }
 
   comm::SelfGroup self;
@@ -131,14 +139,16 @@ Tensor widened(const Tensor& t, Device device, const Shape& shape) {
 
 void expect_gradients(Golden& g, GoldenRun& run, double allowed) {
   const TensorMap expected = g.all("gradients/");
-  for (const auto& [name, gradient] : run.gradients()) {
+  for (const auto& p : run.instance.parameters) {
+    const std::string& name = p->name();
+    const Tensor& gradient = p->gradient();
     SCOPED_TRACE(name);
     // A bias of keys adds the same to all scores of a query, so without rotation its gradient is zero but for rounding.
     if (name.ends_with("k.bias")) {
       for (double x : values_of(gradient)) EXPECT_LE(std::abs(x), allowed);
       continue;
     }
-    expect_close(expected.at(name), widened(gradient, g.memory, gradient.shape()), allowed, Zeros::expected);
+    expect_close(golden_tensor(expected, *p), widened(gradient, g.memory, gradient.shape()), allowed, Zeros::expected);
   }
 }
 

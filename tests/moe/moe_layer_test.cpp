@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/moe/moe_lab.h"
+#include "tests/support/stack.h"
 
 namespace hexad::tests {
 namespace {
@@ -77,14 +78,23 @@ class Naive {
   }
 
  private:
+  // A parameter, or what is stacked in one.
+  Tensor tensor(const std::string& name) const {
+    for (const auto& p : lab_.parameters) {
+      const Stack& stack = p->spec().stack;
+      const auto at = std::find(stack.names.begin(), stack.names.end(), "moe." + name);
+      if (at != stack.names.end()) return entry_of(p->local(), stack.dim, at - stack.names.begin());
+    }
+    return lab_.parameter(name).local();
+  }
   Weights weights(const std::string& name) const {
-    const Tensor& w = lab_.parameter(name + ".weight").local();
+    const Tensor w = tensor(name + ".weight");
     return {values_of(w), w.dim(-2), w.dim(-1)};
   }
   Row affine(const std::string& name, const Row& x, int64_t expert) const {
     Row y = weights(name).times(x, expert);
     if (!lab_.config.bias) return y;
-    const auto bias = values_of(lab_.parameter(name + ".bias").local());
+    const auto bias = values_of(tensor(name + ".bias"));
     for (size_t i = 0; i < y.size(); ++i) y[i] += bias[static_cast<size_t>(expert) * y.size() + i];
     return y;
   }

@@ -1,6 +1,7 @@
 #include "tools/hexad/checkpointing.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 #include <nlohmann/json.hpp>
@@ -64,20 +65,64 @@ void copy_into(const Tensor& target, const Tensor& source, Device device) {
   kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
 }
 
-// Reads (name, kind) into `target`, converting between f32 and f64 when a run of another precision wrote it.
-void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
-               const io::Region& region, const Tensor& target) {
+// To the host. `shape`: what the recipe's model has.
+Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
+                    const io::Region& region, Device host) {
   const Shape& stored = checkpoint.record(name, kind).shape;
   if (!(stored == shape))
     fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
-  const Tensor t = checkpoint.read(name, kind, region, target.device().host(), Category::temporary);
+  Tensor t = checkpoint.read(name, kind, region, host, Category::temporary);
   io::require_finite(t, checkpoint.folder(), name);
+  return t;
+}
+
+// Reads (name, kind) into `target`, converting between f32 and f64 when a run of another precision wrote it.
+void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
+               const io::Region& region, const Tensor& target) {
+  const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());
   copy_into(target, on_device(t, target.device(), Category::temporary), target.device());
 }
 
+Shape without(const Shape& shape, int dim) {
+  std::vector<int64_t> sizes(shape.begin(), shape.end());
+  sizes.erase(sizes.begin() + dim);
+  return Shape(sizes);
+}
+
+// The same from a checkpoint of before, which has what is stacked now as tensors of their own.
+void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
+                  const Tensor& target) {
+  const Stack& stack = p.spec().stack;
+  const Device host = target.device().host();
+  const io::Region inside{without(region.begin, stack.dim), without(region.size, stack.dim)};
+  Tensor all;
+  for (int64_t i = 0; i < region.size[stack.dim]; ++i) {
+    const std::string& name = stack.names[static_cast<size_t>(region.begin[stack.dim] + i)];
+    const Tensor part = read_checked(checkpoint, name, kind, without(p.global_shape(), stack.dim), inside, host);
+    if (!all.defined()) all = Tensor::empty(region.size, part.dtype(), host);
+    require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(), " but its neighbour ",
+            all.dtype());
+    Shape size = region.size;
+    size[stack.dim] = 1;
+    const auto width = static_cast<size_t>(size_of(part.dtype()));
+    char* to = static_cast<char*>(all.raw()) + static_cast<size_t>(i * all.strides()[stack.dim]) * width;
+    io::for_each_run(size, all.strides(), part.reshape(size).strides(), [&](int64_t there, int64_t here, int64_t n) {
+      std::memcpy(to + static_cast<size_t>(there) * width,
+                  static_cast<const char*>(part.raw()) + static_cast<size_t>(here) * width,
+                  static_cast<size_t>(n) * width);
+    });
+  }
+  copy_into(target, on_device(all, target.device(), Category::temporary), target.device());
+}
+
 void read_owned(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const Tensor& owned) {
+  const std::vector<std::string>& before = p.spec().stack.names;
+  const bool stacked = !before.empty() && !checkpoint.contains(p.name(), kind) && checkpoint.contains(before[0], kind);
   for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
-    read_into(checkpoint, p.name(), kind, p.global_shape(), region, part);
+    if (stacked)
+      read_stacked(checkpoint, p, kind, region, part);
+    else
+      read_into(checkpoint, p.name(), kind, p.global_shape(), region, part);
   });
 }
 

@@ -73,8 +73,8 @@ class Count {
     for (int i = 0; i < 2 && model_.qk_norm; ++i) partial(model_.size_of_head());
   }
   void mlp(int64_t width, bool gated) {
-    const int64_t mine = own(Axis::tp, width);
-    for (int i = 0; i < (gated ? 2 : 1); ++i) dense(mine * model_.hidden, {}), dense(mine * bias(), {});
+    const int64_t mine = own(Axis::tp, width), first = mine * (gated ? 2 : 1);
+    dense(first * model_.hidden, {}), dense(first * bias(), {});
     dense(mine * model_.hidden, {}), replicated(bias() * model_.hidden);
   }
   void dense_mlp() {
@@ -89,8 +89,8 @@ class Count {
     const auto of_expert = [&](int64_t elements, int64_t sharers) {
       add({.elements = elements, .sharers = sharers, .expert = true});
     };
-    for (int i = 0; i < (gated ? 2 : 1); ++i)
-      of_expert(count * width * model_.hidden, copies), of_expert(count * width * bias(), copies);
+    const int64_t first = count * width * (gated ? 2 : 1);
+    of_expert(first * model_.hidden, copies), of_expert(first * bias(), copies);
     of_expert(count * width * model_.hidden, copies);
     of_expert(bias() * count * model_.hidden, copies * layout_.size(Axis::etp));
     if (moe.shared_experts > 0) mlp(moe.shared_experts * moe.shared_hidden.value_or(moe.expert_hidden), gated);

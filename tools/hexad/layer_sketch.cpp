@@ -136,15 +136,11 @@ Place LayerSketch::attention(MemoryTape& t, const Place& x) const {
 
 Place LayerSketch::mlp(MemoryTape& t, const Place& x, double size, bool gated) const {
   const double mine = size / tp_, bytes = all_rows_ * mine * width_;
-  const std::vector<double> outputs(gated ? 2 : 1, mine);
-  const std::vector<Place> up = column(t, x, outputs);
-  std::vector<Room> saved;
-  for (const Place& p : up) saved.push_back(p.data);
-  const Place product = t.record({t.room(bytes)}, up, saved, WeightWork::none, [bytes, gated](BackwardSketch& b) {
-    const Room first = b.room(bytes), second = gated ? b.room(bytes) : Room{};
-    b.accumulate(0, first);
-    if (gated) b.accumulate(1, second);
-  })[0];
+  const std::array<double, 1> outputs{(gated ? 2 : 1) * mine};
+  const Place up = column(t, x, outputs)[0];
+  const Place product =
+      t.record({t.room(bytes)}, {up}, {up.data}, WeightWork::none,
+               [before = outputs[0] / mine * bytes](BackwardSketch& b) { b.accumulate(0, b.room(before)); })[0];
   return row(t, product, mine);
 }
 

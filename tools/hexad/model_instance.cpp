@@ -56,6 +56,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const 
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,
                      .context = recipe.parallel.cp_kind,
+                     .deterministic = recipe.train.deterministic,
                      .moe = recipe.schedule.moe.settled(),
                      .moe_order = order_of(recipe.schedule.moe.settled(), registry)}),
             parts_of(recipe, mesh)),

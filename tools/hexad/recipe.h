@@ -49,6 +49,7 @@ struct TrainConfig {
   std::optional<int64_t> threads;
   int64_t log_every = 10, eval_every = 0, eval_sequences = 256;
   int64_t max_skipped = 5;
+  bool deterministic = false;
   std::optional<double> peak_flops;
   std::string init_from;
 
@@ -65,6 +66,10 @@ struct TrainConfig {
     v("eval_sequences", eval_sequences, "sequences of a held-out evaluation during training; 0: all", at_least(0));
     v("max_skipped", max_skipped, "consecutive steps without a finite loss and gradient before giving up (exit 5)",
       at_least(1));
+    v("deterministic", deterministic,
+      "every kernel gives the same bits whenever it is run, also where that costs speed or memory (attention's "
+      "backward "
+      "on a GPU); on the CPU all do anyway");
     v("peak_flops", peak_flops, "FLOP/s of a rank at full speed, for MFU; auto: measured with a product at the start",
       automatic, positive());
     v("init_from", init_from, "checkpoint folder whose weights a new run starts from");

@@ -17,8 +17,8 @@ struct LayerSketch::Trip {
   bool alone, placed;         // nobody is sent anything; rows are put in order where they are computed
   double slots, sent, there;  // of a chunk: rows that return, are sent, and are computed
   double tokens, top_k;
-  double row, middle;  // bytes of a row, and of one of the experts' inside
-  double acc;          // bytes of a number beside a row
+  double row, middle, product;  // bytes of a row, and of what the experts have inside before and after the activation
+  double acc;                   // bytes of a number beside a row
   bool gated;
   double index_bytes;  // of the plan
 
@@ -69,7 +69,8 @@ LayerSketch::Trip LayerSketch::trip(bool restoring) const {
   p.top_k = static_cast<double>(m.top_k);
   p.gated = m.expert == moe::ExpertKind::swiglu;
   p.row = hidden_ * width_;
-  p.middle = static_cast<double>(m.expert_hidden) / etp_ * width_;
+  p.product = static_cast<double>(m.expert_hidden) / etp_ * width_;
+  p.middle = p.product * (p.gated ? 2 : 1);
   p.acc = acc_;
   p.alone = ep_ * etp_ == 1;
   const double local = static_cast<double>(m.experts) / ep_;
@@ -82,7 +83,7 @@ LayerSketch::Trip LayerSketch::trip(bool restoring) const {
   const auto each = [&](double n) { return std::ceil(n / static_cast<double>(p.chunks)); };
   if (restoring && p.schedule.memory_limit) {
     const int64_t limit = *p.schedule.memory_limit, most = std::max<int64_t>(1, std::llround(p.tokens));
-    const moe::ExpertShape shape{model_.hidden, std::llround(p.middle / width_), p.gated};
+    const moe::ExpertShape shape{model_.hidden, std::llround(p.product / width_), p.gated};
     const auto bytes = [&] {
       return moe::buffer_bytes(std::llround(each(sent)), std::llround(each(there)), shape, p.schedule.restore,
                                dtype_of(recipe_.train.precision));
@@ -151,10 +152,9 @@ Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& wei
     if (c + 1 < p.chunks) next = p.send(t, 0);
     t.account().hand_over();
     const Room rows = p.put(t, std::move(arrived), 0);
-    const Room up = t.room(p.there * p.middle), gate = p.gated ? t.room(p.there * p.middle) : Room{},
-               product = t.room(p.there * p.middle);
+    const Room gate_up = t.room(p.there * p.middle), product = t.room(p.there * p.product);
     Room results = t.room(p.there * p.row);
-    for (const Room& r : {rows, up, gate, product})
+    for (const Room& r : {rows, gate_up, product})
       if (t.recording() && r) saved.push_back(r);
     const Room back = p.give_back(t, std::move(results), 0);
     if (!returned) returned = back;
@@ -177,9 +177,9 @@ Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& wei
       if (!p.alone) rows = tape.room(p.there * p.row);
       tape.account().hand_over();
       rows = p.put(tape, std::move(rows), 0);
-      Room dproduct = tape.room(p.there * p.middle);
+      Room dproduct = tape.room(p.there * p.product);
       // What weight gradients read.
-      std::vector<Room> held{tape.room(p.there * p.middle), p.gated ? tape.room(p.there * p.middle) : Room{}};
+      std::vector<Room> held{tape.room(p.there * p.middle)};
       dproduct.reset();
       held.push_back(std::move(rows));
       last = p.give_back(tape, tape.room(p.there * p.row), 0);
@@ -204,11 +204,11 @@ Place LayerSketch::route_restoring(MemoryTape& t, const Place& x, const Place& w
       Room rows = p.put(t, std::move(next), 0);
       const bool more = c + 1 < p.different_chunks();
       Room meanwhile = more ? t.room(p.on_its_way(1)) : Room{};
-      Room up = t.room(p.there * p.middle), gate = p.gated ? t.room(p.there * p.middle) : Room{};
-      Room product = t.room(p.there * p.middle), results = t.room(p.there * p.row);
+      Room gate_up = t.room(p.there * p.middle), product = t.room(p.there * p.product),
+           results = t.room(p.there * p.row);
       product.reset();
       if (!inputs_away) rows.reset();
-      if (!middles_away) up.reset(), gate.reset();
+      if (!middles_away) gate_up.reset();
       p.give_back(t, std::move(results), 0);
       meanwhile.reset();
       if (more) next = p.send(t, 0);
@@ -232,15 +232,14 @@ Place LayerSketch::route_restoring(MemoryTape& t, const Place& x, const Place& w
       rows = p.put(tape, std::move(rows), numbers);
       const bool more = c + 1 < p.different_chunks();
       Room meanwhile = more ? tape.room(p.on_its_way(2)) : Room{};
-      Room up = tape.room(p.there * p.middle), gate = p.gated ? tape.room(p.there * p.middle) : Room{};
-      Room product = tape.room(p.there * p.middle);
+      Room gate_up = tape.room(p.there * p.middle), product = tape.room(p.there * p.product);
       {
         const double block = std::min(p.of_expert, static_cast<double>(moe::ExpertShape::block_rows));
-        const Room part = tape.room(block * p.middle), number = tape.room(p.there * 8);
+        const Room part = tape.room(block * p.product), number = tape.room(p.there * 8);
       }
       product.reset();
       Room results = tape.room(p.there * p.row);
-      for (Room* r : {&rows, &again, &up, &gate}) r->reset();
+      for (Room* r : {&rows, &again, &gate_up}) r->reset();
       p.give_back(tape, std::move(results), numbers);
       meanwhile.reset();
       if (more) next = send();

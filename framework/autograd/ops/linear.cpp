@@ -4,27 +4,28 @@ namespace hexad::autograd {
 
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
   const Shape& ws = w.shape();
-  require(ws.rank() == 2 && x.data.rank() == 2 && x.data.dim(1) == ws[1], "[linear] x is ", x.shape(), " but ",
-          w.name(), " is ", ws);
+  require(ws.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == ws[ws.rank() - 1], "[linear] x is ", x.shape(),
+          " but ", w.name(), " is ", ws);
   const KernelTable& k = kernels::kernels(x.device());
-  Tensor out = Tensor::empty({x.data.dim(0), ws[0]}, x.data.dtype(), x.device());
-  k.matmul.forward(tape.stream, out, x.data, w.use(tape.stream), Write::replace);
+  Tensor out = Tensor::empty({x.data.dim(0), ws.numel() / ws[ws.rank() - 1]}, x.data.dtype(), x.device());
+  k.matmul.forward(tape.stream, out, x.data, matrix_of(w.use(tape.stream)), Write::replace);
   std::vector<Parameter*> parameters{&w};
   if (bias) {
-    k.bias.forward(tape.stream, out, bias->use(tape.stream).data);
+    k.bias.forward(tape.stream, out, bias->use(tape.stream).data.reshape({-1}));
     parameters.push_back(bias);
   }
   return tape.record("linear", out, {x}, save(x.data),
                      [&k, &w, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
                        b.accumulate(0, shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
-                         k.matmul.input_gradient(b.stream, dx, dout, w.use(b.stream), add_to(b.stream, dx, so_far));
+                         k.matmul.input_gradient(b.stream, dx, dout, matrix_of(w.use(b.stream)),
+                                                 add_to(b.stream, dx, so_far));
                        });
                      },
                      {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
-                        const Tensor& dw = w.gradient();
+                        const Tensor dw = matrix_of(w.gradient()).data;
                         k.matmul.weight_gradient(b.stream, dw, dout, in, w.next_write());
-                        if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
+                        if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dout);
                       }});
 }
 

@@ -13,7 +13,8 @@ Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
 
-/// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task.
+/// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task. Of stacked weights
+/// [n, N, D] and biases [n, N] y is [T, n N].
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr);
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
@@ -33,6 +34,8 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
 // --- activations (swiglu.cpp, gelu.cpp)
 
 Value swiglu(Tape& tape, const Value& gate, const Value& up);
+/// Of gate and up side by side, [T, 2 F].
+Value swiglu(Tape& tape, const Value& gate_up);
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 
 // --- pointwise (pointwise.cpp)

@@ -1,0 +1,104 @@
+// train.deterministic reaches the kernels. This program has a CPU table of its own, the CPU's but for attention, which
+// notes what it is asked for; the linker then leaves out the one in the library.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "framework/kernels/cpu/attention.h"
+#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/products/products.h"
+#include "tests/training/training.h"
+
+namespace hexad::kernels {
+namespace {
+
+std::atomic<int> with_choice, without;
+
+void note(const AttentionShape& shape) { ++(shape.deterministic ? with_choice : without); }
+
+void noted_forward(Stream& s, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
+                   const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+  note(shape);
+  cpu::attention_forward(s, out, log_sum_exp, q, k, v, first, last, shape);
+}
+
+void noted_backward(Stream& s, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
+                    const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
+                    const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+  note(shape);
+  cpu::attention_backward(s, dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape);
+}
+
+}  // namespace
+
+const KernelTable cpu_table{
+    .matmul = {.forward = cpu::matmul_forward,
+               .input_gradient = cpu::matmul_input_gradient,
+               .weight_gradient = cpu::matmul_weight_gradient},
+    .grouped_matmul = {.forward = cpu::grouped_matmul_forward,
+                       .input_gradient = cpu::grouped_matmul_input_gradient,
+                       .weight_gradient = cpu::grouped_matmul_weight_gradient},
+    .bias = cpu::bias,
+    .rms_norm = cpu::rms_norm,
+    .layer_norm = cpu::layer_norm,
+    .rotary = cpu::rotary,
+    .attention = {.forward = noted_forward, .backward = noted_backward},
+    .swiglu = cpu::swiglu,
+    .gelu = cpu::gelu,
+    .router = cpu::router,
+    .router_loss = cpu::router_loss,
+    .slots = cpu::slots,
+    .permute = cpu::permute,
+    .wire = cpu::wire,
+    .embedding = cpu::embedding,
+    .cross_entropy = cpu::cross_entropy,
+    .pointwise = cpu::pointwise,
+    .optimizer = cpu::optimizer,
+};
+
+}  // namespace hexad::kernels
+
+namespace hexad::tests {
+namespace {
+
+struct Asked {
+  int with_choice, without;
+};
+
+Asked asked_in_a_step(bool deterministic, int ranks, const std::vector<std::string>& overrides) {
+  kernels::with_choice = kernels::without = 0;
+  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+    std::vector<std::string> all{cat("train.deterministic=", deterministic ? "true" : "false")};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    TrainingRun run(small_recipe(all), world);
+    run.step(documents_of(run.recipe));
+  });
+  return {kernels::with_choice, kernels::without};
+}
+
+TEST(Deterministic, TheRecipesWishReachesEveryAttention) {
+  for (const auto& [ranks, overrides] :
+       std::vector<std::pair<int, std::vector<std::string>>>{{1, {}},
+                                                             {2, {"parallel.cp=2", "parallel.cp_kind=ring"}},
+                                                             {2, {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
+                                                             {2, {"parallel.cp=2", "parallel.cp_kind=ulysses"}}}) {
+    SCOPED_TRACE(overrides.empty() ? "one rank" : overrides.back());
+    const Asked yes = asked_in_a_step(true, ranks, overrides), no = asked_in_a_step(false, ranks, overrides);
+    EXPECT_GE(yes.with_choice, 2 * 4 * 2);  // layers, micro-batches, forward and backward
+    EXPECT_EQ(yes.without, 0);
+    EXPECT_EQ(no.with_choice, 0);
+    EXPECT_EQ(no.without, yes.with_choice);
+  }
+}
+
+TEST(Deterministic, OnTheCpuResultsAreTheSameBitsEitherWay) {
+  std::vector<Trajectory> all;
+  for (const char* wish : {"true", "true", "false", "false"}) {
+    const Recipe recipe = small_recipe({cat("train.deterministic=", wish), "train.threads=2"});
+    all.push_back(trajectory_alone(recipe, documents_of(recipe), 3));
+  }
+  for (size_t i = 1; i < all.size(); ++i) expect_bitwise(all[0], all[i]);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,52 @@
+// Tensors stacked along a dimension of their own, and taken out of it again, as dense copies. On the host.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::tests {
+
+using tensor::Shape;
+using tensor::Tensor;
+
+namespace detail {
+
+// Calls f(bytes in the stack, bytes in entry `index`, count) for what lies side by side.
+template <class F>
+void for_each_block(const Tensor& stack, int dim, int64_t index, const F& f) {
+  int64_t outer = 1, inner = base::size_of(stack.dtype());
+  for (int d = 0; d < dim; ++d) outer *= stack.dim(d);
+  for (int d = dim + 1; d < stack.shape().rank(); ++d) inner *= stack.dim(d);
+  for (int64_t o = 0; o < outer; ++o)
+    f(static_cast<char*>(stack.raw()) + (o * stack.dim(dim) + index) * inner, o * inner, static_cast<size_t>(inner));
+}
+
+}  // namespace detail
+
+/// Entry `index` along `dim`, without that dimension.
+inline Tensor entry_of(const Tensor& stack, int dim, int64_t index) {
+  std::vector<int64_t> sizes(stack.shape().begin(), stack.shape().end());
+  sizes.erase(sizes.begin() + dim);
+  const Tensor out = Tensor::empty(Shape(sizes), stack.dtype(), stack.device());
+  detail::for_each_block(stack, dim, index, [&](const char* there, int64_t at, size_t bytes) {
+    std::memcpy(static_cast<char*>(out.raw()) + at, there, bytes);
+  });
+  return out;
+}
+
+/// The inverse: entries of one shape, `dim` being their number's.
+inline Tensor stack_of(const std::vector<Tensor>& entries, int dim) {
+  const Tensor& first = entries.front();
+  std::vector<int64_t> sizes(first.shape().begin(), first.shape().end());
+  sizes.insert(sizes.begin() + dim, static_cast<int64_t>(entries.size()));
+  const Tensor out = Tensor::empty(Shape(sizes), first.dtype(), first.device());
+  for (size_t i = 0; i < entries.size(); ++i)
+    detail::for_each_block(out, dim, static_cast<int64_t>(i), [&](char* there, int64_t at, size_t bytes) {
+      std::memcpy(there, static_cast<const char*>(entries[i].raw()) + at, bytes);
+    });
+  return out;
+}
+
+}  // namespace hexad::tests
