@@ -20,6 +20,7 @@ class Queue::Mark final : public DeviceMark {
     if (error_) std::rethrow_exception(error_);
   }
   bool is_of(const Queue& queue) const { return queue_ == &queue; }
+  bool passed_well() const { return passed_ && !error_; }
   void pass(std::exception_ptr error) {
     error_ = std::move(error);
     passed_ = true;
@@ -49,11 +50,13 @@ Queue::~Queue() {
 }
 
 void Queue::push(std::function<void()> work) {
+  bool asleep = false;
   {
     std::lock_guard lock(mutex_);
     work_.push_back(std::move(work));
+    asleep = !running_;
   }
-  changed_.notify_one();
+  if (asleep) changed_.notify_one();
 }
 
 void Queue::launch(std::function<void()> work) {
@@ -66,6 +69,15 @@ void Queue::launch(std::function<void()> work) {
 
 std::shared_ptr<const DeviceMark> Queue::record() {
   const auto mark = std::make_shared<Mark>(*this);
+  {
+    std::unique_lock lock(mutex_);
+    if (work_.empty() && !running_) {  // it is at its end already
+      const std::exception_ptr error = error_;
+      lock.unlock();
+      mark->pass(error);
+      return mark;
+    }
+  }
   push([this, mark] {
     std::unique_lock lock(mutex_);
     const std::exception_ptr error = error_;
@@ -79,7 +91,7 @@ void Queue::wait(const Event& event) {
   const auto mark = std::dynamic_pointer_cast<const Mark>(event.launched());
   if (!mark) return event.wait();
   // Holds the mark alone: an event may own memory, which this thread must not be the one to free.
-  if (!mark->is_of(*this)) push([mark] { mark->wait(); });
+  if (!mark->is_of(*this) && !mark->passed_well()) push([mark] { mark->wait(); });
 }
 
 void Queue::delay() {
@@ -93,21 +105,28 @@ void Queue::delay() {
 void Queue::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
+    running_ = false;
     changed_.wait(lock, [&] { return stopping_ || !work_.empty(); });
     if (work_.empty()) return;
-    auto work = std::move(work_.front());
-    work_.pop_front();
+    running_ = true;
+    std::deque<std::function<void()>> taken;
+    taken.swap(work_);
     lock.unlock();
-    std::exception_ptr error;
-    try {
-      delay();
-      work();
-    } catch (...) {
-      error = std::current_exception();
+    for (auto& work : taken) {
+      std::exception_ptr error;
+      try {
+        delay();
+        work();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      work = nullptr;
+      if (!error) continue;
+      std::lock_guard again(mutex_);
+      if (!error_) error_ = error;
     }
-    work = nullptr;  // outside the lock
+    taken.clear();
     lock.lock();
-    if (error && !error_) error_ = error;
   }
 }
 

@@ -47,7 +47,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;
-  bool stopping_ = false;
+  bool stopping_ = false, running_ = false;
   std::exception_ptr error_;  // of the first that failed; guarded by the mutex
   uint64_t started_ = 0;      // touched by the thread alone
   std::thread thread_;

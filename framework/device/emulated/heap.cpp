@@ -56,7 +56,12 @@ void Heap::free(void* block) {
   live_.erase(it);
   if (freed.queues.empty()) return cached_[freed.size].emplace_back(offset, freed.clean), void();
   std::vector<std::shared_ptr<const DeviceMark>> uses;
-  for (const auto& queue : freed.queues) uses.push_back(queue->record());
+  for (const auto& queue : freed.queues)
+    if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
+  if (uses.empty()) {
+    std::memset(memory_.device(block), nan_byte, static_cast<size_t>(freed.size));
+    return cached_[freed.size].emplace_back(offset, freed.clean), void();
+  }
   cleaner_->launch([uses, begin = memory_.device(block), size = freed.size] {
     for (const auto& use : uses) wait_quietly(*use);
     std::memset(begin, nan_byte, static_cast<size_t>(size));
