@@ -5,8 +5,8 @@
 #include <string>
 
 #include "framework/autograd/parameter.h"
-#include "layers/moe/moe_schedule.h"
-#include "layers/moe/trip_order.h"
+#include "layers/moe/schedule/issue_order.h"
+#include "layers/moe/schedule/moe_schedule.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tp/tensor_parallel.h"
@@ -36,7 +36,7 @@ struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
   moe::MoeSchedule moe{};
-  moe::TripOrder moe_order = moe::alternating_order();  // that moe.order names
+  moe::IssueOrder moe_order = moe::alternating_order();  // that moe.order names
 };
 
 /// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". Copies are cheap.
@@ -62,7 +62,7 @@ class Builder {
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   const moe::MoeSchedule& moe_schedule() const { return options_.moe; }
-  const moe::TripOrder& moe_order() const { return options_.moe_order; }
+  const moe::IssueOrder& moe_order() const { return options_.moe_order; }
 
   /// Whole on every tp rank, and used outside column- and row-parallel products: under sequence parallelism each rank
   /// sees its own rows there. The default of parameter(), so that any layer is right under every layout.

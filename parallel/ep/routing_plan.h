@@ -1,50 +1,14 @@
 // Who sends which rows where: the one object behind dispatch and combine.
 #pragma once
 
-#include <array>
 #include <optional>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "parallel/comm/process_group.h"
+#include "parallel/ep/expert_groups.h"
 #include "parallel/ep/node_steps.h"
-#include "parallel/ep/slot_order.h"
+#include "parallel/ep/plan_options.h"
 
 namespace hexad::ep {
-
-/// The ranks over which the experts of a layer lie: in blocks over `ep`, each expert's width over `etp`, and both at
-/// once (rank p etp + j of `experts` is p of `ep` and j of `etp`).
-struct ExpertGroups {
-  const comm::ProcessGroup *ep, *etp, *experts;
-  /// The two levels of ep and of experts; null: they have none, being on one node or on nodes with one rank.
-  const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
-};
-
-/// How the etp ranks that share an expert's width come by the rows, all of which each of them needs, and how their
-/// results, which are addends, return.
-enum class Spread : uint8_t {
-  gather,  // a row goes to one of them, they gather; results are added up where the row came in
-  direct,  // a row goes to each of them in one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the addends
-           // return and are added up by the row's owner
-  held,    // each is sent all rows by ranks that hold the same tokens; results are added up on all of them
-};
-
-constexpr auto enum_names(Spread) {
-  return std::to_array<std::pair<Spread, std::string_view>>(
-      {{Spread::gather, "gather"}, {Spread::direct, "direct"}, {Spread::held, "held"}});
-}
-
-/// How rows travel between ranks.
-enum class AllToAll : uint8_t {
-  direct,        // from rank to rank
-  hierarchical,  // inside the nodes, to the rank of the destination's place, and from there between the nodes
-};
-
-constexpr auto enum_names(AllToAll) {
-  return std::to_array<std::pair<AllToAll, std::string_view>>(
-      {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}});
-}
 
 /// The rows that travel and are computed together. R of them are there when they have arrived; C are computed, one for
 /// each slot.
@@ -106,14 +70,6 @@ struct RoutingPlan {
     if (all_to_all == AllToAll::direct) return nullptr;
     return spread == Spread::direct ? g.experts_nodes : g.ep_nodes;
   }
-};
-
-struct PlanOptions {
-  Cutting cutting{};
-  Spread spread = Spread::gather;
-  RowOf row_of = RowOf::slot;
-  bool merged = false;
-  AllToAll all_to_all = AllToAll::direct;
 };
 
 /// Collective over the groups: the ranks exchange their counts by chunk and expert once (the full matrix), and for rows

@@ -7,8 +7,8 @@
 
 #include "framework/base/philox.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/round_trip.h"
-#include "layers/moe/row_weights.h"
+#include "layers/moe/pass/pass.h"
+#include "layers/moe/pass/row_weights.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -20,8 +20,8 @@ namespace {
 using ep::Cutting;
 using ep::RowOf;
 using ep::Spread;
+using moe::MoePass;
 using moe::Overlap;
-using moe::RoundTrip;
 using moe::Rows;
 
 constexpr int64_t experts = 8, width = 5;
@@ -105,7 +105,7 @@ class Trip {
   }
   static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }
 
-  void run() { schedule::execute(moe::make_round_trip(trip), lab.context); }
+  void run() { schedule::execute(moe::make_pass_graph(trip), lab.context); }
   Tensor sums_of_tokens() {
     const Tensor out = Tensor::like(x);
     kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.rows, {}, {});
@@ -138,7 +138,7 @@ class Trip {
   Tensor ids, x, weights;
   ep::RoutingPlan plan;
   Tensor row_weights;
-  RoundTrip trip;
+  MoePass trip;
 };
 
 std::vector<Way> ways(int ep_ranks) {
@@ -225,7 +225,7 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
     std::string text;
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Trip t(world, ranks, spread, way, {});
-      if (world.rank() == 0) text = moe::make_round_trip(t.trip).to_string();
+      if (world.rank() == 0) text = moe::make_pass_graph(t.trip).to_string();
     });
     return text;
   };
@@ -242,7 +242,7 @@ TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {
     for (const Way& way : ways(1))
       comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
         Trip t(world, 1, Spread::gather, way, {});
-        schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+        schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
         expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens());
       });
 }
@@ -259,19 +259,19 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
         t.ids.data<int32_t>()[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of});
       const Tensor row_weights = moe::wire_weights(t.lab.stream(), plan, t.weights);
-      RoundTrip trip{.plan = plan,
-                     .groups = t.groups,
-                     .width = width,
-                     .dtype = Dtype::f64,
-                     .device = t.lab.context,
-                     .extras_there = row_of == RowOf::token ? 1 : 0,
-                     .weighs = row_of == RowOf::token};
+      MoePass trip{.plan = plan,
+                   .groups = t.groups,
+                   .width = width,
+                   .dtype = Dtype::f64,
+                   .device = t.lab.context,
+                   .extras_there = row_of == RowOf::token ? 1 : 0,
+                   .weighs = row_of == RowOf::token};
       trip.pack = [&](Stream&, size_t) {
         return moe::RowSource{
             .values = t.x, .index = plan.wire_tokens, .extras = row_of == RowOf::token ? row_weights : Tensor{}};
       };
       trip.compute = [](Stream&, size_t, Rows rows, const Tensor&) { return Rows{rows.values}; };
-      const schedule::TaskGraph graph = moe::make_round_trip(trip);
+      const schedule::TaskGraph graph = moe::make_pass_graph(trip);
       t.ep_group->take(comm::TrafficClass::ep);
       schedule::execute(graph, t.lab.context);
 

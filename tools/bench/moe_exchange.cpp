@@ -24,7 +24,7 @@
 #include "framework/schedule/executor.h"
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/timeline_svg.h"
-#include "layers/moe/round_trip.h"
+#include "layers/moe/pass/pass.h"
 #include "parallel/comm/world.h"
 #include "tools/plan/cluster.h"
 
@@ -97,7 +97,7 @@ class Bench {
                                                         .spread = way.baseline ? ep::Spread::held : ep::Spread::gather,
                                                         .merged = merged});
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
-    RoundTrip trip{
+    MoePass trip{
         .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};
     trip.pack = [&](Stream&, size_t c) {
       return RowSource{.values = rows, .index = plan.chunks[c].of(plan.wire_tokens)};
@@ -109,7 +109,7 @@ class Bench {
         collection.counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
       trip.collection = &collection;
     }
-    const schedule::TaskGraph graph = make_round_trip(trip);
+    const schedule::TaskGraph graph = make_pass_graph(trip);
     world_.barrier(device_.compute()).wait();
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, device_, &times);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "layers/moe/experts.h"
-#include "layers/moe/token_routes.h"
+#include "layers/moe/pass/token_routes.h"
 
 namespace hexad::moe {
 

@@ -1,4 +1,4 @@
-#include "layers/moe/shared_capacity.h"
+#include "layers/moe/router/shared_capacity.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Rows as they are computed, and as they are sent.
 #pragma once
 
-#include "layers/moe/round_trip.h"
+#include "layers/moe/pass/pass.h"
 
 namespace hexad::moe {
 

@@ -1,4 +1,4 @@
-#include "layers/moe/router_logits.h"
+#include "layers/moe/router/router_logits.h"
 
 namespace hexad::moe {
 

@@ -14,37 +14,37 @@ namespace hexad::moe {
 /// passes that have them.
 enum class Stage : uint8_t { dispatch, compute, combine, weights };
 
-struct TripStep {
+struct IssueStep {
   Stage stage;
   size_t chunk;
-  bool operator==(const TripStep&) const = default;
+  bool operator==(const IssueStep&) const = default;
 };
 
 /// "S0 S1 C0 R0 W0": dispatch S, compute C, combine R, weights W, as tasks are called (round_trip.h).
-std::string to_string(std::span<const TripStep> steps);
+std::string to_string(std::span<const IssueStep> steps);
 
 /// Why steps cannot be taken in this order ("step 2 is C0, but S0 has to come before it"), or nothing when they can:
 ///   every stage of every chunk once;
 ///   a chunk's dispatch before its compute, and that before its combine and its weights;
 ///   weights by chunk, so that their sums are added up in one order: every legal order gives the same bits;
 ///   `bounded`: at most two chunks dispatched and not yet combined, as they share two buffers.
-std::string why_illegal(std::span<const TripStep> steps, size_t chunks, bool bounded);
+std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// An order by name. Steps are issued as listed: each goes to its lane as soon as what it needs is there and the lane
 /// has passed what was listed earlier. Dispatches and combines share a lane, computes and weights another one, so an
 /// order decides what waits behind what there, never what is computed.
-struct TripOrder {
+struct IssueOrder {
   std::string name;
   /// A pure function: all ranks call it with the same number of chunks, and must get the same steps.
-  std::function<std::vector<TripStep>(size_t chunks)> steps;
+  std::function<std::vector<IssueStep>(size_t chunks)> steps;
 };
 
 /// The steps of `order`. Throws Error(usage) naming the order and the step when they are illegal.
-std::vector<TripStep> checked_steps(const TripOrder& order, size_t chunks, bool bounded);
+std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded);
 
 /// S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2: one dispatch ahead, sending and returning in turn (MPMoE, Fig. 4(b) and section
 /// 3.2.1), and weight gradients while the next chunk is on its way.
-TripOrder alternating_order();
+IssueOrder alternating_order();
 
 /// All there are without a user's:
 ///   alternating: see above;
@@ -56,6 +56,6 @@ TripOrder alternating_order();
 ///     is compared with: Tutel issues all its sending, then all computing, then all returning, and so does FasterMoE
 ///     with parts that are nodes. Early chunks' results wait behind late chunks' rows, and all chunks are there at
 ///     once: it needs restore: keep unless there are two.
-std::vector<TripOrder> built_in_orders();
+std::vector<IssueOrder> built_in_orders();
 
 }  // namespace hexad::moe

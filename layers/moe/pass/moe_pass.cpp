@@ -1,10 +1,10 @@
-#include "layers/moe/route_through_experts.h"
+#include "layers/moe/pass/moe_pass.h"
 
 #include "framework/schedule/executor.h"
-#include "layers/moe/expert_call.h"
-#include "layers/moe/memory_limit.h"
-#include "layers/moe/restored_route.h"
-#include "layers/moe/row_weights.h"
+#include "layers/moe/pass/offload_recompute.h"
+#include "layers/moe/pass/pass_call.h"
+#include "layers/moe/pass/row_weights.h"
+#include "layers/moe/schedule/memory_limit.h"
 #include "parallel/comm/rows.h"
 
 namespace hexad::moe {
@@ -14,12 +14,12 @@ struct Result {
   Tensor out, returned;
 };
 
-Result forward(ExpertCall& call, const Tensor& x, const Tensor& weights, bool keep, Stream& stream) {
+Result forward(PassCall& call, const Tensor& x, const Tensor& weights, bool keep, Stream& stream) {
   const TokenRoutes& routes = call.routes;
   const auto& k = kernels::kernels(x.device()).permute;
   const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::forward);
   BroughtTogether tokens{x.slice(0, routes.begin, routes.end)};
-  RoundTrip trip = call.trip(x);
+  MoePass trip = call.trip(x);
   tokens.by(trip, routes);
   const Tensor row_weights = call.weigh_results(trip, weights, stream);
   trip.pack = [&](Stream&, size_t c) {
@@ -64,7 +64,7 @@ Tensor shared_gradient(const TokenRoutes& routes, const Tensor& dout, Stream& st
 }
 
 // Rows of slots: the gradient of each slot's result is sent, and the weights' is taken here, from what `returned`.
-void send_slot_gradients(RoundTrip& trip, const BroughtTogether& dout, const Tensor& returned, const Tensor& weights,
+void send_slot_gradients(MoePass& trip, const BroughtTogether& dout, const Tensor& returned, const Tensor& weights,
                          const Tensor& dweights) {
   trip.pack = [&, dreturned = Tensor{}](Stream& s, size_t c) mutable {
     const ep::RoutingPlan& plan = trip.plan;
@@ -80,7 +80,7 @@ void send_slot_gradients(RoundTrip& trip, const BroughtTogether& dout, const Ten
 }
 
 // Rows of tokens: their gradients are sent as they are; the weights' are taken at the experts and return beside them.
-void send_token_gradients(RoundTrip& trip, const BroughtTogether& dout, const Tensor& row_weights) {
+void send_token_gradients(MoePass& trip, const BroughtTogether& dout, const Tensor& row_weights) {
   trip.extras_there = trip.extras_back = 1;
   trip.pack = [&](Stream&, size_t c) {
     const ep::Chunk& chunk = trip.plan.chunks[c];
@@ -99,14 +99,14 @@ Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) 
   return dweights;
 }
 
-void backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, const Tensor& weights, Backward& b) {
+void backward(PassCall& call, const Tensor& dout, const Tensor& returned, const Tensor& weights, Backward& b) {
   Stream& stream = b.stream;
   const TokenRoutes& routes = call.routes;
   const auto& k = kernels::kernels(dout.device());
   const int64_t tokens = routes.end - routes.begin;
   const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::backward);
   BroughtTogether gradients{shared_gradient(routes, dout, stream)};
-  RoundTrip trip = call.trip(dout);
+  MoePass trip = call.trip(dout);
   gradients.by(trip, routes);
   const Tensor slot_weights = call.plan_weights(weights, stream),
                dweights = Tensor::zeros(slot_weights.shape(), slot_weights.dtype(), slot_weights.device());
@@ -155,7 +155,7 @@ void backward(ExpertCall& call, const Tensor& dout, const Tensor& returned, cons
   b.accumulate(1, all(own_dweights));
 }
 
-Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<ExpertCall> call) {
+Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<PassCall> call) {
   auto [out, returned] = forward(*call, x.data, weights.data, tape.recording(), tape.stream);
   std::vector<Tensor> saved{std::move(returned), weights.data};
   for (ExpertWork& w : call->work)
@@ -174,15 +174,14 @@ Value route_keeping(Tape& tape, const Value& x, const Value& weights, std::share
     for (size_t c = 0; c < call->work.size(); ++c)
       b.defer("experts", [call, c, &stream = b.stream] { call->weight_gradients(stream, c); });
   };
-  return tape.record("route_through_experts", out, {x, weights}, saved, std::move(pullback),
-                     {call->experts->parameters(), {}});
+  return tape.record("moe_pass", out, {x, weights}, saved, std::move(pullback), {call->experts->parameters(), {}});
 }
 
 }  // namespace
 
-Value route_through_experts(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike,
-                            const Experts& experts, const ExpertRoute& route, SharedWork shared) {
-  auto call = std::make_shared<ExpertCall>(
+Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, bool alike, const Experts& experts,
+               const ExpertRoute& route, SharedWork shared) {
+  auto call = std::make_shared<PassCall>(
       make_limited_routes(ids, alike, route, experts.shape(), x.data.dtype(), tape.stream), route, experts);
   call->shared = std::move(shared);
   call->shared_begin = tape.size();

@@ -1,5 +1,5 @@
 // In which order the steps of a pass are issued.
-#include "layers/moe/trip_order.h"
+#include "layers/moe/schedule/issue_order.h"
 
 #include <gtest/gtest.h>
 
@@ -10,15 +10,15 @@ namespace {
 
 using enum Stage;
 
-std::string text(const TripOrder& order, size_t chunks) { return to_string(order.steps(chunks)); }
+std::string text(const IssueOrder& order, size_t chunks) { return to_string(order.steps(chunks)); }
 
-TEST(TripOrder, AlternatingSendsOneChunkAheadAndReturnsInTurn) {
+TEST(IssueOrder, AlternatingSendsOneChunkAheadAndReturnsInTurn) {
   EXPECT_EQ(text(alternating_order(), 1), "S0 C0 R0 W0");
   EXPECT_EQ(text(alternating_order(), 2), "S0 S1 C0 R0 W0 C1 R1 W1");
   EXPECT_EQ(text(alternating_order(), 4), "S0 S1 C0 R0 W0 S2 C1 R1 W1 S3 C2 R2 W2 C3 R3 W3");
 }
 
-TEST(TripOrder, BuiltInOnesAreAsDocumented) {
+TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
   const auto all = built_in_orders();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].name, "alternating");
@@ -29,8 +29,8 @@ TEST(TripOrder, BuiltInOnesAreAsDocumented) {
   EXPECT_EQ(text(all[2], 3), "S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2");
 }
 
-TEST(TripOrder, BuiltInOnesAreLegalForAnyNumberOfChunks) {
-  for (const TripOrder& order : built_in_orders())
+TEST(IssueOrder, BuiltInOnesAreLegalForAnyNumberOfChunks) {
+  for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
       const bool fits = order.name != "returns_last" || chunks <= 2;  // else all chunks are there at once
       EXPECT_EQ(why_illegal(order.steps(chunks), chunks, false), "") << order.name;
@@ -38,8 +38,8 @@ TEST(TripOrder, BuiltInOnesAreLegalForAnyNumberOfChunks) {
     }
 }
 
-TEST(TripOrder, WhatIsIllegalIsToldWithItsStep) {
-  using Steps = std::vector<TripStep>;
+TEST(IssueOrder, WhatIsIllegalIsToldWithItsStep) {
+  using Steps = std::vector<IssueStep>;
   const auto why = [](const Steps& steps, size_t chunks = 1) { return why_illegal(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
   EXPECT_EQ(why(right), "");
@@ -55,8 +55,8 @@ TEST(TripOrder, WhatIsIllegalIsToldWithItsStep) {
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2), "step 3 is W1, but W0 has to come before it");
 }
 
-TEST(TripOrder, ThatIsIllegalIsNamed) {
-  const TripOrder forgetful{"forgetful", [](size_t) { return std::vector<TripStep>{{dispatch, 0}}; }};
+TEST(IssueOrder, ThatIsIllegalIsNamed) {
+  const IssueOrder forgetful{"forgetful", [](size_t) { return std::vector<IssueStep>{{dispatch, 0}}; }};
   try {
     checked_steps(forgetful, 1, false);
     FAIL() << "was taken";

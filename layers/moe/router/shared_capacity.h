@@ -2,7 +2,7 @@
 #pragma once
 
 #include "layers/micro_batch.h"
-#include "layers/moe/capacity.h"
+#include "layers/moe/router/capacity.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::moe {

@@ -1,4 +1,4 @@
-#include "layers/moe/token_routes.h"
+#include "layers/moe/pass/token_routes.h"
 
 #include <algorithm>
 

@@ -7,8 +7,10 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "framework/schedule/task_graph.h"
-#include "layers/moe/moe_schedule.h"
-#include "layers/moe/trip_order.h"
+#include "layers/moe/pass/shared_work.h"
+#include "layers/moe/schedule/issue_order.h"
+#include "layers/moe/schedule/moe_schedule.h"
+#include "parallel/ep/routing_plan.h"
 
 namespace hexad::moe {
 
@@ -43,13 +45,6 @@ struct Bringing {
 /// Work on a chunk beside the pass: a copy to or from where activations wait.
 using Aside = std::function<void(Stream&, size_t chunk)>;
 
-/// What the shared experts compute of this rank's own tokens while rows of them are on their way.
-struct SharedWork {
-  std::function<void()> compute{};  // on the compute lane's stream; empty: nothing
-  double flops = 0;                 // of one product
-  schedule::ByPass<int64_t> products{};
-};
-
 /// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
 ///   B   ranks bring the tokens that they send together                                      intra
 ///   Pi  rows are brought into the order and format in which they are sent                   compute; bounded: copy
@@ -71,7 +66,7 @@ struct SharedWork {
 ///   Xi  tensor-parallel ranks gather what returned to each of them                          intra
 ///   Wi  weight gradients, while the next parts travel                                       compute
 /// Pi to Di a second time, for rows that are sent again, are called P'i, N'i, S'i, G'i, D'i.
-struct RoundTrip {
+struct MoePass {
   const ep::RoutingPlan& plan;
   ep::ExpertGroups groups;
   Overlap overlap = Overlap::sequential;
@@ -89,7 +84,7 @@ struct RoundTrip {
   /// Of a rank's threads, for experts that compute while other chunks are on their way.
   double compute_share = 1;
   /// Of the steps of chunks that are computed one after another.
-  TripOrder order = alternating_order();
+  IssueOrder order = alternating_order();
 
   Bringing bring{};
   std::function<RowSource(Stream&, size_t chunk)> pack{};
@@ -126,6 +121,6 @@ struct RoundTrip {
 
 /// `trip` outlives the graph. Insertion order is trip.order; of chunks that are computed together S0 S1 ... C R0 R1 ...
 /// W. Throws Error(usage) when the order is illegal.
-schedule::TaskGraph make_round_trip(RoundTrip& trip);
+schedule::TaskGraph make_pass_graph(MoePass& trip);
 
 }  // namespace hexad::moe

@@ -1,4 +1,4 @@
-#include "layers/moe/row_format.h"
+#include "layers/moe/pass/row_format.h"
 
 namespace hexad::moe {
 namespace {

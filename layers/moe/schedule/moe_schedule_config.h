@@ -6,7 +6,7 @@
 
 #include "framework/config/byte_size.h"
 #include "framework/config/constraints.h"
-#include "layers/moe/moe_schedule.h"
+#include "layers/moe/schedule/moe_schedule.h"
 
 namespace hexad::moe {
 

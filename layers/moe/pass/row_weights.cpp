@@ -1,4 +1,4 @@
-#include "layers/moe/row_weights.h"
+#include "layers/moe/pass/row_weights.h"
 
 namespace hexad::moe {
 

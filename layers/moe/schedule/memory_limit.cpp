@@ -1,4 +1,4 @@
-#include "layers/moe/memory_limit.h"
+#include "layers/moe/schedule/memory_limit.h"
 
 #include <algorithm>
 

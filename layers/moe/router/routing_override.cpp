@@ -1,4 +1,4 @@
-#include "layers/moe/routing_override.h"
+#include "layers/moe/router/routing_override.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "layers/moe/capacity.h"
+#include "layers/moe/router/capacity.h"
 
 #include <algorithm>
 #include <cmath>

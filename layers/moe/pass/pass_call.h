@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "layers/moe/experts.h"
-#include "layers/moe/token_routes.h"
+#include "layers/moe/pass/token_routes.h"
 
 namespace hexad::moe {
 
@@ -18,7 +18,7 @@ struct ExpertWork {
   Tensor doutput;
 };
 
-struct ExpertCall {
+struct PassCall {
   TokenRoutes routes;
   ExpertRoute route;
   const Experts* experts;
@@ -26,7 +26,7 @@ struct ExpertCall {
   SharedWork shared{};           // of forward
   size_t shared_begin = 0;       // number of its first op on the tape
 
-  ExpertCall(TokenRoutes r, ExpertRoute how, const Experts& e)
+  PassCall(TokenRoutes r, ExpertRoute how, const Experts& e)
       : routes(std::move(r)),
         route(std::move(how)),
         experts(&e),
@@ -43,13 +43,13 @@ struct ExpertCall {
              .device = chunk.device_offsets}};
   }
   /// A pass of rows like those of `like`.
-  RoundTrip trip(const Tensor& like) const;
+  MoePass trip(const Tensor& like) const;
   /// Of the tokens that the plan is made from: the op's, or its part of them that this rank sends, or those of all
   /// ranks that bring theirs together.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;
   /// Rows of tokens: results are weighed where they are computed. Returns the op's weights as [W, M], for `trip` to
   /// send with its rows; nothing for rows of slots.
-  Tensor weigh_results(RoundTrip& trip, const Tensor& weights, Stream& s) const;
+  Tensor weigh_results(MoePass& trip, const Tensor& weights, Stream& s) const;
   /// False: the route's runner only looks at passes.
   bool computes() const { return !route.runner || route.runner->computes(); }
   /// For a pass to compute with. Ranks do so at the same place of every pass, whatever its rows and chunks.
@@ -57,11 +57,11 @@ struct ExpertCall {
     return computes() ? experts->hold(s, direction) : ExpertWeights{};
   }
   /// Runs it, or has the route's runner do so, as `pass`.
-  void run(RoundTrip& trip, std::string_view pass) const;
+  void run(MoePass& trip, std::string_view pass) const;
   /// Once: `forward` computes the shared experts, which record their ops on the tape.
-  void take_shared(RoundTrip& forward);
+  void take_shared(MoePass& forward);
   /// `backward` runs those ops' pullbacks, as a part of `b`'s.
-  void return_shared(RoundTrip& backward, Backward& b) const;
+  void return_shared(MoePass& backward, Backward& b) const;
   /// Once, after the input gradients of `part`.
   void weight_gradients(Stream& s, size_t part);
 };
@@ -70,7 +70,7 @@ struct ExpertCall {
 struct BroughtTogether {
   Tensor rows;
   /// `trip` brings them together first; it must not outlive this.
-  void by(RoundTrip& trip, const TokenRoutes& routes);
+  void by(MoePass& trip, const TokenRoutes& routes);
 };
 
 }  // namespace hexad::moe

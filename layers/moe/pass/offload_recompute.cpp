@@ -1,8 +1,8 @@
-#include "layers/moe/restored_route.h"
+#include "layers/moe/pass/offload_recompute.h"
 
 #include <algorithm>
 
-#include "layers/moe/row_weights.h"
+#include "layers/moe/pass/row_weights.h"
 
 namespace hexad::moe {
 namespace {
@@ -23,7 +23,7 @@ struct RouteGradients {
 };
 
 struct Restored {
-  std::shared_ptr<ExpertCall> call;
+  std::shared_ptr<PassCall> call;
   std::vector<ChunkTokens> tokens;
   std::vector<Away> away;
   std::unique_ptr<SavePolicy> offload = offload_policy(0);
@@ -57,19 +57,19 @@ int64_t aside_bytes(const Restored& r, int64_t width, Dtype dtype) {
   return ((r.offloads_inputs() ? width : 0) + (r.offloads_middles() ? middle : 0)) * size_of(dtype);
 }
 
-RoundTrip trip_of(const ExpertCall& call, const Tensor& like) {
-  RoundTrip trip = call.trip(like);
+MoePass trip_of(const PassCall& call, const Tensor& like) {
+  MoePass trip = call.trip(like);
   trip.bounded = true;
   return trip;
 }
 
 Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stream) {
-  ExpertCall& call = *r.call;
+  PassCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(x.device()).permute;
   const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::forward);
   const Tensor out = Tensor::like(x);
-  RoundTrip trip = trip_of(call, x);
+  MoePass trip = trip_of(call, x);
   const Tensor row_weights = call.weigh_results(trip, weights, stream);
   trip.pack = [&](Stream&, size_t c) {
     const ep::Chunk& chunk = plan.chunks[c];
@@ -103,13 +103,13 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
 }
 
 RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights, Backward& b) {
-  ExpertCall& call = *r.call;
+  PassCall& call = *r.call;
   const ep::RoutingPlan& plan = call.routes.plan;
   const auto& k = kernels::kernels(dout.device()).permute;
   const ExpertWeights experts = call.hold_weights(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, plan, weights);
   RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
-  RoundTrip trip = trip_of(call, dout);
+  MoePass trip = trip_of(call, dout);
   trip.extras_there = trip.extras_back = 1;
   const int64_t products = call.experts->products();
   trip.products = {r.offloads_middles() ? 0 : products - 1, products, products};
@@ -153,7 +153,7 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
 
 }  // namespace
 
-Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<ExpertCall> call) {
+Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<PassCall> call) {
   auto r = std::make_shared<Restored>();
   r->call = std::move(call);
   r->tokens = tokens_of(r->call->routes);
@@ -161,7 +161,7 @@ Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::sha
   const Tensor out = forward(*r, x.data, weights.data, tape.stream);
   // Offloaded inputs make x itself dispensable.
   const Tensor again = r->offloads_inputs() ? Tensor{} : x.data;
-  return tape.record("route_through_experts", out, {x, weights}, save(again, weights.data),
+  return tape.record("moe_pass", out, {x, weights}, save(again, weights.data),
                      [r](Backward& b, const Tensor& dout, const Saved& s) {
                        auto [from, w] = s.get<2>();
                        const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w, b);

@@ -1,52 +1,52 @@
-#include "layers/moe/expert_call.h"
+#include "layers/moe/pass/pass_call.h"
 
 #include "framework/schedule/executor.h"
-#include "layers/moe/row_weights.h"
+#include "layers/moe/pass/row_weights.h"
 #include "parallel/comm/rows.h"
 
 namespace hexad::moe {
 
-RoundTrip ExpertCall::trip(const Tensor& like) const {
-  RoundTrip trip{.plan = routes.plan,
-                 .groups = route.groups,
-                 .overlap = route.schedule.overlap,
-                 .wire = route.schedule.wire,
-                 .width = like.dim(1),
-                 .dtype = like.dtype(),
-                 .device = like.device(),
-                 .compute_share = route.schedule.compute_share,
-                 .order = route.order};
+MoePass PassCall::trip(const Tensor& like) const {
+  MoePass trip{.plan = routes.plan,
+               .groups = route.groups,
+               .overlap = route.schedule.overlap,
+               .wire = route.schedule.wire,
+               .width = like.dim(1),
+               .dtype = like.dtype(),
+               .device = like.device(),
+               .compute_share = route.schedule.compute_share,
+               .order = route.order};
   trip.flops_per_row = experts->flops_per_row();
   trip.products = {experts->products(), 0, 0};
   return trip;
 }
 
-Tensor ExpertCall::plan_weights(const Tensor& weights, Stream& s) const {
+Tensor PassCall::plan_weights(const Tensor& weights, Stream& s) const {
   return routes.gatherers ? comm::all_gather_rows(weights, *routes.gatherers, s)
                           : weights.slice(0, routes.begin, routes.end);
 }
 
-Tensor ExpertCall::weigh_results(RoundTrip& trip, const Tensor& weights, Stream& s) const {
+Tensor PassCall::weigh_results(MoePass& trip, const Tensor& weights, Stream& s) const {
   if (routes.plan.row_of == ep::RowOf::slot) return {};
   trip.extras_there = 1;
   trip.weighs = true;
   return wire_weights(s, routes.plan, plan_weights(weights, s));
 }
 
-void ExpertCall::run(RoundTrip& trip, std::string_view pass) const {
-  const schedule::TaskGraph graph = make_round_trip(trip);
+void PassCall::run(MoePass& trip, std::string_view pass) const {
+  const schedule::TaskGraph graph = make_pass_graph(trip);
   if (route.runner)
     route.runner->run(cat(route.name, " ", pass), graph, trip.device.context());
   else
     schedule::execute(graph, trip.device.context());
 }
 
-void ExpertCall::take_shared(RoundTrip& forward) {
+void PassCall::take_shared(MoePass& forward) {
   forward.shared = shared;
   shared.compute = {};  // what it refers to lives as long as forward
 }
 
-void ExpertCall::return_shared(RoundTrip& backward, Backward& b) const {
+void PassCall::return_shared(MoePass& backward, Backward& b) const {
   const int64_t products = shared.products.front();
   if (products == 0) return;
   backward.shared = {.compute = [&b, first = shared_begin] { b.replay_from(first); },
@@ -54,12 +54,12 @@ void ExpertCall::return_shared(RoundTrip& backward, Backward& b) const {
                      .products = {0, products, b.weights_delayed() ? 0 : products}};
 }
 
-void ExpertCall::weight_gradients(Stream& s, size_t part) {
+void PassCall::weight_gradients(Stream& s, size_t part) {
   const ExpertWork w = std::move(work[part]);
   experts->weight_gradients(s, w.rows, w.middle, w.gradients, w.doutput, groups(part));
 }
 
-void BroughtTogether::by(RoundTrip& trip, const TokenRoutes& routes) {
+void BroughtTogether::by(MoePass& trip, const TokenRoutes& routes) {
   if (!routes.gatherers) return;
   const comm::ProcessGroup& group = *routes.gatherers;
   trip.bring = {.group = &group,

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "framework/kernels/wire.h"
-#include "parallel/ep/routing_plan.h"
+#include "parallel/ep/plan_options.h"
 
 namespace hexad::moe {
 
@@ -105,7 +105,7 @@ struct MoeSchedule {
   Restore restore = Restore::keep;
   std::optional<int64_t> memory_limit{};  // bytes of the buffers of a pass
   kernels::WireFormat wire = kernels::WireFormat::model;
-  std::string order = "alternating";  // of a cut pass's steps, by name: trip_order.h
+  std::string order = "alternating";  // of a cut pass's steps, by name: issue_order.h
   double compute_share = 1;           // of a rank's threads, for experts beside communication (EPS-MoE)
   Products products = Products::grouped;
   std::optional<int64_t> dense_rows{};  // by_load: see is_dense

@@ -1,10 +1,10 @@
-#include "layers/moe/round_trip.h"
+#include "layers/moe/pass/pass.h"
 
 #include <memory>
 #include <utility>
 
 #include "framework/kernels/compute_share.h"
-#include "layers/moe/row_format.h"
+#include "layers/moe/pass/row_format.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 
@@ -19,9 +19,9 @@ using schedule::TaskId;
 
 constexpr TaskId none = -1;
 
-class GraphOfTrip {
+class GraphOfPass {
  public:
-  explicit GraphOfTrip(RoundTrip& trip)
+  explicit GraphOfPass(MoePass& trip)
       : t_(&trip),
         plan_(trip.plan),
         ranks_(trip.plan.all_to_all_group(trip.groups)),
@@ -59,7 +59,7 @@ class GraphOfTrip {
       if (t_->weights) weights(0, "W");
       return std::move(graph_);
     }
-    for (const TripStep& step : checked_steps(t_->order, n, t_->bounded)) take(step.stage, step.chunk);
+    for (const IssueStep& step : checked_steps(t_->order, n, t_->bounded)) take(step.stage, step.chunk);
     return std::move(graph_);
   }
 
@@ -158,7 +158,7 @@ class GraphOfTrip {
   }
 
   // For rows as they are computed, each of one slot.
-  static Rows grouped_room(const RoundTrip& t, RowFormat format, int64_t count) {
+  static Rows grouped_room(const MoePass& t, RowFormat format, int64_t count) {
     format.extras /= t.plan.slots_per_row();
     return format.room(count, t.device);
   }
@@ -177,21 +177,21 @@ class GraphOfTrip {
     last_[c] = from;
     if (t_->pack_again) {
       dispatch(c, again_, "'", t_->pack_again,
-               [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].again = rows.values; });
+               [](MoePass& t, size_t i, Rows rows) { t.chunks[i].again = rows.values; });
       last_[c] = from;  // the two ways are independent
     }
-    dispatch(c, there_, "", t_->pack, [](RoundTrip& t, size_t i, Rows rows) { t.chunks[i].there = std::move(rows); });
+    dispatch(c, there_, "", t_->pack, [](MoePass& t, size_t i, Rows rows) { t.chunks[i].there = std::move(rows); });
     if (t_->fetch)
       arrived_[c].push_back(add_after({}, Lane::copy, Kind::copy, cat("F", c),
                                       copied(plan_.chunks[c].rows_computed() * t_->aside_bytes_per_row),
                                       on_lane([t = t_, c](Stream& s) { t->fetch(s, c); })));
   }
 
-  using Put = void (*)(RoundTrip&, size_t chunk, Rows rows);
+  using Put = void (*)(MoePass&, size_t chunk, Rows rows);
 
   void dispatch(size_t c, const RowFormat& format, const std::string& mark,
                 const std::function<RowSource(Stream&, size_t)>& pack, Put put) {
-    RoundTrip* t = t_;
+    MoePass* t = t_;
     const ep::Chunk& chunk = plan_.chunks[c];
     // The second rows travel through a tensor of their own: both may be on their way.
     const auto box = std::make_shared<Tensor>();
@@ -279,7 +279,7 @@ class GraphOfTrip {
   }
 
   void compute(size_t c) {
-    RoundTrip* t = t_;
+    MoePass* t = t_;
     if (order_.empty()) compute_shared();
     const int64_t rows = plan_.chunks[c].rows_computed();
     for (const auto& unpack : unpacks_[c]) unpack();
@@ -293,7 +293,7 @@ class GraphOfTrip {
         std::move(after), Lane::compute, Kind::compute, cat("C", c), computed(plan_.chunks[c].offsets, t->products),
         on_share([t, c, boxes = std::move(boxes_[c])](Stream& s) {
           for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
-          RoundTrip::Travelling& here = t->chunks[c];
+          MoePass::Travelling& here = t->chunks[c];
           here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
         }));
     if (t->offload)
@@ -302,7 +302,7 @@ class GraphOfTrip {
   }
 
   void compute_together() {
-    RoundTrip* t = t_;
+    MoePass* t = t_;
     compute_shared();
     const TaskId all =
         add_after(last_, Lane::compute, Kind::compute, "C", computed(plan_.chunks.front().offsets, t->products),
@@ -311,7 +311,7 @@ class GraphOfTrip {
   }
 
   void combine(size_t c) {
-    RoundTrip* t = t_;
+    MoePass* t = t_;
     const ep::Chunk& chunk = plan_.chunks[c];
     const bool summed = shares_width(ep::Spread::gather) || shares_width(ep::Spread::held);
     const RowFormat format = back_;
@@ -364,7 +364,7 @@ class GraphOfTrip {
     add(c, Lane::inter, Kind::all_to_all, cat("R", c), returning,
         [t, c, at_once, in_place, &group = ranks_, nodes = nodes_](Stream& s) {
           const ep::Chunk& at = t->plan.chunks[c];
-          RoundTrip::Travelling& here = t->chunks[c];
+          MoePass::Travelling& here = t->chunks[c];
           if (here.computed.values.defined()) here.returning = std::exchange(here.computed, {}).values;
           const Tensor out = in_place ? t->returned.slice(0, at.slots_begin, at.slots_end) : Tensor{};
           const Tensor rows = std::exchange(here.returning, {});
@@ -395,7 +395,7 @@ class GraphOfTrip {
   }
 
   // What came back, as slot rows.
-  static void unpack(RoundTrip& t, size_t c, const RowFormat& format, Stream& s) {
+  static void unpack(MoePass& t, size_t c, const RowFormat& format, Stream& s) {
     const ep::Chunk& at = t.plan.chunks[c];
     const Tensor sent = std::exchange(t.chunks[c].returning, {});
     Rows rows{sent};
@@ -425,7 +425,7 @@ class GraphOfTrip {
   }
 
   void collect(size_t c) {
-    RoundTrip* t = t_;
+    MoePass* t = t_;
     const RowCollection& rows = *t->collection;
     const comm::ProcessGroup& group = *rows.group;
     int64_t begin = 0;
@@ -447,7 +447,7 @@ class GraphOfTrip {
               on_share([t = t_, c](Stream& s) { t->weights(s, c); }));
   }
 
-  RoundTrip* t_;
+  MoePass* t_;
   const ep::RoutingPlan& plan_;
   const comm::ProcessGroup& ranks_;  // of the all-to-all
   const comm::NodeGroups* nodes_;    // its two levels; null: it takes one step
@@ -466,6 +466,6 @@ class GraphOfTrip {
 
 }  // namespace
 
-schedule::TaskGraph make_round_trip(RoundTrip& trip) { return GraphOfTrip(trip).make(); }
+schedule::TaskGraph make_pass_graph(MoePass& trip) { return GraphOfPass(trip).make(); }
 
 }  // namespace hexad::moe

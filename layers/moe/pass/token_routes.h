@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "layers/moe/round_trip.h"
-#include "layers/moe/route_through_experts.h"
+#include "layers/moe/pass/expert_route.h"
+#include "layers/moe/pass/pass.h"
 
 namespace hexad::moe {
 

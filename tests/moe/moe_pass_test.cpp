@@ -7,15 +7,15 @@
 #include "framework/base/error.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/round_trip.h"
+#include "layers/moe/pass/pass.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/moe_lab.h"
 
 namespace hexad::tests {
 namespace {
 
+using moe::MoePass;
 using moe::Overlap;
-using moe::RoundTrip;
 
 // Two tokens with two slots each on one rank; the experts return what they get.
 struct Trip {
@@ -24,7 +24,7 @@ struct Trip {
   ep::ExpertGroups groups;
   ep::RoutingPlan plan;
   Tensor rows;
-  RoundTrip trip;
+  MoePass trip;
 
   explicit Trip(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
       : Trip(nullptr, options, overlap) {}
@@ -47,30 +47,30 @@ struct Trip {
   }
 };
 
-TEST(RoundTrip, SendsComputesReturns) {
+TEST(MoePass, SendsComputesReturns) {
   Trip t({});
-  EXPECT_EQ(moe::make_round_trip(t.trip).to_string(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
+  EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
 }
 
-TEST(RoundTrip, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
+TEST(MoePass, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
   Trip t({.cutting = {ep::Cutting::By::tokens, 2}});
-  EXPECT_EQ(moe::make_round_trip(t.trip).to_string(),
+  EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(),
             "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
-TEST(RoundTrip, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
+TEST(MoePass, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
   Trip o2({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
-  EXPECT_EQ(moe::make_round_trip(o2.trip).to_string(),
+  EXPECT_EQ(moe::make_pass_graph(o2.trip).to_string(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
   Trip o3({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
-  EXPECT_EQ(moe::make_round_trip(o3.trip).to_string(),
+  EXPECT_EQ(moe::make_pass_graph(o3.trip).to_string(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
-TEST(RoundTrip, WeightGradientsFollowTheReturnOfTheirChunk) {
+TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   Trip t({.cutting = {ep::Cutting::By::tokens, 2}});
   t.trip.weights = [](Stream&, size_t) {};
-  EXPECT_EQ(moe::make_round_trip(t.trip).to_string(),
+  EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(),
             "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
@@ -87,25 +87,25 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads,
   if (shared) t.trip.shared = {.compute = [&] { seen.push_back(kernels::cpu::thread_count()); }, .products = {1, 0, 0}};
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
-  schedule::execute(moe::make_round_trip(t.trip), t.lab.context);
+  schedule::execute(moe::make_pass_graph(t.trip), t.lab.context);
   EXPECT_EQ(kernels::cpu::thread_count(), threads) << "and afterwards";
   kernels::cpu::set_thread_count(before);
   return seen;
 }
 
-TEST(RoundTrip, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
+TEST(MoePass, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
   EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
   EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
   EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
   EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "but it does beside shared experts";
 }
 
-TEST(RoundTrip, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
+TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
   const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
     Trip t(options, overlap);
     t.trip.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
     t.trip.bounded = bounded;
-    const schedule::TaskGraph g = moe::make_round_trip(t.trip);
+    const schedule::TaskGraph g = moe::make_pass_graph(t.trip);
     for (const schedule::Task& task : g.tasks()) {
       if (task.spec.name != "H") continue;
       EXPECT_EQ(task.spec.cost.flops, 20);
@@ -123,7 +123,7 @@ TEST(RoundTrip, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWa
   EXPECT_TRUE(graph({.cutting = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
 }
 
-TEST(RoundTrip, TakesItsStepsInTheOrderItIsGiven) {
+TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
   const std::pair<std::string, std::string> graphs[] = {{"alternating",
                                                          "inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1) R2(C2) | compute: "
                                                          "P0 P1 C0(S0) W0(C0) P2 C1(S1) W1(C1) C2(S2) W2(C2)"},
@@ -133,31 +133,31 @@ TEST(RoundTrip, TakesItsStepsInTheOrderItIsGiven) {
                                                         {"returns_last",
                                                          "inter: S0(P0) S1(P1) S2(P2) R0(C0) R1(C1) R2(C2) | compute: "
                                                          "P0 P1 P2 C0(S0) W0(C0) C1(S1) W1(C1) C2(S2) W2(C2)"}};
-  const std::vector<moe::TripOrder> orders = moe::built_in_orders();
+  const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
   ASSERT_EQ(orders.size(), std::size(graphs));
   for (size_t i = 0; i < orders.size(); ++i) {
     Trip t({.cutting = {ep::Cutting::By::tokens, 3}});
     t.trip.weights = [](Stream&, size_t) {};
     t.trip.order = orders[i];
     EXPECT_EQ(orders[i].name, graphs[i].first);
-    EXPECT_EQ(moe::make_round_trip(t.trip).to_string(), graphs[i].second);
+    EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(), graphs[i].second);
   }
 }
 
-TEST(RoundTrip, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
-  for (const moe::TripOrder& order : moe::built_in_orders()) {
+TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
+  for (const moe::IssueOrder& order : moe::built_in_orders()) {
     Trip t({.cutting = {ep::Cutting::By::tokens, 3}});
     t.trip.bounded = true;
     t.trip.order = order;
     if (order.name == "returns_last")
-      EXPECT_THROW(moe::make_round_trip(t.trip), base::Error);
+      EXPECT_THROW(moe::make_pass_graph(t.trip), base::Error);
     else
-      EXPECT_TRUE(moe::make_round_trip(t.trip).to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
+      EXPECT_TRUE(moe::make_pass_graph(t.trip).to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
   }
 }
 
 // Each of two etp ranks computes an addend, here the rows themselves.
-TEST(RoundTrip, AddsUpWhatRanksThatShareExpertsCompute) {
+TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
   using ep::Spread;
   const std::pair<Spread, std::string> graphs[] = {
       {Spread::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},
@@ -166,7 +166,7 @@ TEST(RoundTrip, AddsUpWhatRanksThatShareExpertsCompute) {
   for (const auto& [spread, text] : graphs)
     comm::with_ranks(2, [&](const comm::ProcessGroup& etp) {
       Trip t(&etp, {.spread = spread});
-      const auto graph = moe::make_round_trip(t.trip);
+      const auto graph = moe::make_pass_graph(t.trip);
       EXPECT_EQ(graph.to_string(), text);
       const Tensor twice = copy_of(t.rows);
       schedule::execute(graph, t.lab.context);
@@ -175,12 +175,12 @@ TEST(RoundTrip, AddsUpWhatRanksThatShareExpertsCompute) {
     });
 }
 
-TEST(RoundTrip, RanksCollectEachOthersReturnedRowsByChunk) {
+TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
   comm::with_ranks(2, [](const comm::ProcessGroup& tp) {
     Trip t({.cutting = {ep::Cutting::By::tokens, 2}});
     const moe::RowCollection collection{.group = &tp, .counts = {{2, 2}, {2, 2}}};
     t.trip.collection = &collection;
-    const auto graph = moe::make_round_trip(t.trip);
+    const auto graph = moe::make_pass_graph(t.trip);
     EXPECT_EQ(graph.to_string(),
               "inter: S0(P0) S1(P1) R0(C0) R1(C1) | intra: X0(R0) X1(R1) | compute: P0 P1 C0(S0) C1(S1)");
     schedule::execute(graph, t.lab.context);
@@ -191,16 +191,16 @@ TEST(RoundTrip, RanksCollectEachOthersReturnedRowsByChunk) {
 }
 
 // On four ranks of two nodes each sends one row to each rank, but three to rank 3. The experts return what they get.
-struct TripInTwoSteps {
+struct PassInTwoSteps {
   MoeLab lab;
   comm::SelfGroup self;
   std::unique_ptr<comm::NodeGroups> nodes;
   ep::ExpertGroups groups;
   ep::RoutingPlan plan;
   Tensor rows;
-  RoundTrip trip;
+  MoePass trip;
 
-  TripInTwoSteps(const comm::ProcessGroup& world, const ep::Cutting& cutting)
+  PassInTwoSteps(const comm::ProcessGroup& world, const ep::Cutting& cutting)
       : nodes(comm::split_by_node(world)),
         groups{&world, &self, &world, nodes.get(), nodes.get()},
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
@@ -216,12 +216,12 @@ struct TripInTwoSteps {
 
 const comm::ThreadOptions two_nodes{.node_of_rank = {0, 0, 1, 1}};
 
-TEST(RoundTrip, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsTheOtherWayRound) {
+TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsTheOtherWayRound) {
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
-        TripInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
-        const auto graph = moe::make_round_trip(t.trip);
+        PassInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
+        const auto graph = moe::make_pass_graph(t.trip);
         EXPECT_EQ(graph.to_string(),
                   "inter: S0(N0) S1(N1) R0(C0) R1(C1) | intra: N0(P0) N1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
                   "compute: P0 P1 C0(S0) C1(S1)");
@@ -231,7 +231,7 @@ TEST(RoundTrip, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsT
       two_nodes);
 }
 
-TEST(RoundTrip, InTwoStepsKnowsTheBytesOfBoth) {
+TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
   struct Bytes {
     int64_t sent, received, copied;
   };
@@ -241,8 +241,8 @@ TEST(RoundTrip, InTwoStepsKnowsTheBytesOfBoth) {
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
-        TripInTwoSteps t(world, {});
-        const auto graph = moe::make_round_trip(t.trip);
+        PassInTwoSteps t(world, {});
+        const auto graph = moe::make_pass_graph(t.trip);
         const auto r = static_cast<size_t>(world.rank());
         const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
           return schedule::Cost{.wire_bytes = 64 * sent,
@@ -267,26 +267,26 @@ TEST(RoundTrip, InTwoStepsKnowsTheBytesOfBoth) {
 }
 
 // A forgotten edge would let a task read what is not there yet.
-TEST(RoundTrip, AnyOrderThatItsEdgesAllowGivesTheSame) {
+TEST(MoePass, AnyOrderThatItsEdgesAllowGivesTheSame) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(
         4,
         [&](const comm::ProcessGroup& world) {
-          TripInTwoSteps t(world, {ep::Cutting::By::tokens, 3});
-          schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+          PassInTwoSteps t(world, {ep::Cutting::By::tokens, 3});
+          schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
           expect_bitwise(t.rows, t.trip.returned);
         },
         two_nodes);
-    for (const moe::TripOrder& order : moe::built_in_orders()) {
+    for (const moe::IssueOrder& order : moe::built_in_orders()) {
       Trip t({.cutting = {ep::Cutting::By::tokens, 4}});
       t.trip.order = order;
-      schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+      schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
       expect_bitwise(t.rows, t.trip.returned);
     }
     for (bool merged : {false, true}) {
       Trip t({.cutting = {ep::Cutting::By::tokens, 2}, .merged = merged},
              merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
-      schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+      schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
       expect_bitwise(t.rows, t.trip.returned);
     }
   }

@@ -1,4 +1,4 @@
-#include "layers/moe/moe_schedule.h"
+#include "layers/moe/schedule/moe_schedule.h"
 
 #include <algorithm>
 
