@@ -39,9 +39,9 @@ struct Trip {
              .dtype = Dtype::f64,
              .device = lab.context} {
     trip.pack = [this](Stream&, size_t c) {
-      const ep::Chunk& chunk = plan.chunks[c];
-      if (!plan.wire_slots.defined()) return moe::RowSource{.values = chunk.of(rows)};
-      return moe::RowSource{.values = rows, .index = chunk.of(plan.wire_slots)};
+      const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+      if (!plan.indices.wire_slots.defined()) return moe::RowSource{.values = chunk.of(rows)};
+      return moe::RowSource{.values = rows, .index = chunk.of(plan.indices.wire_slots)};
     };
     trip.compute = [](Stream&, size_t, moe::Rows grouped, const Tensor&) { return grouped; };
   }
@@ -208,7 +208,7 @@ struct PassInTwoSteps {
         rows(lab.integers({6, 8}, 1, 9)),
         trip{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context} {
     trip.pack = [this](Stream&, size_t c) {
-      return moe::RowSource{.values = rows, .index = plan.chunks[c].of(plan.wire_slots)};
+      return moe::RowSource{.values = rows, .index = plan.counts.chunks[c].of(plan.indices.wire_slots)};
     };
     trip.compute = [](Stream&, size_t, moe::Rows grouped, const Tensor&) { return grouped; };
   }

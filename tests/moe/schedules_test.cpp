@@ -209,8 +209,8 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
                               .gelu = {}},
                              Builder(lab.parameters, states, mesh, Dtype::f64) / "experts");
   moe::TokenRoutes routes;
-  routes.plan.chunks.resize(2);
-  routes.plan.chunks[0].offsets = {0, 3, 6}, routes.plan.chunks[1].offsets = {0, 0, 2};
+  routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
+  routes.plan.counts.chunks[0].offsets = {0, 3, 6}, routes.plan.counts.chunks[1].offsets = {0, 0, 2};
   moe::ExpertRoute route{};
   route.schedule = {.products = moe::Products::by_load, .dense_rows = 3};
   const moe::PassCall call(std::move(routes), std::move(route), experts);

@@ -81,8 +81,8 @@ class Trip {
              .extras_there = 1,
              .weighs = row_of == RowOf::token} {
     trip.pack = [this](Stream&, size_t c) {
-      const ep::Chunk& chunk = plan.chunks[c];
-      return moe::RowSource{.values = x, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
+      const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+      return moe::RowSource{.values = x, .index = chunk.of(plan.indices.wire_tokens), .extras = chunk.of(row_weights)};
     };
     trip.compute = [this](Stream& s, size_t c, Rows rows, const Tensor&) {
       s.run([this, c, rows] {
@@ -97,7 +97,7 @@ class Trip {
   // f(factor, row, number of the row) for grouped rows of chunk c, or of all.
   template <class F>
   void for_each(const Tensor& rows, size_t c, const F& f) const {
-    const auto& offsets = plan.chunks[c].offsets;
+    const auto& offsets = plan.counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
     for (int64_t e = 0; e < local; ++e)
       for (int64_t r = offsets[static_cast<size_t>(e)]; r < offsets[static_cast<size_t>(e) + 1]; ++r)
@@ -108,7 +108,7 @@ class Trip {
   void run() { schedule::execute(moe::make_pass_graph(trip), lab.context); }
   Tensor sums_of_tokens() {
     const Tensor out = Tensor::like(x);
-    kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.rows, {}, {});
+    kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.indices.rows, {}, {});
     return out;
   }
 
@@ -200,7 +200,7 @@ TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
     const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context), wanted = Tensor::like(numbers);
-    moe::put_by_slot(t.lab.stream(), numbers, t.trip.returned_extras, t.plan.row_slots);
+    moe::put_by_slot(t.lab.stream(), numbers, t.trip.returned_extras, t.plan.indices.row_slots);
     for (int64_t i = 0; i < wanted.numel(); ++i) {
       const int32_t id = t.ids.data<int32_t>()[i];
       double all = 0;
@@ -267,8 +267,9 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
                    .extras_there = row_of == RowOf::token ? 1 : 0,
                    .weighs = row_of == RowOf::token};
       trip.pack = [&](Stream&, size_t) {
-        return moe::RowSource{
-            .values = t.x, .index = plan.wire_tokens, .extras = row_of == RowOf::token ? row_weights : Tensor{}};
+        return moe::RowSource{.values = t.x,
+                              .index = plan.indices.wire_tokens,
+                              .extras = row_of == RowOf::token ? row_weights : Tensor{}};
       };
       trip.compute = [](Stream&, size_t, Rows rows, const Tensor&) { return Rows{rows.values}; };
       const schedule::TaskGraph graph = moe::make_pass_graph(trip);

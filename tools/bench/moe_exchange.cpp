@@ -100,12 +100,12 @@ class Bench {
     MoePass trip{
         .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};
     trip.pack = [&](Stream&, size_t c) {
-      return RowSource{.values = rows, .index = plan.chunks[c].of(plan.wire_tokens)};
+      return RowSource{.values = rows, .index = plan.counts.chunks[c].of(plan.indices.wire_tokens)};
     };
     trip.compute = [](Stream&, size_t, Rows grouped, const Tensor&) { return grouped; };
     RowCollection collection{.group = collector, .counts = {}};
     if (collector) {
-      for (const ep::Chunk& c : plan.chunks)
+      for (const ep::ChunkCounts& c : plan.counts.chunks)
         collection.counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
       trip.collection = &collection;
     }

@@ -23,11 +23,11 @@ Result forward(PassCall& call, const Tensor& x, const Tensor& weights, bool keep
   tokens.by(trip, routes);
   const Tensor row_weights = call.weigh_results(trip, weights, stream);
   trip.pack = [&](Stream&, size_t c) {
-    const ep::Chunk& chunk = routes.plan.chunks[c];
+    const ep::ChunkCounts& chunk = routes.plan.counts.chunks[c];
     return RowSource{.values = tokens.rows,
-                     .index = chunk.of(routes.plan.wire_tokens),
+                     .index = chunk.of(routes.plan.indices.wire_tokens),
                      .extras = chunk.of(row_weights),
-                     .rows = chunk.device_offsets.defined() ? routes.plan.rows : Tensor{}};
+                     .rows = routes.plan.indices.chunks[c].offsets.defined() ? routes.plan.indices.rows : Tensor{}};
   };
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
     ExpertMiddle middle = experts.middle(s, rows.values, call.groups(c));
@@ -71,10 +71,11 @@ void send_slot_gradients(MoePass& trip, const BroughtTogether& dout, const Tenso
     if (!dreturned.defined()) {
       dreturned = Tensor::like(returned);
       kernels::kernels(trip.device)
-          .permute.combine_backward(s, dreturned, dweights, dout.rows, returned, plan.rows, weights);
+          .permute.combine_backward(s, dreturned, dweights, dout.rows, returned, plan.indices.rows, weights);
     }
-    const ep::Chunk& chunk = plan.chunks[c];
-    if (plan.wire_slots.defined()) return RowSource{.values = dreturned, .index = chunk.of(plan.wire_slots)};
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    if (plan.indices.wire_slots.defined())
+      return RowSource{.values = dreturned, .index = chunk.of(plan.indices.wire_slots)};
     return RowSource{.values = chunk.of(dreturned)};
   };
 }
@@ -83,8 +84,9 @@ void send_slot_gradients(MoePass& trip, const BroughtTogether& dout, const Tenso
 void send_token_gradients(MoePass& trip, const BroughtTogether& dout, const Tensor& row_weights) {
   trip.extras_there = trip.extras_back = 1;
   trip.pack = [&](Stream&, size_t c) {
-    const ep::Chunk& chunk = trip.plan.chunks[c];
-    return RowSource{.values = dout.rows, .index = chunk.of(trip.plan.wire_tokens), .extras = chunk.of(row_weights)};
+    const ep::ChunkCounts& chunk = trip.plan.counts.chunks[c];
+    return RowSource{
+        .values = dout.rows, .index = chunk.of(trip.plan.indices.wire_tokens), .extras = chunk.of(row_weights)};
   };
 }
 
@@ -110,7 +112,7 @@ void backward(PassCall& call, const Tensor& dout, const Tensor& returned, const 
   gradients.by(trip, routes);
   const Tensor slot_weights = call.plan_weights(weights, stream),
                dweights = Tensor::zeros(slot_weights.shape(), slot_weights.dtype(), slot_weights.device());
-  const bool of_tokens = routes.plan.row_of == ep::RowOf::token;
+  const bool of_tokens = routes.plan.counts.row_of == ep::RowOf::token;
   const Tensor row_weights = of_tokens ? wire_weights(stream, routes.plan, slot_weights) : Tensor{};
   if (of_tokens)
     send_token_gradients(trip, gradients, row_weights);
@@ -132,7 +134,7 @@ void backward(PassCall& call, const Tensor& dout, const Tensor& returned, const 
     b.accumulate(0, dout), b.accumulate(1, weights);
     return;
   }
-  if (of_tokens) put_by_slot(stream, dweights, trip.returned_extras, routes.plan.row_slots);
+  if (of_tokens) put_by_slot(stream, dweights, trip.returned_extras, routes.plan.indices.row_slots);
 
   const Tensor own_dweights = dweights.slice(0, routes.gathered_begin(), routes.gathered_begin() + tokens);
   if (routes.copies > 1) k.pointwise.scale(stream, own_dweights, routes.copies);

@@ -34,16 +34,16 @@ struct Restored {
 };
 
 std::vector<ChunkTokens> tokens_of(const TokenRoutes& routes) {
-  const int64_t tokens = routes.end - routes.begin, top_k = routes.plan.rows.dim(1);
-  const ep::Cutting cutting{ep::Cutting::By::tokens, static_cast<int>(routes.plan.chunks.size())};
+  const int64_t tokens = routes.end - routes.begin, top_k = routes.plan.indices.rows.dim(1);
+  const ep::Cutting cutting{ep::Cutting::By::tokens, static_cast<int>(routes.plan.counts.chunks.size())};
   std::vector<ChunkTokens> all;
   int64_t begin = 0;
   for (int c = 0; c < cutting.chunks; ++c) {
     int64_t end = begin;
     while (end < tokens && cutting.chunk(end, tokens, 0, 1, 0, 1) == c) ++end;
-    const Tensor rows = Tensor::empty({end - begin, top_k}, Dtype::i64, routes.plan.rows.device());
-    const int64_t first = routes.plan.chunks[static_cast<size_t>(c)].slots_begin;
-    const int64_t* from = routes.plan.rows.data<int64_t>() + begin * top_k;
+    const Tensor rows = Tensor::empty({end - begin, top_k}, Dtype::i64, routes.plan.indices.rows.device());
+    const int64_t first = routes.plan.counts.chunks[static_cast<size_t>(c)].slots_begin;
+    const int64_t* from = routes.plan.indices.rows.data<int64_t>() + begin * top_k;
     std::transform(from, from + rows.numel(), rows.data<int64_t>(),
                    [&](int64_t row) { return row < 0 ? row : row - first; });
     all.push_back({begin, end, rows});
@@ -72,8 +72,8 @@ Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stre
   MoePass trip = trip_of(call, x);
   const Tensor row_weights = call.weigh_results(trip, weights, stream);
   trip.pack = [&](Stream&, size_t c) {
-    const ep::Chunk& chunk = plan.chunks[c];
-    return RowSource{.values = x, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    return RowSource{.values = x, .index = chunk.of(plan.indices.wire_tokens), .extras = chunk.of(row_weights)};
   };
   std::vector<ExpertWork>& work = call.work;
   trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
@@ -114,12 +114,12 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
   const int64_t products = call.experts->products();
   trip.products = {r.offloads_middles() ? 0 : products - 1, products, products};
   trip.pack = [&](Stream&, size_t c) {
-    const ep::Chunk& chunk = plan.chunks[c];
-    return RowSource{.values = dout, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    return RowSource{.values = dout, .index = chunk.of(plan.indices.wire_tokens), .extras = chunk.of(row_weights)};
   };
   if (!r.offloads_inputs())
     trip.pack_again = [&](Stream&, size_t c) {
-      return RowSource{.values = x, .index = plan.chunks[c].of(plan.wire_tokens)};
+      return RowSource{.values = x, .index = plan.counts.chunks[c].of(plan.indices.wire_tokens)};
     };
   std::vector<ExpertWork>& work = call.work;
   if (r.offloads_inputs() || r.offloads_middles()) {
@@ -143,8 +143,8 @@ RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const 
   trip.accept = [&](Stream& s, size_t c, Rows slots) {
     const ChunkTokens& t = r.tokens[c];
     k.combine(s, g.x.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
-    const ep::Chunk& chunk = plan.chunks[c];
-    put_by_slot(s, g.weights, slots.extras, plan.row_slots.slice(0, chunk.slots_begin, chunk.slots_end));
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    put_by_slot(s, g.weights, slots.extras, plan.indices.row_slots.slice(0, chunk.slots_begin, chunk.slots_end));
   };
   call.return_shared(trip, b);
   call.run(trip, "backward");

@@ -103,8 +103,8 @@ struct MoePass {
   SharedWork shared{};
   const RowCollection* collection = nullptr;
 
-  Tensor returned{};         // [plan.slots(), width]: filled by the pass unless there is `accept`
-  Tensor returned_extras{};  // [plan.slots(), M X]: and the numbers beside them
+  Tensor returned{};         // [S, width]: filled by the pass unless there is `accept`
+  Tensor returned_extras{};  // [S, M X]: and the numbers beside them
   Tensor collected{};        // the collection's rows, chunk by chunk, in each by rank
 
   /// Rows of a chunk on their way.

@@ -27,7 +27,7 @@ Tensor PassCall::plan_weights(const Tensor& weights, Stream& s) const {
 }
 
 Tensor PassCall::weigh_results(MoePass& trip, const Tensor& weights, Stream& s) const {
-  if (routes.plan.row_of == ep::RowOf::slot) return {};
+  if (routes.plan.counts.row_of == ep::RowOf::slot) return {};
   trip.extras_there = 1;
   trip.weighs = true;
   return wire_weights(s, routes.plan, plan_weights(weights, s));

@@ -30,17 +30,15 @@ struct PassCall {
       : routes(std::move(r)),
         route(std::move(how)),
         experts(&e),
-        work(routes.plan.merged ? 1 : routes.plan.chunks.size()) {}
+        work(routes.plan.counts.merged ? 1 : routes.plan.counts.chunks.size()) {}
 
   /// The rows of a part by expert, and how the schedule has their products computed.
   RowGroups groups(size_t part) const {
-    const ep::Chunk& chunk = routes.plan.chunks[part];
-    if (!chunk.device_offsets.defined())
+    const ep::ChunkCounts& chunk = routes.plan.counts.chunks[part];
+    const Tensor& on_device = routes.plan.indices.chunks[part].offsets;
+    if (!on_device.defined())
       return {kernels::GroupOffsets::on_host(chunk.offsets), route.schedule.is_dense(chunk.offsets)};
-    return {{.groups = chunk.device_offsets.dim(0) - 1,
-             .max_rows = chunk.rows_computed(),
-             .host = {},
-             .device = chunk.device_offsets}};
+    return {{.groups = on_device.dim(0) - 1, .max_rows = chunk.rows_computed(), .host = {}, .device = on_device}};
   }
   /// A pass of rows like those of `like`.
   MoePass trip(const Tensor& like) const;

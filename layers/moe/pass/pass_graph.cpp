@@ -24,21 +24,21 @@ class GraphOfPass {
   explicit GraphOfPass(MoePass& trip)
       : t_(&trip),
         plan_(trip.plan),
-        ranks_(trip.plan.all_to_all_group(trip.groups)),
-        nodes_(trip.plan.node_groups(trip.groups)),
+        ranks_(trip.plan.counts.all_to_all_group(trip.groups)),
+        nodes_(trip.plan.counts.node_groups(trip.groups)),
         etp_(*trip.groups.etp),
-        there_{trip.wire, trip.width, trip.dtype, trip.extras_there * plan_.slots_per_row()},
-        back_{trip.wire, trip.width, trip.dtype, trip.extras_back * plan_.slots_per_row()},
+        there_{trip.wire, trip.width, trip.dtype, trip.extras_there * plan_.counts.slots_per_row},
+        back_{trip.wire, trip.width, trip.dtype, trip.extras_back * plan_.counts.slots_per_row},
         again_{trip.wire, trip.width, trip.dtype, 0},
-        last_(plan_.chunks.size(), none),
-        computed_(plan_.chunks.size(), none),
-        returned_(plan_.chunks.size(), none),
-        arrived_(plan_.chunks.size()),
-        boxes_(plan_.chunks.size()),
-        unpacks_(plan_.chunks.size()) {
-    trip.chunks.assign(plan_.chunks.size(), {});
+        last_(plan_.counts.chunks.size(), none),
+        computed_(plan_.counts.chunks.size(), none),
+        returned_(plan_.counts.chunks.size(), none),
+        arrived_(plan_.counts.chunks.size()),
+        boxes_(plan_.counts.chunks.size()),
+        unpacks_(plan_.counts.chunks.size()) {
+    trip.chunks.assign(plan_.counts.chunks.size(), {});
     if (!trip.accept && !returns_at_once()) {
-      const Rows returned = back_.room(plan_.slots(), trip.device, Category::temporary);
+      const Rows returned = back_.room(plan_.counts.slots(), trip.device, Category::temporary);
       trip.returned = returned.values, trip.returned_extras = returned.extras;
     }
     if (trip.collection) {
@@ -46,13 +46,13 @@ class GraphOfPass {
       for (const auto& counts : trip.collection->counts) all += ep::sum_of(counts);
       trip.collected = Tensor::empty({all, trip.width}, trip.dtype, trip.device, Category::communication);
     }
-    if (plan_.merged) trip.together = grouped_room(trip, there_, plan_.rows_computed());
+    if (plan_.counts.merged) trip.together = grouped_room(trip, there_, plan_.counts.rows_computed());
   }
 
   schedule::TaskGraph make() {
-    const size_t n = plan_.chunks.size();
+    const size_t n = plan_.counts.chunks.size();
     if (t_->bring.group) bring();
-    if (plan_.merged) {
+    if (plan_.counts.merged) {
       for (size_t c = 0; c < n; ++c) dispatch(c);
       compute_together();
       for (size_t c = 0; c < n; ++c) combine(c);
@@ -78,10 +78,10 @@ class GraphOfPass {
   }
 
   // Rows are sent in the order of the slot rows.
-  bool in_order() const { return plan_.spread != ep::Spread::direct && !nodes_; }
+  bool in_order() const { return plan_.counts.spread != ep::Spread::direct && !nodes_; }
   // What returns is the result: one chunk, in order, as it is sent.
-  bool returns_at_once() const { return plan_.chunks.size() == 1 && in_order() && back_.plain(); }
-  bool shares_width(ep::Spread spread) const { return plan_.spread == spread && etp_.size() > 1; }
+  bool returns_at_once() const { return plan_.counts.chunks.size() == 1 && in_order() && back_.plain(); }
+  bool shares_width(ep::Spread spread) const { return plan_.counts.spread == spread && etp_.size() > 1; }
 
   // Where rows are copied to their places: O2 gathers and copies in one stage, O3 in two.
   Lane copy_lane() const {
@@ -102,7 +102,7 @@ class GraphOfPass {
     const auto to_others = [&](const std::vector<int64_t>& rows) {
       return (ep::sum_of(rows) - rows[static_cast<size_t>(group.rank())]) * format.row_bytes();
     };
-    return wire(group, cat(plan_.spread == ep::Spread::direct ? "experts" : "ep", level), to_others(splits.send),
+    return wire(group, cat(plan_.counts.spread == ep::Spread::direct ? "experts" : "ep", level), to_others(splits.send),
                 to_others(splits.receive));
   }
   static comm::Splits back(const comm::Splits& there) { return {there.receive, there.send}; }
@@ -134,7 +134,7 @@ class GraphOfPass {
   }
   // Work of the experts: beside other chunks' communication with a share of the threads.
   schedule::TaskWork on_share(std::function<void(Stream&)> work) const {
-    return plan_.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
+    return plan_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
   }
   schedule::TaskWork beside_communication(std::function<void(Stream&)> work) const {
     if (t_->compute_share == 1) return on_lane(std::move(work));
@@ -159,16 +159,13 @@ class GraphOfPass {
 
   // For rows as they are computed, each of one slot.
   static Rows grouped_room(const MoePass& t, RowFormat format, int64_t count) {
-    format.extras /= t.plan.slots_per_row();
+    format.extras /= t.plan.counts.slots_per_row;
     return format.room(count, t.device);
   }
 
   // Of a row as it was computed.
   int64_t result_bytes() const { return t_->width * size_of(t_->dtype); }
-  int64_t rows_there(const ep::Chunk& chunk) const {
-    if (!plan_.merged) return chunk.rows_computed();
-    return chunk.place.defined() ? chunk.place.dim(0) : plan_.rows_computed();
-  }
+  int64_t rows_there(const ep::ChunkCounts& chunk) const { return chunk.own_rows; }
 
   void dispatch(size_t c) {
     // Bounded: its buffers are those of the chunk before the last one.
@@ -183,7 +180,7 @@ class GraphOfPass {
     dispatch(c, there_, "", t_->pack, [](MoePass& t, size_t i, Rows rows) { t.chunks[i].there = std::move(rows); });
     if (t_->fetch)
       arrived_[c].push_back(add_after({}, Lane::copy, Kind::copy, cat("F", c),
-                                      copied(plan_.chunks[c].rows_computed() * t_->aside_bytes_per_row),
+                                      copied(plan_.counts.chunks[c].rows_computed() * t_->aside_bytes_per_row),
                                       on_lane([t = t_, c](Stream& s) { t->fetch(s, c); })));
   }
 
@@ -192,7 +189,7 @@ class GraphOfPass {
   void dispatch(size_t c, const RowFormat& format, const std::string& mark,
                 const std::function<RowSource(Stream&, size_t)>& pack, Put put) {
     MoePass* t = t_;
-    const ep::Chunk& chunk = plan_.chunks[c];
+    const ep::ChunkCounts& chunk = plan_.counts.chunks[c];
     // The second rows travel through a tensor of their own: both may be on their way.
     const auto box = std::make_shared<Tensor>();
     // Rows are packed while the chunk before is computed, where they may be packed only late.
@@ -205,14 +202,14 @@ class GraphOfPass {
       add(c, Lane::intra, Kind::all_gather, cat("G", mark, c),
           wire(etp_, "etp", (etp_.size() - 1) * mine, ep::sum_of(chunk.shared) * format.row_bytes() - mine),
           [t, c, box](Stream& s) {
-            auto [data, arrived] = ep::gather_rows(t->plan.chunks[c].shared, *box, *t->groups.etp, s);
+            auto [data, arrived] = ep::gather_rows(t->plan.counts.chunks[c].shared, *box, *t->groups.etp, s);
             *box = data;
             return arrived;
           });
     }
-    if (format.plain() && !chunk.place.defined() && !chunk.of_tokens() && !plan_.merged)
+    if (format.plain() && !chunk.placed && !plan_.counts.merged)
       boxes_[c].push_back({box, put});
-    else if (plan_.merged)
+    else if (plan_.counts.merged)
       unpack_rows(c, mark, box, format, put);
     else  // with the computation, which shares the lane: what is computed before must not wait for these rows
       return unpacks_[c].push_back([=, this, sent = last_[c]] {
@@ -224,46 +221,49 @@ class GraphOfPass {
   }
 
   void send(size_t c, const std::string& mark, const std::shared_ptr<Tensor>& box, const RowFormat& format) {
-    const ep::Chunk& chunk = plan_.chunks[c];
+    const ep::ChunkCounts& chunk = plan_.counts.chunks[c];
     const auto add_step = [&](Lane lane, std::string_view letter, Cost cost, auto step) {
       add(c, lane, Kind::all_to_all, cat(letter, mark, c), std::move(cost), [t = t_, c, box, step](Stream& s) {
-        auto [data, arrived] = step(t->plan.chunks[c], *box, s);
+        auto [data, arrived] = step(t->plan.counts.chunks[c], *box, s);
         *box = data;
         return arrived;
       });
     };
     if (!nodes_)
       return add_step(Lane::inter, "S", exchange(ranks_, "", chunk.splits, format),
-                      [&group = ranks_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
+                      [&group = ranks_](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
                         return ep::send_to_experts(at, rows, group, s);
                       });
     add_step(Lane::intra, "N", exchange(*nodes_->inside, "_inside", chunk.steps->inside, format),
-             [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
+             [nodes = nodes_](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
                return ep::send_inside_node(at, rows, *nodes, s);
              });
     // Rows that pass this rank are sorted by node before they leave it.
     Cost across = exchange(*nodes_->across, "_across", chunk.steps->across, format);
     across.copy_bytes = passing_bytes(chunk, format);
-    add_step(Lane::inter, "S", std::move(across), [nodes = nodes_](const ep::Chunk& at, const Tensor& rows, Stream& s) {
-      return ep::send_between_nodes(at, rows, *nodes, s);
-    });
+    add_step(Lane::inter, "S", std::move(across),
+             [nodes = nodes_](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
+               return ep::send_between_nodes(at, rows, *nodes, s);
+             });
   }
-  static int64_t passing_bytes(const ep::Chunk& chunk, const RowFormat& format) {
+  static int64_t passing_bytes(const ep::ChunkCounts& chunk, const RowFormat& format) {
     return ep::sum_of(chunk.steps->inside.receive) * format.row_bytes();
   }
 
   void unpack_rows(size_t c, const std::string& mark, const std::shared_ptr<Tensor>& box, const RowFormat& format,
                    Put put) {
-    add(c, copy_lane(), Kind::copy, cat("D", mark, c), copied(rows_there(plan_.chunks[c]) * format.row_bytes()),
+    add(c, copy_lane(), Kind::copy, cat("D", mark, c), copied(rows_there(plan_.counts.chunks[c]) * format.row_bytes()),
         on_lane([t = t_, c, box, format, put](Stream& s) {
-          const ep::Chunk& at = t->plan.chunks[c];
-          const Rows rows = t->plan.merged ? t->together : grouped_room(*t, format, at.rows_computed());
+          const ep::ChunkCounts& at = t->plan.counts.chunks[c];
+          const Rows rows = t->plan.counts.merged ? t->together : grouped_room(*t, format, at.rows_computed());
           const Tensor sent = std::exchange(*box, {});
-          if (!at.of_tokens())
-            format.unpack(s, sent, at.place, rows);
-          else if (const Tensor numbers = copy_to_groups(s, format, sent, at, rows); t->weighs && numbers.defined())
+          const ep::ChunkIndices& indices = t->plan.indices.chunks[c];
+          if (!indices.of_tokens())
+            format.unpack(s, sent, indices.place, rows);
+          else if (const Tensor numbers = copy_to_groups(s, format, sent, indices, rows);
+                   t->weighs && numbers.defined())
             t->chunks[c].weights = numbers;
-          if (!t->plan.merged) put(*t, c, rows);
+          if (!t->plan.counts.merged) put(*t, c, rows);
         }));
   }
 
@@ -281,7 +281,7 @@ class GraphOfPass {
   void compute(size_t c) {
     MoePass* t = t_;
     if (order_.empty()) compute_shared();
-    const int64_t rows = plan_.chunks[c].rows_computed();
+    const int64_t rows = plan_.counts.chunks[c].rows_computed();
     for (const auto& unpack : unpacks_[c]) unpack();
     std::vector<TaskId> after = std::move(arrived_[c]);
     if (t->bounded) {
@@ -289,13 +289,14 @@ class GraphOfPass {
       if (order_.size() >= 2) after.push_back(returned_[order_[order_.size() - 2]]);
     }
     order_.push_back(c);
-    last_[c] = computed_[c] = add_after(
-        std::move(after), Lane::compute, Kind::compute, cat("C", c), computed(plan_.chunks[c].offsets, t->products),
-        on_share([t, c, boxes = std::move(boxes_[c])](Stream& s) {
-          for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
-          MoePass::Travelling& here = t->chunks[c];
-          here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
-        }));
+    last_[c] = computed_[c] =
+        add_after(std::move(after), Lane::compute, Kind::compute, cat("C", c),
+                  computed(plan_.counts.chunks[c].offsets, t->products),
+                  on_share([t, c, boxes = std::move(boxes_[c])](Stream& s) {
+                    for (const auto& [box, put] : boxes) put(*t, c, {std::exchange(*box, {})});
+                    MoePass::Travelling& here = t->chunks[c];
+                    here.computed = t->compute(s, c, std::exchange(here.there, {}), std::exchange(here.again, {}));
+                  }));
     if (t->offload)
       add_after({computed_[c]}, Lane::copy, Kind::copy, cat("O", c), copied(rows * t->aside_bytes_per_row),
                 on_lane([t, c](Stream& s) { t->offload(s, c); }));
@@ -305,23 +306,23 @@ class GraphOfPass {
     MoePass* t = t_;
     compute_shared();
     const TaskId all =
-        add_after(last_, Lane::compute, Kind::compute, "C", computed(plan_.chunks.front().offsets, t->products),
+        add_after(last_, Lane::compute, Kind::compute, "C", computed(plan_.counts.chunks.front().offsets, t->products),
                   on_lane([t](Stream& s) { t->together = t->compute(s, 0, std::exchange(t->together, {}), {}); }));
     for (size_t c = 0; c < last_.size(); ++c) last_[c] = computed_[c] = all;
   }
 
   void combine(size_t c) {
     MoePass* t = t_;
-    const ep::Chunk& chunk = plan_.chunks[c];
+    const ep::ChunkCounts& chunk = plan_.counts.chunks[c];
     const bool summed = shares_width(ep::Spread::gather) || shares_width(ep::Spread::held);
     const RowFormat format = back_;
     // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once. Not on the lane
     // of what comes after they returned: a chunk's results would wait for those of the one before.
-    if (chunk.place.defined() || chunk.of_tokens() || plan_.merged || (!format.plain() && !summed))
+    if (chunk.placed || plan_.counts.merged || (!format.plain() && !summed))
       add(c, Lane::compute, Kind::copy, cat("U", c), copied(rows_there(chunk) * format.row_bytes()),
           on_lane([t, c, format, summed](Stream& s) {
-            const ep::Chunk& at = t->plan.chunks[c];
-            const Rows results = t->plan.merged ? t->together : std::exchange(t->chunks[c].computed, {});
+            const ep::ChunkIndices& at = t->plan.indices.chunks[c];
+            const Rows results = t->plan.counts.merged ? t->together : std::exchange(t->chunks[c].computed, {});
             RowSource ready{results.values, at.place};
             if (at.of_tokens()) {
               const Rows sums = reduce_groups(s, results, at, std::exchange(t->chunks[c].weights, {}));
@@ -340,7 +341,7 @@ class GraphOfPass {
           wire(etp_, "etp", ep::sum_of(chunk.shared) * result_bytes() - mine, (etp_.size() - 1) * mine),
           on_lane([t, c, format](Stream& s) {
             const Rows rows = std::exchange(t->chunks[c].computed, {});
-            const std::vector<int64_t>& shared = t->plan.chunks[c].shared;
+            const std::vector<int64_t>& shared = t->plan.counts.chunks[c].shared;
             const auto sum = [&](const Tensor& x) {
               return x.defined() ? ep::add_shared_rows(shared, x, *t->groups.etp, s) : x;
             };
@@ -363,7 +364,7 @@ class GraphOfPass {
                                   : exchange(ranks_, "", back(chunk.splits), format);
     add(c, Lane::inter, Kind::all_to_all, cat("R", c), returning,
         [t, c, at_once, in_place, &group = ranks_, nodes = nodes_](Stream& s) {
-          const ep::Chunk& at = t->plan.chunks[c];
+          const ep::ChunkCounts& at = t->plan.counts.chunks[c];
           MoePass::Travelling& here = t->chunks[c];
           if (here.computed.values.defined()) here.returning = std::exchange(here.computed, {}).values;
           const Tensor out = in_place ? t->returned.slice(0, at.slots_begin, at.slots_end) : Tensor{};
@@ -381,7 +382,7 @@ class GraphOfPass {
       inside.copy_bytes = passing_bytes(chunk, format);
       add(c, Lane::intra, Kind::all_to_all, cat("K", c), std::move(inside), [t, c, nodes = nodes_](Stream& s) {
         Tensor& rows = t->chunks[c].returning;
-        auto [data, arrived] = ep::return_inside_node(t->plan.chunks[c], std::exchange(rows, {}), *nodes, s);
+        auto [data, arrived] = ep::return_inside_node(t->plan.counts.chunks[c], std::exchange(rows, {}), *nodes, s);
         rows = data;
         return arrived;
       });
@@ -396,15 +397,15 @@ class GraphOfPass {
 
   // What came back, as slot rows.
   static void unpack(MoePass& t, size_t c, const RowFormat& format, Stream& s) {
-    const ep::Chunk& at = t.plan.chunks[c];
+    const ep::ChunkCounts& at = t.plan.counts.chunks[c];
     const Tensor sent = std::exchange(t.chunks[c].returning, {});
     Rows rows{sent};
     if (!format.plain()) {
       rows = format.room(at.rows_to_send(), t.device);
       format.unpack(s, sent, {}, rows);
     }
-    if (t.plan.copies.defined()) {
-      const Tensor copies = t.plan.copies.slice(0, at.slots_begin, at.slots_end);
+    if (t.plan.indices.copies.defined()) {
+      const Tensor copies = t.plan.indices.copies.slice(0, at.slots_begin, at.slots_end);
       if (copies.dim(1) == 1) {
         rows = gather_rows_by(s, rows, copies.reshape({at.slots()}));
       } else {
@@ -435,7 +436,7 @@ class GraphOfPass {
     const int64_t row_bytes = result_bytes();
     add(c, Lane::intra, Kind::all_gather, cat("X", c),
         wire(group, "tp", (group.size() - 1) * mine * row_bytes, (all - mine) * row_bytes), [t, c, out](Stream& s) {
-          const ep::Chunk& at = t->plan.chunks[c];
+          const ep::ChunkCounts& at = t->plan.counts.chunks[c];
           const Tensor own = t->returned.slice(0, at.slots_begin, at.slots_end);
           return ep::gather_rows(t->collection->counts[c], own, *t->collection->group, s, out).arrived;
         });
@@ -443,7 +444,7 @@ class GraphOfPass {
 
   void weights(size_t c, std::string name) {
     add_after({computed_[c]}, Lane::compute, Kind::compute, std::move(name),
-              computed(plan_.chunks[c].offsets, {0, 0, t_->weight_products}),
+              computed(plan_.counts.chunks[c].offsets, {0, 0, t_->weight_products}),
               on_share([t = t_, c](Stream& s) { t->weights(s, c); }));
   }
 

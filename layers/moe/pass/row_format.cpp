@@ -49,7 +49,7 @@ Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index) {
   return {gathered(s, rows.values, index), gathered(s, rows.extras, index)};
 }
 
-Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::Chunk& chunk,
+Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
                       const Rows& grouped) {
   Rows there{sent};
   if (!format.plain()) {
@@ -68,7 +68,7 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
   return there.extras;
 }
 
-Rows reduce_groups(Stream& s, const Rows& results, const ep::Chunk& chunk, const Tensor& weights) {
+Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights) {
   const auto& k = table(results.values);
   const int64_t rows = chunk.reduced.dim(0), slots = chunk.reduced.dim(1);
   const auto room = [&](int64_t count, const Tensor& like) {

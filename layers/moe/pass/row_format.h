@@ -29,10 +29,10 @@ Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index);
 
 /// Rows of tokens that arrived in `format` as `sent`, copied to where they are computed: to `grouped`, each with the
 /// numbers of its slot. Returns the numbers [R, M X] as they came; undefined: none did.
-Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::Chunk& chunk,
+Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
                       const Rows& grouped);
 /// EPS-MoE's LocalReduce: of each row that arrived the sum of what was computed of its copies, times weights [R, M]
 /// (undefined: one), and beside it their numbers, 0 where it has no more slots.
-Rows reduce_groups(Stream& s, const Rows& results, const ep::Chunk& chunk, const Tensor& weights);
+Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 }  // namespace hexad::moe

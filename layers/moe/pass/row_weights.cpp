@@ -7,14 +7,14 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   const auto room = [&](const Shape& shape) {
     return Tensor::empty(shape, weights.dtype(), weights.device(), Category::communication);
   };
-  const int64_t slots = plan.row_slots.numel(), width = plan.slots_per_row();
-  const Tensor by_row = room({plan.slots(), width});
+  const int64_t slots = plan.indices.row_slots.numel(), width = plan.counts.slots_per_row;
+  const Tensor by_row = room({plan.counts.slots(), width});
   // A sum of one weight, or of none.
-  k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}), plan.row_slots.reshape({slots, 1}),
-            {}, {});
-  if (!plan.wire_slots.defined()) return by_row;
-  const Tensor wire = room({plan.wire_slots.dim(0), width});
-  k.gather(s, wire, by_row, plan.wire_slots, {});
+  k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}),
+            plan.indices.row_slots.reshape({slots, 1}), {}, {});
+  if (!plan.indices.wire_slots.defined()) return by_row;
+  const Tensor wire = room({plan.indices.wire_slots.dim(0), width});
+  k.gather(s, wire, by_row, plan.indices.wire_slots, {});
   return wire;
 }
 

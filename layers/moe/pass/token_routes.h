@@ -19,7 +19,7 @@ struct TokenRoutes {
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
   /// Rows of this rank's own tokens' slots, [end - begin, K].
-  Tensor own_rows() const { return plan.rows.slice(0, gathered_begin(), gathered_begin() + end - begin); }
+  Tensor own_rows() const { return plan.indices.rows.slice(0, gathered_begin(), gathered_begin() + end - begin); }
 
   /// Where the tensor ranks gather what returned to each of them: rows [T, K] of all tokens' slots among those
   /// gathered.

@@ -31,7 +31,7 @@ int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
 int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
   int64_t most = 0;
   ChunkBytes before{};
-  for (const ep::Chunk& chunk : plan.chunks) {
+  for (const ep::ChunkCounts& chunk : plan.counts.chunks) {
     const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, restore, dtype);
     most = std::max({most, before.computing + b.arriving, b.computing + before.returning});
     before = b;
