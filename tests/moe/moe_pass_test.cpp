@@ -7,7 +7,7 @@
 #include "framework/base/error.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/pass/pass.h"
+#include "layers/moe/pass/pass_graph.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/moe_lab.h"
 
@@ -17,77 +17,85 @@ namespace {
 using moe::MoePass;
 using moe::Overlap;
 
-// Two tokens with two slots each on one rank; the experts return what they get.
-struct Trip {
+// Rows are sent as the plan says; the experts return what they get.
+struct EchoWork : moe::PassWork {
+  const ep::RoutingPlan& plan;
+  const Tensor& rows;
+  std::function<void()> computing = [] {};  // told of every computation of experts
+
+  EchoWork(const ep::RoutingPlan& p, const Tensor& r) : plan(p), rows(r) {}
+  moe::RowSource pack(Stream&, size_t c) override {
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    if (!plan.indices.wire_slots.defined()) return {.values = chunk.of(rows)};
+    return {.values = rows, .index = chunk.of(plan.indices.wire_slots)};
+  }
+  moe::Rows compute(Stream&, size_t, moe::Rows grouped, Tensor) override {
+    computing();
+    return grouped;
+  }
+  void weight_gradients(Stream&, size_t) override { computing(); }
+};
+
+// Two tokens with two slots each on one rank.
+struct EchoPass {
   MoeLab lab;
   comm::SelfGroup self;
   ep::ExpertGroups groups;
   ep::RoutingPlan plan;
   Tensor rows;
-  MoePass trip;
+  MoePass pass;
+  EchoWork work;
+  moe::PassBuffers buffers;
 
-  explicit Trip(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
-      : Trip(nullptr, options, overlap) {}
-  Trip(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+  explicit EchoPass(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+      : EchoPass(nullptr, options, overlap) {}
+  EchoPass(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
       : groups{&self, etp ? etp : &self, etp ? etp : &self},
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options)),
         rows(lab.integers({4, 8}, 1, 9)),
-        trip{.plan = plan,
-             .groups = groups,
-             .overlap = overlap,
-             .width = 8,
-             .dtype = Dtype::f64,
-             .device = lab.context} {
-    trip.pack = [this](Stream&, size_t c) {
-      const ep::ChunkCounts& chunk = plan.counts.chunks[c];
-      if (!plan.indices.wire_slots.defined()) return moe::RowSource{.values = chunk.of(rows)};
-      return moe::RowSource{.values = rows, .index = chunk.of(plan.indices.wire_slots)};
-    };
-    trip.compute = [](Stream&, size_t, moe::Rows grouped, const Tensor&) { return grouped; };
-  }
+        pass{
+            .plan = plan, .groups = groups, .overlap = overlap, .width = 8, .dtype = Dtype::f64, .device = lab.context},
+        work(plan, rows) {}
+
+  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
 };
 
 TEST(MoePass, SendsComputesReturns) {
-  Trip t({});
-  EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
+  EchoPass t({});
+  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
 }
 
 TEST(MoePass, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
-  Trip t({.cutting = {ep::Cutting::By::tokens, 2}});
-  EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(),
-            "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
+  EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
 TEST(MoePass, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
-  Trip o2({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
-  EXPECT_EQ(moe::make_pass_graph(o2.trip).to_string(),
+  EchoPass o2({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
+  EXPECT_EQ(o2.graph().to_string(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
-  Trip o3({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
-  EXPECT_EQ(moe::make_pass_graph(o3.trip).to_string(),
+  EchoPass o3({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
+  EXPECT_EQ(o3.graph().to_string(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
-  Trip t({.cutting = {ep::Cutting::By::tokens, 2}});
-  t.trip.weights = [](Stream&, size_t) {};
-  EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(),
-            "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
+  EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+  t.pass.experts.weight_products = 1;
+  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
 // The threads that experts may use in each task that computes, under compute_share 0.5 of `threads`.
 std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
-  Trip t(options);
+  EchoPass t(options);
   std::vector<int> seen;
-  t.trip.compute_share = 0.5;
-  t.trip.compute = [&](Stream&, size_t, moe::Rows grouped, const Tensor&) {
-    seen.push_back(kernels::cpu::thread_count());
-    return grouped;
-  };
-  t.trip.weights = [&](Stream&, size_t) { seen.push_back(kernels::cpu::thread_count()); };
-  if (shared) t.trip.shared = {.compute = [&] { seen.push_back(kernels::cpu::thread_count()); }, .products = {1, 0, 0}};
+  t.pass.compute_share = 0.5;
+  t.pass.experts.weight_products = 1;
+  t.work.computing = [&] { seen.push_back(kernels::cpu::thread_count()); };
+  if (shared) t.pass.shared = {.compute = t.work.computing, .products = {1, 0, 0}};
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
-  schedule::execute(moe::make_pass_graph(t.trip), t.lab.context);
+  schedule::execute(t.graph(), t.lab.context);
   EXPECT_EQ(kernels::cpu::thread_count(), threads) << "and afterwards";
   kernels::cpu::set_thread_count(before);
   return seen;
@@ -102,10 +110,10 @@ TEST(MoePass, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
 
 TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
   const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
-    Trip t(options, overlap);
-    t.trip.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
-    t.trip.bounded = bounded;
-    const schedule::TaskGraph g = moe::make_pass_graph(t.trip);
+    EchoPass t(options, overlap);
+    t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
+    t.pass.bounded = bounded;
+    const schedule::TaskGraph g = t.graph();
     for (const schedule::Task& task : g.tasks()) {
       if (task.spec.name != "H") continue;
       EXPECT_EQ(task.spec.cost.flops, 20);
@@ -136,23 +144,23 @@ TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
   const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
   ASSERT_EQ(orders.size(), std::size(graphs));
   for (size_t i = 0; i < orders.size(); ++i) {
-    Trip t({.cutting = {ep::Cutting::By::tokens, 3}});
-    t.trip.weights = [](Stream&, size_t) {};
-    t.trip.order = orders[i];
+    EchoPass t({.cutting = {ep::Cutting::By::tokens, 3}});
+    t.pass.experts.weight_products = 1;
+    t.pass.order = orders[i];
     EXPECT_EQ(orders[i].name, graphs[i].first);
-    EXPECT_EQ(moe::make_pass_graph(t.trip).to_string(), graphs[i].second);
+    EXPECT_EQ(t.graph().to_string(), graphs[i].second);
   }
 }
 
 TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
-    Trip t({.cutting = {ep::Cutting::By::tokens, 3}});
-    t.trip.bounded = true;
-    t.trip.order = order;
+    EchoPass t({.cutting = {ep::Cutting::By::tokens, 3}});
+    t.pass.bounded = true;
+    t.pass.order = order;
     if (order.name == "returns_last")
-      EXPECT_THROW(moe::make_pass_graph(t.trip), base::Error);
+      EXPECT_THROW(t.graph(), base::Error);
     else
-      EXPECT_TRUE(moe::make_pass_graph(t.trip).to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
+      EXPECT_TRUE(t.graph().to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
   }
 }
 
@@ -165,28 +173,29 @@ TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
       {Spread::held, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
   for (const auto& [spread, text] : graphs)
     comm::with_ranks(2, [&](const comm::ProcessGroup& etp) {
-      Trip t(&etp, {.spread = spread});
-      const auto graph = moe::make_pass_graph(t.trip);
+      EchoPass t(&etp, {.spread = spread});
+      const auto graph = t.graph();
       EXPECT_EQ(graph.to_string(), text);
       const Tensor twice = copy_of(t.rows);
       schedule::execute(graph, t.lab.context);
       for (int64_t i = 0; i < twice.numel(); ++i) twice.data<double>()[i] *= 2;
-      expect_bitwise(twice, t.trip.returned);
+      expect_bitwise(twice, t.buffers.returned);
     });
 }
 
 TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
   comm::with_ranks(2, [](const comm::ProcessGroup& tp) {
-    Trip t({.cutting = {ep::Cutting::By::tokens, 2}});
+    EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
     const moe::RowCollection collection{.group = &tp, .counts = {{2, 2}, {2, 2}}};
-    t.trip.collection = &collection;
-    const auto graph = moe::make_pass_graph(t.trip);
+    t.pass.collection = &collection;
+    const auto graph = t.graph();
     EXPECT_EQ(graph.to_string(),
               "inter: S0(P0) S1(P1) R0(C0) R1(C1) | intra: X0(R0) X1(R1) | compute: P0 P1 C0(S0) C1(S1)");
     schedule::execute(graph, t.lab.context);
     for (int64_t c : {0, 1})
       for (int64_t q : {0, 1})
-        expect_bitwise(t.rows.slice(0, 2 * c, 2 * c + 2), t.trip.collected.slice(0, 4 * c + 2 * q, 4 * c + 2 * q + 2));
+        expect_bitwise(t.rows.slice(0, 2 * c, 2 * c + 2),
+                       t.buffers.collected.slice(0, 4 * c + 2 * q, 4 * c + 2 * q + 2));
   });
 }
 
@@ -198,7 +207,9 @@ struct PassInTwoSteps {
   ep::ExpertGroups groups;
   ep::RoutingPlan plan;
   Tensor rows;
-  MoePass trip;
+  MoePass pass;
+  EchoWork work;
+  moe::PassBuffers buffers;
 
   PassInTwoSteps(const comm::ProcessGroup& world, const ep::Cutting& cutting)
       : nodes(comm::split_by_node(world)),
@@ -206,12 +217,10 @@ struct PassInTwoSteps {
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
                                    {.cutting = cutting, .all_to_all = ep::AllToAll::hierarchical})),
         rows(lab.integers({6, 8}, 1, 9)),
-        trip{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context} {
-    trip.pack = [this](Stream&, size_t c) {
-      return moe::RowSource{.values = rows, .index = plan.counts.chunks[c].of(plan.indices.wire_slots)};
-    };
-    trip.compute = [](Stream&, size_t, moe::Rows grouped, const Tensor&) { return grouped; };
-  }
+        pass{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context},
+        work(plan, rows) {}
+
+  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
 };
 
 const comm::ThreadOptions two_nodes{.node_of_rank = {0, 0, 1, 1}};
@@ -221,12 +230,12 @@ TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsThe
       4,
       [&](const comm::ProcessGroup& world) {
         PassInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
-        const auto graph = moe::make_pass_graph(t.trip);
+        const auto graph = t.graph();
         EXPECT_EQ(graph.to_string(),
                   "inter: S0(N0) S1(N1) R0(C0) R1(C1) | intra: N0(P0) N1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
                   "compute: P0 P1 C0(S0) C1(S1)");
         schedule::execute(graph, t.lab.context);
-        expect_bitwise(t.rows, t.trip.returned);
+        expect_bitwise(t.rows, t.buffers.returned);
       },
       two_nodes);
 }
@@ -242,7 +251,7 @@ TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
       4,
       [&](const comm::ProcessGroup& world) {
         PassInTwoSteps t(world, {});
-        const auto graph = moe::make_pass_graph(t.trip);
+        const auto graph = t.graph();
         const auto r = static_cast<size_t>(world.rank());
         const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
           return schedule::Cost{.wire_bytes = 64 * sent,
@@ -261,7 +270,7 @@ TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
         for (const char* name : {"N0", "S0", "R0", "K0"})
           EXPECT_EQ(tasks.at(name).kind, schedule::Kind::all_to_all) << name;
         schedule::execute(graph, t.lab.context);
-        expect_bitwise(t.rows, t.trip.returned);
+        expect_bitwise(t.rows, t.buffers.returned);
       },
       two_nodes);
 }
@@ -273,21 +282,21 @@ TEST(MoePass, AnyOrderThatItsEdgesAllowGivesTheSame) {
         4,
         [&](const comm::ProcessGroup& world) {
           PassInTwoSteps t(world, {ep::Cutting::By::tokens, 3});
-          schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
-          expect_bitwise(t.rows, t.trip.returned);
+          schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+          expect_bitwise(t.rows, t.buffers.returned);
         },
         two_nodes);
     for (const moe::IssueOrder& order : moe::built_in_orders()) {
-      Trip t({.cutting = {ep::Cutting::By::tokens, 4}});
-      t.trip.order = order;
-      schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
-      expect_bitwise(t.rows, t.trip.returned);
+      EchoPass t({.cutting = {ep::Cutting::By::tokens, 4}});
+      t.pass.order = order;
+      schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+      expect_bitwise(t.rows, t.buffers.returned);
     }
     for (bool merged : {false, true}) {
-      Trip t({.cutting = {ep::Cutting::By::tokens, 2}, .merged = merged},
-             merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
-      schedule::execute_shuffled(moe::make_pass_graph(t.trip), t.lab.context, seed);
-      expect_bitwise(t.rows, t.trip.returned);
+      EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}, .merged = merged},
+                 merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
+      schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+      expect_bitwise(t.rows, t.buffers.returned);
     }
   }
 }

@@ -213,7 +213,7 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
   routes.plan.counts.chunks[0].offsets = {0, 3, 6}, routes.plan.counts.chunks[1].offsets = {0, 0, 2};
   moe::ExpertRoute route{};
   route.schedule = {.products = moe::Products::by_load, .dense_rows = 3};
-  const moe::PassCall call(std::move(routes), std::move(route), experts);
+  const moe::PassCall call{.routes = std::move(routes), .route = std::move(route), .experts = &experts};
   EXPECT_TRUE(call.groups(0).dense);
   EXPECT_FALSE(call.groups(1).dense);
   EXPECT_EQ(call.groups(1).rows.host.back(), 2);

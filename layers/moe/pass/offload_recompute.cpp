@@ -1,174 +1,148 @@
-#include "layers/moe/pass/offload_recompute.h"
+// MPMoE's S1 to S4: T_DI and T_M are not kept for backward. T_DI is offloaded (S1, S3) or communicated again (S2, S4),
+// T_M offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
+//
+// The tape keeps x, the weights, and what is offloaded. Results of slots are not kept either: the gradient of a slot's
+// weight, the product of its result with dout, is computed by its expert as the product of T_M with its own gradient,
+// and returns beside the row.
+#include <utility>
 
-#include <algorithm>
-
+#include "layers/moe/pass/memory_reuse.h"
 #include "layers/moe/pass/row_weights.h"
 
 namespace hexad::moe {
 namespace {
 
-// In offload memory; null: nothing. The middle without its product, which is cheaper to compute than to move.
-struct Away {
-  std::shared_ptr<SavedTensor> rows, gate, up;
-};
+// Of each of a chunk's ExpertActivations its place in offload memory; null: it has none.
+using OffloadCopies = std::vector<std::shared_ptr<SavedTensor>>;
 
-// One chunk's tokens among the op's, and the rows [tokens, K] of their slots among the chunk's.
-struct ChunkTokens {
-  int64_t begin, end;
-  Tensor rows;
-};
-
-struct RouteGradients {
+// Of the op's inputs.
+struct Gradients {
   Tensor x, weights;
 };
 
-struct Restored {
-  std::shared_ptr<PassCall> call;
-  std::vector<ChunkTokens> tokens;
-  std::vector<Away> away;
-  std::unique_ptr<SavePolicy> offload = offload_policy(0);
+class BackwardWork final : public PassWork {
+ public:
+  BackwardWork(const PassCall& call, const Tensor& dout, const Tensor& x, const Tensor& weights,
+               std::vector<OffloadCopies>& copies, Stream& stream)
+      : call_(call),
+        dout_(dout),
+        x_(x),
+        copies_(copies),
+        experts_(call.hold_weights(stream, kernels::Direction::backward)),
+        row_weights_(wire_weights(stream, call.plan(), weights)),
+        fetched_(copies.size()),
+        gradients_{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())} {}
 
-  bool offloads_inputs() const { return moe::offloads_inputs(schedule()); }
-  bool offloads_middles() const { return moe::offloads_middles(schedule()); }
-  Restore schedule() const { return call->route.schedule.restore; }
+  RowSource pack(Stream&, size_t chunk) override { return call_.token_rows(chunk, dout_, row_weights_); }
+  RowSource pack_inputs(Stream&, size_t chunk) override { return call_.token_rows(chunk, x_, {}); }
+
+  void fetch(Stream& s, size_t chunk) override {
+    const OffloadCopies copies = std::move(copies_[chunk]);
+    auto next = copies.begin();
+    fetched_[chunk].each([&](Tensor& t) {
+      if (const auto& copy = *next++) t = copy->get(s);
+    });
+  }
+
+  Rows compute(Stream& s, size_t chunk, Rows rows, Tensor inputs) override {
+    ExpertActivations made = std::exchange(fetched_[chunk], {});
+    if (inputs.defined()) made.inputs = inputs;
+    if (!made.middle.defined()) made.middle = experts_.before_activation(s, made.inputs, call_.groups(chunk));
+    auto [drows, drow_weights] = call_.experts->backward_weighted(s, experts_, made.inputs, std::move(made.middle),
+                                                                  rows.values, rows.row_weights, call_.groups(chunk));
+    return Rows{drows, drow_weights.reshape({-1, 1})};
+  }
+
+  void accept(Stream& s, size_t chunk, Rows slots) override {
+    const ChunkTokens& t = call_.tokens[chunk];
+    kernels::kernels(dout_.device())
+        .permute.combine(s, gradients_.x.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
+    const ep::ChunkCounts& counts = call_.counts(chunk);
+    const Tensor row_slots = call_.plan().indices.row_slots.slice(0, counts.slots_begin, counts.slots_end);
+    put_by_slot(s, gradients_.weights, slots.row_weights, row_slots);
+  }
+
+  /// After the pass.
+  Gradients gradients() const { return gradients_; }
+
+ private:
+  const PassCall& call_;
+  const Tensor &dout_, &x_;
+  std::vector<OffloadCopies>& copies_;
+  const ExpertWeights experts_;
+  const Tensor row_weights_;
+  std::vector<ExpertActivations> fetched_;
+  const Gradients gradients_;
 };
 
-std::vector<ChunkTokens> tokens_of(const TokenRoutes& routes) {
-  const int64_t tokens = routes.end - routes.begin, top_k = routes.plan.indices.rows.dim(1);
-  const ep::Cutting cutting{ep::Cutting::By::tokens, static_cast<int>(routes.plan.counts.chunks.size())};
-  std::vector<ChunkTokens> all;
-  int64_t begin = 0;
-  for (int c = 0; c < cutting.chunks; ++c) {
-    int64_t end = begin;
-    while (end < tokens && cutting.chunk(end, tokens, 0, 1, 0, 1) == c) ++end;
-    const Tensor rows = Tensor::empty({end - begin, top_k}, Dtype::i64, routes.plan.indices.rows.device());
-    const int64_t first = routes.plan.counts.chunks[static_cast<size_t>(c)].slots_begin;
-    const int64_t* from = routes.plan.indices.rows.data<int64_t>() + begin * top_k;
-    std::transform(from, from + rows.numel(), rows.data<int64_t>(),
-                   [&](int64_t row) { return row < 0 ? row : row - first; });
-    all.push_back({begin, end, rows});
-    begin = end;
+class OffloadOrRecompute final : public MemoryReuse {
+ public:
+  explicit OffloadOrRecompute(std::shared_ptr<const PassCall> call)
+      : call_(std::move(call)), made_(call_->tokens.size()), copies_(call_->tokens.size()) {}
+
+  void describe_forward(MoePass& pass) const override {
+    pass.bounded = true;
+    pass.offloaded_row_bytes = offloaded_row_bytes(pass);
   }
-  return all;
-}
 
-int64_t aside_bytes(const Restored& r, int64_t width, Dtype dtype) {
-  const int64_t middle = r.call->experts->middle_width();
-  return ((r.offloads_inputs() ? width : 0) + (r.offloads_middles() ? middle : 0)) * size_of(dtype);
-}
-
-MoePass trip_of(const PassCall& call, const Tensor& like) {
-  MoePass trip = call.trip(like);
-  trip.bounded = true;
-  return trip;
-}
-
-Tensor forward(Restored& r, const Tensor& x, const Tensor& weights, Stream& stream) {
-  PassCall& call = *r.call;
-  const ep::RoutingPlan& plan = call.routes.plan;
-  const auto& k = kernels::kernels(x.device()).permute;
-  const ExpertWeights experts = call.hold_weights(stream, kernels::Direction::forward);
-  const Tensor out = Tensor::like(x);
-  MoePass trip = trip_of(call, x);
-  const Tensor row_weights = call.weigh_results(trip, weights, stream);
-  trip.pack = [&](Stream&, size_t c) {
-    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
-    return RowSource{.values = x, .index = chunk.of(plan.indices.wire_tokens), .extras = chunk.of(row_weights)};
-  };
-  std::vector<ExpertWork>& work = call.work;
-  trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor&) {
-    ExpertMiddle middle = experts.middle(s, rows.values, call.groups(c));
-    Rows results{experts.output(s, middle, call.groups(c))};
-    middle.product = {};
-    if (r.offloads_inputs()) work[c].rows = std::move(rows.values);
-    if (r.offloads_middles()) work[c].middle = std::move(middle);
-    return results;
-  };
-  if (r.offloads_inputs() || r.offloads_middles()) {
-    trip.aside_bytes_per_row = aside_bytes(r, x.dim(1), x.dtype());
-    trip.offload = [&](Stream& s, size_t c) {
-      const ExpertWork w = std::move(work[c]);
-      const auto save = [&](const Tensor& t) { return t.defined() ? r.offload->save(t, s) : nullptr; };
-      r.away[c] = {save(w.rows), save(w.middle.gate), save(w.middle.up)};
-    };
+  void keep(size_t chunk, ExpertActivations made) override {
+    // The product is cheaper to compute than to move.
+    made.middle.product = {};
+    if (inputs_offloaded()) made_[chunk].inputs = std::move(made.inputs);
+    if (middle_offloaded()) made_[chunk].middle = std::move(made.middle);
   }
-  trip.accept = [&](Stream& s, size_t c, Rows slots) {
-    const ChunkTokens& t = r.tokens[c];
-    const Tensor unweighed = trip.weighs ? Tensor{} : weights.slice(0, t.begin, t.end);
-    k.combine(s, out.slice(0, t.begin, t.end), slots.values, t.rows, unweighed, {});
-  };
-  call.take_shared(trip);
-  call.run(trip, "forward");
-  return out;
-}
 
-RouteGradients backward(Restored& r, const Tensor& dout, const Tensor& x, const Tensor& weights, Backward& b) {
-  PassCall& call = *r.call;
-  const ep::RoutingPlan& plan = call.routes.plan;
-  const auto& k = kernels::kernels(dout.device()).permute;
-  const ExpertWeights experts = call.hold_weights(b.stream, kernels::Direction::backward);
-  const Tensor row_weights = wire_weights(b.stream, plan, weights);
-  RouteGradients g{Tensor::like(dout), Tensor::zeros(weights.shape(), weights.dtype(), weights.device())};
-  MoePass trip = trip_of(call, dout);
-  trip.extras_there = trip.extras_back = 1;
-  const int64_t products = call.experts->products();
-  trip.products = {r.offloads_middles() ? 0 : products - 1, products, products};
-  trip.pack = [&](Stream&, size_t c) {
-    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
-    return RowSource{.values = dout, .index = chunk.of(plan.indices.wire_tokens), .extras = chunk.of(row_weights)};
-  };
-  if (!r.offloads_inputs())
-    trip.pack_again = [&](Stream&, size_t c) {
-      return RowSource{.values = x, .index = plan.counts.chunks[c].of(plan.indices.wire_tokens)};
-    };
-  std::vector<ExpertWork>& work = call.work;
-  if (r.offloads_inputs() || r.offloads_middles()) {
-    trip.aside_bytes_per_row = aside_bytes(r, x.dim(1), x.dtype());
-    trip.fetch = [&](Stream& s, size_t c) {
-      const Away away = std::move(r.away[c]);
-      const auto back = [&](const auto& saved) { return saved ? saved->get(s) : Tensor{}; };
-      work[c].rows = back(away.rows);
-      work[c].middle.gate = back(away.gate), work[c].middle.up = back(away.up);
-    };
+  void offload(Stream& s, size_t chunk) override {
+    ExpertActivations made = std::exchange(made_[chunk], {});
+    OffloadCopies& copies = copies_[chunk];
+    made.each([&](const Tensor& t) { copies.push_back(t.defined() ? policy_->save(t, s) : nullptr); });
   }
-  trip.compute = [&](Stream& s, size_t c, Rows rows, const Tensor& again) {
-    ExpertWork w = std::move(work[c]);
-    work[c] = {};
-    if (again.defined()) w.rows = again;
-    if (!w.middle.defined()) w.middle = experts.before_activation(s, w.rows, call.groups(c));
-    auto [drows, dweights] = call.experts->backward_weighted(s, experts, w.rows, std::move(w.middle), rows.values,
-                                                             rows.extras, call.groups(c));
-    return Rows{drows, dweights.reshape({-1, 1})};
-  };
-  trip.accept = [&](Stream& s, size_t c, Rows slots) {
-    const ChunkTokens& t = r.tokens[c];
-    k.combine(s, g.x.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
-    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
-    put_by_slot(s, g.weights, slots.extras, plan.indices.row_slots.slice(0, chunk.slots_begin, chunk.slots_end));
-  };
-  call.return_shared(trip, b);
-  call.run(trip, "backward");
-  return g;
-}
+
+  // Offloaded inputs make x itself dispensable.
+  std::vector<Tensor> save(const Tensor& x, const Tensor& weights, Tensor) override {
+    return autograd::save(inputs_offloaded() ? Tensor{} : x, weights);
+  }
+
+  void backward(Backward& b, const Tensor& dout, const Saved& saved) override {
+    const auto [x, weights] = saved.get<2>();
+    const Gradients g = run(b, dout, x, weights);
+    b.accumulate(0, g.x);
+    b.accumulate(1, g.weights);
+  }
+
+ private:
+  Gradients run(Backward& b, const Tensor& dout, const Tensor& x, const Tensor& weights) {
+    const PassCall& call = *call_;
+    BackwardWork work(call, dout, x, weights, copies_, b.stream);
+    MoePass pass = call.describe(dout);
+    pass.bounded = true;
+    pass.row_weights_out = pass.row_weights_back = 1;
+    pass.inputs_again = !inputs_offloaded();
+    pass.fetched_row_bytes = offloaded_row_bytes(pass);
+    const int64_t products = call.experts->products();
+    pass.experts.products = {middle_offloaded() ? 0 : products - 1, products, products};
+    pass.shared = call.shared_backward(b);
+    PassBuffers buffers;
+    call.run(pass, work, buffers, "backward");
+    return work.gradients();
+  }
+  bool inputs_offloaded() const { return offloads_inputs(call_->route.schedule.restore); }
+  bool middle_offloaded() const { return offloads_middles(call_->route.schedule.restore); }
+  int64_t offloaded_row_bytes(const MoePass& pass) const {
+    const int64_t middle = middle_offloaded() ? call_->experts->middle_width() : 0;
+    return ((inputs_offloaded() ? pass.width : 0) + middle) * size_of(pass.dtype);
+  }
+
+  const std::shared_ptr<const PassCall> call_;
+  std::vector<ExpertActivations> made_;  // by chunk, from Ci to Oi
+  std::vector<OffloadCopies> copies_;    // by chunk, from Oi to Fi
+  const std::unique_ptr<SavePolicy> policy_ = offload_policy(0);
+};
 
 }  // namespace
 
-Value route_restoring(Tape& tape, const Value& x, const Value& weights, std::shared_ptr<PassCall> call) {
-  auto r = std::make_shared<Restored>();
-  r->call = std::move(call);
-  r->tokens = tokens_of(r->call->routes);
-  r->away.resize(r->tokens.size());
-  const Tensor out = forward(*r, x.data, weights.data, tape.stream);
-  // Offloaded inputs make x itself dispensable.
-  const Tensor again = r->offloads_inputs() ? Tensor{} : x.data;
-  return tape.record("moe_pass", out, {x, weights}, save(again, weights.data),
-                     [r](Backward& b, const Tensor& dout, const Saved& s) {
-                       auto [from, w] = s.get<2>();
-                       const RouteGradients g = backward(*r, dout, from.defined() ? from : dout, w, b);
-                       b.accumulate(0, g.x);
-                       b.accumulate(1, g.weights);
-                     },
-                     {r->call->experts->parameters(), {}});
+std::shared_ptr<MemoryReuse> offload_or_recompute(std::shared_ptr<const PassCall> call) {
+  return std::make_shared<OffloadOrRecompute>(std::move(call));
 }
 
 }  // namespace hexad::moe

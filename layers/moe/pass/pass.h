@@ -1,12 +1,25 @@
-// One pass of rows to the experts and back as a task graph. Forward and backward are the same pass: each step's adjoint
-// is its counterpart on the way back.
+// One pass of an MoE layer, as data: rows are dispatched to the experts, computed, and combined. Forward and backward
+// are the same pass: each step's adjoint is its counterpart on the way back.
+//
+// Tensors, in MPMoE's letters; backward moves their gradients the other way round:
+//   T_I   [T, D]  the layer's input: this rank's tokens
+//   T_DI  [C, D]  dispatched input: rows at their experts, grouped by local expert
+//   T_M   [C, F]  the experts' middle, before the activation (gated experts have two of them) and after it
+//   T_DO  [C, D]  the experts' output, grouped as T_DI
+//   T_O   [T, D]  the layer's output: of each token the weighted sum of its slots' results
+//
+// Shapes:
+//   T  tokens of this rank                     D  hidden size (MoePass::width)
+//   K  slots of a token (top_k)                F  an expert's width on this rank
+//   S  slot rows, as they return               R  rows that have arrived in a chunk
+//   M  slots of a row; 1: rows are of slots    C  rows that are computed of a chunk, one for each slot
+//   W  rows to send                            E/P  experts on this rank
+// A slot is one (token, k) assignment to an expert; its routing weight travels beside its row where that is a token's.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
-#include "framework/schedule/task_graph.h"
 #include "layers/moe/pass/shared_work.h"
 #include "layers/moe/schedule/issue_order.h"
 #include "layers/moe/schedule/moe_schedule.h"
@@ -17,46 +30,35 @@ namespace hexad::moe {
 using namespace tensor;
 using device::Stream;
 
-/// Which rows the ranks of a group bring together after the way back, chunk by chunk.
+/// Which rows the ranks of a group gather from each other after they have returned, chunk by chunk.
 struct RowCollection {
   const comm::ProcessGroup* group;
   std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
 };
 
-/// Rows [R, D] and the numbers that accompany each of them, [R, X] acc, of rows of tokens X for each of a row's M
-/// slots, [R, M X]; undefined: none.
-struct Rows {
-  Tensor values, extras{};
+/// Of what experts compute in a pass.
+struct ExpertCost {
+  double flops_per_row = 0;              // of one product
+  schedule::ByPass<int64_t> products{};  // of each expert, in Ci
+  int64_t weight_products = 0;           // of each expert, in Wi; 0: there is no Wi
 };
 
-/// What is sent: row r is values[index[r]] (index undefined: values[r]) with extras[r].
-struct RowSource {
-  Tensor values, index{}, extras{};
-  Tensor rows{};  // the inverse of `index`, where that names each row's token and is whole (PermuteKernels::gather)
-};
-
-/// Ranks that bring their rows together before a pass, and how.
-struct Bringing {
-  const comm::ProcessGroup* group = nullptr;  // null: nobody does
-  std::function<void(Stream&)> work{};
-  int64_t bytes = 0;  // that this rank sends
-};
-
-/// Work on a chunk beside the pass: a copy to or from where activations wait.
-using Aside = std::function<void(Stream&, size_t chunk)>;
-
-/// What a pass works on. Its tasks, in MPMoE's letters where it has them; i is the chunk:
-///   B   ranks bring the tokens that they send together                                      intra
+/// Its tasks, in MPMoE's letters where it has them; i is the chunk:
+///   dispatch.cpp
+///   B   ranks gather the tokens that they send                                              intra
 ///   Pi  rows are brought into the order and format in which they are sent                   compute; bounded: copy
 ///   Ni  hierarchical: they are handed to the ranks of the node at the places of the
 ///       experts' ranks, in the order of the nodes (all-to-all inside nodes)                 intra
 ///   Si  they are sent to the experts' ranks (all-to-all; hierarchical: between nodes)       inter
 ///   Gi  ranks that share an expert's width gather what each of them got                     intra
 ///   Di  rows are copied to where they are computed                                          compute, intra or copy
-///   H   the shared experts compute, when all is sent that comes before the first Ci         compute
 ///   Fi  what the experts need of an earlier pass is fetched                                 copy
+///   expert_compute.cpp
+///   H   the shared experts compute, when all is sent that comes before the first Ci         compute
 ///   Ci  the experts compute; C: of all chunks at once                                       compute
-///   Oi  what a later pass needs is moved away                                               copy
+///   Oi  what a later pass needs is offloaded                                                copy
+///   Wi  weight gradients, while the next chunks travel                                      compute
+///   combine.cpp
 ///   Ui  results go back into the order and format in which the rows came; those of a
 ///       token's copies become their sum (EPS-MoE's LocalReduce)                             compute
 ///   Ai  results of ranks that share an expert's width are added up                          intra
@@ -64,8 +66,9 @@ using Aside = std::function<void(Stream&, size_t chunk)>;
 ///   Ki  hierarchical: and inside nodes, to where they came from                             intra
 ///   Li  what returned is unpacked, added up where it came in addends, handed on             copy
 ///   Xi  tensor-parallel ranks gather what returned to each of them                          intra
-///   Wi  weight gradients, while the next parts travel                                       compute
-/// Pi to Di a second time, for rows that are sent again, are called P'i, N'i, S'i, G'i, D'i.
+/// Pi to Di a second time, for inputs that are sent again, are called P'i, N'i, S'i, G'i, D'i.
+///
+/// What the tasks do with rows is PassWork; what is on its way is in PassBuffers.
 struct MoePass {
   const ep::RoutingPlan& plan;
   ep::ExpertGroups groups;
@@ -74,53 +77,26 @@ struct MoePass {
   int64_t width;
   Dtype dtype;
   Device device;
-  int64_t extras_there = 0, extras_back = 0;  // numbers that accompany each slot of a row
-  /// Rows of tokens: the numbers that came with a row's slots weigh their results in the sum that returns.
+  int64_t row_weights_out = 0, row_weights_back = 0;  // that accompany each slot of a row: dispatch, combine
+  /// Rows of tokens: the weights that came with a row's slots weigh their results in the sum that returns.
   bool weighs = false;
   /// Chunks share two sets of buffers: a chunk starts only when the one before the last has returned, is computed only
   /// when the one before is, and its results are made ready only when they are there. Tensors are made when a task is
-  /// issued, so all are issued late (TaskSpec::issued_late).
+  /// issued, so all are issued late (TaskSpec::issued_late). PassWork::accept takes the slot rows of a chunk; they are
+  /// not put into PassBuffers::returned.
   bool bounded = false;
   /// Of a rank's threads, for experts that compute while other chunks are on their way.
   double compute_share = 1;
   /// Of the steps of chunks that are computed one after another.
   IssueOrder order = alternating_order();
 
-  Bringing bring{};
-  std::function<RowSource(Stream&, size_t chunk)> pack{};
-  /// Rows that are sent again, for the experts to have them beside those of `pack`; may be empty.
-  std::function<RowSource(Stream&, size_t chunk)> pack_again{};
-  /// Grouped rows [R, width] to [R, width]; chunk 0 when they are computed together. `again`: see pack_again.
-  std::function<Rows(Stream&, size_t chunk, Rows grouped, Tensor again)> compute{};
-  Aside fetch{}, offload{};
-  int64_t aside_bytes_per_row = 0;  // that each of them copies
-  Aside weights{};                  // may be empty
-  /// Takes the slot rows of a chunk; empty: they are put into `returned`.
-  std::function<void(Stream&, size_t chunk, Rows slots)> accept{};
-  double flops_per_row = 0;              // of one product
-  schedule::ByPass<int64_t> products{};  // of each expert, in `compute`, ...
-  int64_t weight_products = 0;           // ... and gradients in `weights`
+  const comm::ProcessGroup* gatherers = nullptr;           // of B; null: there is none
+  int64_t gathered_bytes = 0;                              // that this rank sends in B
+  bool inputs_again = false;                               // whether there are P' to D'
+  int64_t fetched_row_bytes = 0, offloaded_row_bytes = 0;  // of F and O, for each row computed; 0: there are none
+  ExpertCost experts{};
   SharedWork shared{};
-  const RowCollection* collection = nullptr;
-
-  Tensor returned{};         // [S, width]: filled by the pass unless there is `accept`
-  Tensor returned_extras{};  // [S, M X]: and the numbers beside them
-  Tensor collected{};        // the collection's rows, chunk by chunk, in each by rank
-
-  /// Rows of a chunk on their way.
-  struct Travelling {
-    Rows there;        // as they are computed
-    Tensor weights;    // of the slots of rows of tokens, where the trip weighs
-    Tensor again;      // the second ones
-    Rows computed;     // grouped results
-    Tensor returning;  // as they are sent
-  };
-  std::vector<Travelling> chunks{};
-  Rows together{};  // grouped rows, then results, of all chunks
+  const RowCollection* collection = nullptr;  // of X; null: there is none
 };
-
-/// `trip` outlives the graph. Insertion order is trip.order; of chunks that are computed together S0 S1 ... C R0 R1 ...
-/// W. Throws Error(usage) when the order is illegal.
-schedule::TaskGraph make_pass_graph(MoePass& trip);
 
 }  // namespace hexad::moe

@@ -1,13 +1,19 @@
 #include "layers/moe/pass/pass_call.h"
 
 #include "framework/schedule/executor.h"
-#include "layers/moe/pass/row_weights.h"
 #include "parallel/comm/rows.h"
 
 namespace hexad::moe {
 
-MoePass PassCall::trip(const Tensor& like) const {
-  MoePass trip{.plan = routes.plan,
+RowGroups PassCall::groups(size_t chunk) const {
+  const Tensor& on_device = plan().indices.chunks[chunk].offsets;
+  const std::vector<int64_t>& offsets = counts(chunk).offsets;
+  if (!on_device.defined()) return {kernels::GroupOffsets::on_host(offsets), route.schedule.is_dense(offsets)};
+  return {{.groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device}};
+}
+
+MoePass PassCall::describe(const Tensor& like) const {
+  MoePass pass{.plan = plan(),
                .groups = route.groups,
                .overlap = route.schedule.overlap,
                .wire = route.schedule.wire,
@@ -16,9 +22,21 @@ MoePass PassCall::trip(const Tensor& like) const {
                .device = like.device(),
                .compute_share = route.schedule.compute_share,
                .order = route.order};
-  trip.flops_per_row = experts->flops_per_row();
-  trip.products = {experts->products(), 0, 0};
-  return trip;
+  if (routes.gatherers) {
+    pass.gatherers = routes.gatherers;
+    pass.gathered_bytes =
+        (routes.gatherers->size() - 1) * (routes.end - routes.begin) * pass.width * size_of(pass.dtype);
+  }
+  pass.experts.flops_per_row = experts->flops_per_row();
+  return pass;
+}
+
+RowSource PassCall::token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const {
+  const ep::PlanIndices& indices = plan().indices;
+  return {.values = rows,
+          .index = counts(chunk).of(indices.wire_tokens),
+          .row_weights = counts(chunk).of(row_weights),
+          .inverse = indices.chunks[chunk].offsets.defined() ? indices.rows : Tensor{}};
 }
 
 Tensor PassCall::plan_weights(const Tensor& weights, Stream& s) const {
@@ -26,45 +44,20 @@ Tensor PassCall::plan_weights(const Tensor& weights, Stream& s) const {
                           : weights.slice(0, routes.begin, routes.end);
 }
 
-Tensor PassCall::weigh_results(MoePass& trip, const Tensor& weights, Stream& s) const {
-  if (routes.plan.counts.row_of == ep::RowOf::slot) return {};
-  trip.extras_there = 1;
-  trip.weighs = true;
-  return wire_weights(s, routes.plan, plan_weights(weights, s));
-}
-
-void PassCall::run(MoePass& trip, std::string_view pass) const {
-  const schedule::TaskGraph graph = make_pass_graph(trip);
+void PassCall::run(const MoePass& pass, PassWork& work, PassBuffers& buffers, std::string_view name) const {
+  const schedule::TaskGraph graph = make_pass_graph(pass, work, buffers);
   if (route.runner)
-    route.runner->run(cat(route.name, " ", pass), graph, trip.device.context());
+    route.runner->run(cat(route.name, " ", name), graph, pass.device.context());
   else
-    schedule::execute(graph, trip.device.context());
+    schedule::execute(graph, pass.device.context());
 }
 
-void PassCall::take_shared(MoePass& forward) {
-  forward.shared = shared;
-  shared.compute = {};  // what it refers to lives as long as forward
-}
-
-void PassCall::return_shared(MoePass& backward, Backward& b) const {
+SharedWork PassCall::shared_backward(Backward& b) const {
   const int64_t products = shared.products.front();
-  if (products == 0) return;
-  backward.shared = {.compute = [&b, first = shared_begin] { b.replay_from(first); },
-                     .flops = shared.flops,
-                     .products = {0, products, b.weights_delayed() ? 0 : products}};
-}
-
-void PassCall::weight_gradients(Stream& s, size_t part) {
-  const ExpertWork w = std::move(work[part]);
-  experts->weight_gradients(s, w.rows, w.middle, w.gradients, w.doutput, groups(part));
-}
-
-void BroughtTogether::by(MoePass& trip, const TokenRoutes& routes) {
-  if (!routes.gatherers) return;
-  const comm::ProcessGroup& group = *routes.gatherers;
-  trip.bring = {.group = &group,
-                .work = [this, own = rows, &group](Stream& s) { rows = comm::all_gather_rows(own, group, s); },
-                .bytes = (group.size() - 1) * rows.bytes()};
+  if (products == 0) return {};
+  return {.compute = [&b, first = shared_begin] { b.replay_from(first); },
+          .flops = shared.flops,
+          .products = {0, products, b.weights_delayed() ? 0 : products}};
 }
 
 }  // namespace hexad::moe

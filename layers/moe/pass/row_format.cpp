@@ -22,38 +22,39 @@ void scattered(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& i
 }  // namespace
 
 Tensor RowFormat::pack(Stream& s, const RowSource& source) const {
-  if (plain()) return gathered(s, source.values, source.index, source.rows);
+  if (plain()) return gathered(s, source.values, source.index, source.inverse);
   const int64_t count = source.index.defined() ? source.index.dim(0) : source.values.dim(0);
   const Tensor bytes = Tensor::empty({count, row_bytes()}, Dtype::u8, source.values.device(), Category::communication);
-  table(bytes).wire.pack(s, bytes, source.values, source.index, source.extras, wire);
+  table(bytes).wire.pack(s, bytes, source.values, source.index, source.row_weights, wire);
   return bytes;
 }
 
 void RowFormat::unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const {
   if (plain()) return scattered(s, out.values, sent, index);
-  if (!out.extras.defined() || !index.defined())
-    return table(sent).wire.unpack(s, out.values, out.extras, sent, index, wire);
-  // Extras come in the order of the rows sent.
-  const Tensor numbers = Tensor::empty({sent.dim(0), extras}, out.extras.dtype(), sent.device());
-  table(sent).wire.unpack(s, out.values, numbers, sent, index, wire);
-  scattered(s, out.extras, numbers, index);
+  if (!out.row_weights.defined() || !index.defined())
+    return table(sent).wire.unpack(s, out.values, out.row_weights, sent, index, wire);
+  // Row weights come in the order of the rows sent.
+  const Tensor as_sent = Tensor::empty({sent.dim(0), row_weights}, out.row_weights.dtype(), sent.device());
+  table(sent).wire.unpack(s, out.values, as_sent, sent, index, wire);
+  scattered(s, out.row_weights, as_sent, index);
 }
 
-Rows RowFormat::room(int64_t count, Device device, Category category) const {
+Rows RowFormat::buffer(int64_t count, Device device, Category category) const {
   Rows rows{Tensor::empty({count, width}, dtype, device, category)};
-  if (extras > 0) rows.extras = Tensor::empty({count, extras}, accumulator_dtype(dtype), device, category);
+  if (row_weights > 0)
+    rows.row_weights = Tensor::empty({count, row_weights}, accumulator_dtype(dtype), device, category);
   return rows;
 }
 
 Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index) {
-  return {gathered(s, rows.values, index), gathered(s, rows.extras, index)};
+  return {gathered(s, rows.values, index), gathered(s, rows.row_weights, index)};
 }
 
 Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
                       const Rows& grouped) {
   Rows there{sent};
   if (!format.plain()) {
-    there = format.room(sent.dim(0), sent.device());
+    there = format.buffer(sent.dim(0), sent.device());
     format.unpack(s, sent, {}, there);
   }
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
@@ -63,24 +64,25 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
       table(out).permute.gather(s, out, rows, index, {});
   };
   copy(grouped.values, there.values, chunk.source);
-  if (grouped.extras.defined())
-    copy(grouped.extras, there.extras.reshape({chunk.reduced.numel(), grouped.extras.dim(1)}), chunk.entry);
-  return there.extras;
+  if (grouped.row_weights.defined())
+    copy(grouped.row_weights, there.row_weights.reshape({chunk.reduced.numel(), grouped.row_weights.dim(1)}),
+         chunk.entry);
+  return there.row_weights;
 }
 
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights) {
   const auto& k = table(results.values);
   const int64_t rows = chunk.reduced.dim(0), slots = chunk.reduced.dim(1);
-  const auto room = [&](int64_t count, const Tensor& like) {
+  const auto buffer = [&](int64_t count, const Tensor& like) {
     return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
   };
-  Rows sums{room(rows, results.values)};
+  Rows sums{buffer(rows, results.values)};
   k.permute.combine(s, sums.values, results.values, chunk.reduced, weights, {});
-  if (!results.extras.defined()) return sums;
-  const Tensor numbers = room(rows * slots, results.extras);
-  k.pointwise.fill(s, numbers, 0);
-  k.permute.scatter(s, numbers, gathered(s, results.extras, chunk.place), chunk.entry);
-  sums.extras = numbers.reshape({rows, slots * numbers.dim(1)});
+  if (!results.row_weights.defined()) return sums;
+  const Tensor row_weights = buffer(rows * slots, results.row_weights);
+  k.pointwise.fill(s, row_weights, 0);
+  k.permute.scatter(s, row_weights, gathered(s, results.row_weights, chunk.place), chunk.entry);
+  sums.row_weights = row_weights.reshape({rows, slots * row_weights.dim(1)});
   return sums;
 }
 

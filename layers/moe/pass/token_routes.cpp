@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/tensor/host_read.h"
+#include "layers/moe/schedule/memory_limit.h"
 #include "parallel/comm/rows.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/received.h"
@@ -114,6 +115,46 @@ TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& 
   if (routes.gatherers) ep::check_gathered_ids(known, route.experts, *routes.gatherers);
   routes.plan = ep::plan_on(ep::make_routing_plan(known, route.experts, route.groups, options), device);
   return routes;
+}
+
+TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute& route, const ExpertShape& shape,
+                                Dtype dtype, Stream& stream) {
+  TokenRoutes routes = make_token_routes(ids, alike, route, stream);
+  if (!route.schedule.memory_limit) return routes;
+  const int64_t limit = *route.schedule.memory_limit;
+  const auto most_of = [&](int64_t value) {
+    const double most =
+        route.groups.experts->all_reduce_value(static_cast<double>(value), comm::Reduce::max, ids.device());
+    return static_cast<int64_t>(most);
+  };
+  const int64_t most_chunks = std::max<int64_t>(1, most_of(routes.end - routes.begin));
+  ExpertRoute finer = route;
+  finer.schedule.cut = Cut::tokens;
+  while (true) {
+    const int64_t bytes = most_of(buffer_bytes(routes.plan.counts, shape, route.schedule.restore, dtype));
+    if (bytes <= limit || finer.schedule.parts >= most_chunks) return routes;
+    finer.schedule.parts = std::min(most_chunks, more_chunks(finer.schedule.parts, bytes, limit));
+    routes = make_token_routes(ids, alike, finer, stream);
+  }
+}
+
+std::vector<ChunkTokens> chunk_tokens(const TokenRoutes& routes) {
+  const int64_t tokens = routes.end - routes.begin, top_k = routes.plan.indices.rows.dim(1);
+  const ep::Cutting cutting{ep::Cutting::By::tokens, static_cast<int>(routes.plan.counts.chunks.size())};
+  std::vector<ChunkTokens> all;
+  int64_t begin = 0;
+  for (int c = 0; c < cutting.chunks; ++c) {
+    int64_t end = begin;
+    while (end < tokens && cutting.chunk(end, tokens, 0, 1, 0, 1) == c) ++end;
+    const Tensor rows = Tensor::empty({end - begin, top_k}, Dtype::i64, routes.plan.indices.rows.device());
+    const int64_t first = routes.plan.counts.chunks[static_cast<size_t>(c)].slots_begin;
+    const int64_t* from = routes.plan.indices.rows.data<int64_t>() + begin * top_k;
+    std::transform(from, from + rows.numel(), rows.data<int64_t>(),
+                   [&](int64_t row) { return row < 0 ? row : row - first; });
+    all.push_back({begin, end, rows});
+    begin = end;
+  }
+  return all;
 }
 
 }  // namespace hexad::moe

@@ -20,7 +20,7 @@ struct IssueStep {
   bool operator==(const IssueStep&) const = default;
 };
 
-/// "S0 S1 C0 R0 W0": dispatch S, compute C, combine R, weights W, as tasks are called (round_trip.h).
+/// "S0 S1 C0 R0 W0": dispatch S, compute C, combine R, weights W, as tasks are called (pass.h).
 std::string to_string(std::span<const IssueStep> steps);
 
 /// Why steps cannot be taken in this order ("step 2 is C0, but S0 has to come before it"), or nothing when they can:

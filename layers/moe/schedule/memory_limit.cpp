@@ -14,11 +14,11 @@ struct ChunkBytes {
 ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
   constexpr int64_t companions = 16;  // of a row on the wire: a weight, or a scale
   const int64_t row = shape.hidden * size_of(dtype) + companions;
-  const int64_t aside = there * ((offloads_inputs(restore) ? shape.hidden : 0) +
-                                 (offloads_middles(restore) ? (shape.gated ? 2 : 1) * shape.width : 0));
-  return {.arriving = 2 * row * (sent + 2 * there) + aside * size_of(dtype),
+  const int64_t offloaded = there * ((offloads_inputs(restore) ? shape.hidden : 0) +
+                                     (offloads_middles(restore) ? (shape.gated ? 2 : 1) * shape.width : 0));
+  return {.arriving = 2 * row * (sent + 2 * there) + offloaded * size_of(dtype),
           .computing = shape.backward_bytes(there, dtype),
-          .returning = 2 * row * (sent + there) + aside * size_of(dtype)};
+          .returning = 2 * row * (sent + there) + offloaded * size_of(dtype)};
 }
 
 }  // namespace
@@ -28,10 +28,10 @@ int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
   return std::max(chunks + 1, static_cast<int64_t>(wanted));
 }
 
-int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
+int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
   int64_t most = 0;
   ChunkBytes before{};
-  for (const ep::ChunkCounts& chunk : plan.counts.chunks) {
+  for (const ep::ChunkCounts& chunk : plan.chunks) {
     const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, restore, dtype);
     most = std::max({most, before.computing + b.arriving, b.computing + before.returning});
     before = b;
@@ -42,27 +42,6 @@ int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Rest
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
   const ChunkBytes b = bytes_of(sent, there, shape, restore, dtype);
   return b.computing + std::max(b.arriving, b.returning);
-}
-
-TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute& route, const ExpertShape& shape,
-                                Dtype dtype, Stream& stream) {
-  TokenRoutes routes = make_token_routes(ids, alike, route, stream);
-  if (!route.schedule.memory_limit) return routes;
-  const int64_t limit = *route.schedule.memory_limit;
-  const auto most_of = [&](int64_t value) {
-    const double most =
-        route.groups.experts->all_reduce_value(static_cast<double>(value), comm::Reduce::max, ids.device());
-    return static_cast<int64_t>(most);
-  };
-  const int64_t most_chunks = std::max<int64_t>(1, most_of(routes.end - routes.begin));
-  ExpertRoute finer = route;
-  finer.schedule.cut = Cut::tokens;
-  while (true) {
-    const int64_t bytes = most_of(buffer_bytes(routes.plan, shape, route.schedule.restore, dtype));
-    if (bytes <= limit || finer.schedule.parts >= most_chunks) return routes;
-    finer.schedule.parts = std::min(most_chunks, more_chunks(finer.schedule.parts, bytes, limit));
-    routes = make_token_routes(ids, alike, finer, stream);
-  }
 }
 
 }  // namespace hexad::moe

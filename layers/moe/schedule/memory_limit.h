@@ -2,7 +2,8 @@
 #pragma once
 
 #include "layers/moe/experts.h"
-#include "layers/moe/pass/token_routes.h"
+#include "layers/moe/schedule/moe_schedule.h"
+#include "parallel/ep/plan_counts.h"
 
 namespace hexad::moe {
 
@@ -10,17 +11,11 @@ namespace hexad::moe {
 /// its inputs and outputs: two chunks share two sets of buffers, so while one is computed either the next arrives, with
 /// what is fetched for it, or the one before returns, and what is kept of it is moved away. Scratch of the products is
 /// not counted. `dtype`: of the rows.
-int64_t buffer_bytes(const ep::RoutingPlan& plan, const ExpertShape& shape, Restore restore, Dtype dtype);
+int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, Restore restore, Dtype dtype);
 /// The same where a rank sends at most `sent` rows of a chunk and computes at most `there`.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype);
 
 /// How many chunks to try after `chunks` of them took `bytes`, more than `limit`.
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
-
-/// As make_token_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
-/// schedule.parts at least, at most one for every token. Collective; all ranks that share the experts get the same
-/// number of chunks, ranks with replicas of these experts perhaps another.
-TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute& route, const ExpertShape& shape,
-                                Dtype dtype, Stream& stream);
 
 }  // namespace hexad::moe
