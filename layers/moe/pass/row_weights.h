@@ -13,7 +13,7 @@ using device::Stream;
 /// it has no more slots.
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 
-/// out[row_slots[r, m]] = row_weights[r, m] for the slots [R, M] of slot rows (RoutingPlan::row_slots, or a part of
+/// out[row_slots[r, m]] = row_weights[r, m] for the slots [R, M] of slot rows (PlanIndices::row_slots, or a part of
 /// them): what came back beside rows, to out [T, K].
 void put_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
 
