@@ -5,8 +5,8 @@
 #include <string>
 
 #include "framework/autograd/parameter.h"
-#include "layers/moe/moe_schedule.h"
-#include "layers/moe/trip_order.h"
+#include "layers/moe/schedule/issue_order.h"
+#include "layers/moe/schedule/moe_schedule.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tp/tensor_parallel.h"
@@ -37,7 +37,7 @@ struct ParallelOptions {
   cp::ContextKind context = cp::ContextKind::ring;
   bool deterministic = false;  // kernels that have a choice give the same bits every time
   moe::MoeSchedule moe{};
-  moe::TripOrder moe_order = moe::alternating_order();  // that moe.order names
+  moe::IssueOrder moe_order = moe::alternating_order();  // that moe.order names
 };
 
 /// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". Copies are cheap.
@@ -64,7 +64,7 @@ class Builder {
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
   const moe::MoeSchedule& moe_schedule() const { return options_.moe; }
-  const moe::TripOrder& moe_order() const { return options_.moe_order; }
+  const moe::IssueOrder& moe_order() const { return options_.moe_order; }
 
   /// Whole on every tp rank, and used outside column- and row-parallel products: under sequence parallelism each rank
   /// sees its own rows there. The default of parameter(), so that any layer is right under every layout.

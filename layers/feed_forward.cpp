@@ -17,7 +17,7 @@ Registry::Registry() {
   add_feed_forward("gelu", [](const FeedForwardSpec& s, const Builder& b) {
     return std::make_unique<GeluMlp>(GeluMlp::Config{s.model, s.hidden}, b);
   });
-  for (moe::TripOrder& order : moe::built_in_orders()) add_moe_order(std::move(order));
+  for (moe::IssueOrder& order : moe::built_in_orders()) add_moe_order(std::move(order));
 }
 
 void Registry::add_feed_forward(const std::string& name, FeedForwardFactory factory) {
@@ -36,13 +36,13 @@ std::vector<std::string> Registry::feed_forward_names() const {
   return names;
 }
 
-void Registry::add_moe_order(moe::TripOrder order) {
+void Registry::add_moe_order(moe::IssueOrder order) {
   const std::string name = order.name;
   const bool added = moe_orders_.emplace(name, std::move(order)).second;
   require(added, "[registry] two orders of MoE layers are named '", name, "'");
 }
 
-const moe::TripOrder* Registry::moe_order(const std::string& name) const {
+const moe::IssueOrder* Registry::moe_order(const std::string& name) const {
   const auto it = moe_orders_.find(name);
   return it == moe_orders_.end() ? nullptr : &it->second;
 }

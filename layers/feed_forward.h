@@ -11,7 +11,7 @@
 #include "layers/builder.h"
 #include "layers/micro_batch.h"
 #include "layers/model_config.h"
-#include "layers/moe/trip_order.h"
+#include "layers/moe/schedule/issue_order.h"
 
 namespace hexad::layers {
 
@@ -47,14 +47,14 @@ class Registry {
   std::vector<std::string> feed_forward_names() const;
 
   /// Throws std::logic_error when the name is taken.
-  void add_moe_order(moe::TripOrder order);
+  void add_moe_order(moe::IssueOrder order);
   /// nullptr when there is none of that name.
-  const moe::TripOrder* moe_order(const std::string& name) const;
+  const moe::IssueOrder* moe_order(const std::string& name) const;
   std::vector<std::string> moe_order_names() const;
 
  private:
   std::map<std::string, FeedForwardFactory> feed_forward_;
-  std::map<std::string, moe::TripOrder> moe_orders_;
+  std::map<std::string, moe::IssueOrder> moe_orders_;
 };
 
 }  // namespace hexad::layers

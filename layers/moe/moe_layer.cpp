@@ -5,8 +5,8 @@
 
 #include "framework/base/philox.h"
 #include "framework/tensor/host_read.h"
-#include "layers/moe/router_logits.h"
-#include "layers/moe/shared_capacity.h"
+#include "layers/moe/router/router_logits.h"
+#include "layers/moe/router/shared_capacity.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -225,7 +225,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   Value shared;
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
-  Value y = route_through_experts(t, x, choice.weights, ids, r.alike, experts_, route_, std::move(beside));
+  Value y = moe_pass(t, x, choice.weights, ids, r.alike, experts_, route_, std::move(beside));
   if (!whole) y = tp::collect_rows(t, y, *tensor_.group);
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);
@@ -251,7 +251,7 @@ void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::G
   const Value x = tape.leaf(Tensor::zeros({taken, experts_.shape().hidden}, dtype, device));
   const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, router_->dtype(), device));
   SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
-  const Value y = route_through_experts(tape, x, weights, ids, routed(taken).alike, experts_, route, std::move(beside));
+  const Value y = moe_pass(tape, x, weights, ids, routed(taken).alike, experts_, route, std::move(beside));
   backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
 }
 

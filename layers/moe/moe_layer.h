@@ -7,8 +7,8 @@
 #include "layers/linear.h"
 #include "layers/mlp.h"
 #include "layers/moe/experts.h"
-#include "layers/moe/route_through_experts.h"
-#include "layers/moe/routing_override.h"
+#include "layers/moe/pass/moe_pass.h"
+#include "layers/moe/router/routing_override.h"
 
 namespace hexad::moe {
 
@@ -33,7 +33,7 @@ class MoeLayer {
   /// Who runs every pass through the experts from now on; null: it is executed.
   void run_passes_by(schedule::GraphRunner* runner) { route_.runner = runner; }
   /// Between steps; the same on all ranks. `order` is the one that s.order names.
-  void reschedule(const MoeSchedule& s, const TripOrder& order) { route_.schedule = s, route_.order = order; }
+  void reschedule(const MoeSchedule& s, const IssueOrder& order) { route_.schedule = s, route_.order = order; }
   /// What forward and backward of a micro-batch of `rows` rows on this rank (as operator() takes them) would do under
   /// the schedule that is set, of tokens that visit all experts alike, each any top_k of them: `runner` gets their
   /// graphs, and whether it runs them or not, nothing is changed. Collective over the groups of the experts and the tp

@@ -34,31 +34,35 @@ InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
 
 }  // namespace
 
-InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream) {
+InFlight send_to_experts(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks,
+                         Stream& stream) {
   return exchange(rows, chunk.splits, ranks, stream, {});
 }
 
-InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
+InFlight send_to_tokens(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out) {
   return exchange(rows, {chunk.splits.receive, chunk.splits.send}, ranks, stream, out);
 }
 
-InFlight send_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+InFlight send_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
   return exchange(rows, chunk.steps->inside, *nodes.inside, stream, {});
 }
 
-InFlight send_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+InFlight send_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+                            Stream& stream) {
   const Tensor leaving = chunk.steps->between.apply(rows, stream);
   return reordered(exchange(leaving, chunk.steps->across, *nodes.across, stream, {}), chunk.steps->arrival, stream);
 }
 
-InFlight return_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+InFlight return_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+                              Stream& stream) {
   const comm::Splits& there = chunk.steps->across;
   const Tensor leaving = chunk.steps->arrival.undo(rows, stream);
   return exchange(leaving, {there.receive, there.send}, *nodes.across, stream, {});
 }
 
-InFlight return_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+InFlight return_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+                            Stream& stream) {
   const comm::Splits& there = chunk.steps->inside;
   const Tensor leaving = chunk.steps->between.undo(rows, stream);
   return exchange(leaving, {there.receive, there.send}, *nodes.inside, stream, {});

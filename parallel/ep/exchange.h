@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
-#include "parallel/ep/routing_plan.h"
+#include "parallel/ep/plan_counts.h"
 
 namespace hexad::ep {
 
@@ -14,18 +14,21 @@ struct InFlight {
 
 /// Sends rows [rows_to_send(), D] to their experts' ranks; returns [rows_received(), D] in rank order. In a group of
 /// one the rows are already there and nothing is copied.
-InFlight send_to_experts(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream);
+InFlight send_to_experts(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream);
 /// The way back; into `out` where it is given.
-InFlight send_to_tokens(const Chunk& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
+InFlight send_to_tokens(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out = {});
 
 /// The same in two steps, for chunks with NodeSteps: rows [rows_to_send(), D] to the ranks of their node at the place
 /// of their experts' ranks, where they are [X, D] by source, and from there, sorted by node, to these.
-InFlight send_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
-InFlight send_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+InFlight send_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+InFlight send_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+                            Stream& stream);
 /// And back: between the nodes first.
-InFlight return_between_nodes(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
-InFlight return_inside_node(const Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+InFlight return_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+                              Stream& stream);
+InFlight return_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+                            Stream& stream);
 
 /// Rows of every rank of `group`, counts[q] of rank q, this rank's being `rows`, one rank's after the other; into `out`
 /// where it is given.

@@ -29,6 +29,13 @@ struct Counts {
     return rows[static_cast<size_t>(index(j, p, c) * ep + to)];
   }
   int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
+  /// Slots of all local experts from everybody.
+  int64_t in_chunk(int64_t c) const {
+    int64_t all = 0;
+    for (int64_t j = 0; j < etp; ++j)
+      for (int64_t p = 0; p < ep; ++p) all += sum_of(of(j, p, c));
+    return all;
+  }
 
  private:
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
@@ -184,8 +191,9 @@ class RowExperts {
 };
 
 // Where rows of tokens are copied to, and what each returns the sum of.
-void place_copies(Chunk& chunk, const Counts& n, const RowExperts& experts, int64_t c, Spread spread,
-                  const GroupedOrder& order, bool merged, Device device) {
+ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, Spread spread,
+                          const GroupedOrder& order, bool merged, Device device) {
+  ChunkIndices chunk;
   const int64_t width = experts.width();
   std::vector<int64_t> reduced, place, source, entry;
   for_each_source(n, spread, [&](int64_t j, int64_t p) {
@@ -212,6 +220,7 @@ void place_copies(Chunk& chunk, const Counts& n, const RowExperts& experts, int6
   chunk.source = index_tensor(source, device);
   chunk.entry = index_tensor(entry, device);
   chunk.reduced = index_tensor(reduced, device).reshape({static_cast<int64_t>(reduced.size()) / width, width});
+  return chunk;
 }
 
 // What leaves this rank in chunk c for each rank of the all-to-all, in order. One that is sent directly goes to every
@@ -223,7 +232,7 @@ std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, i
   return to;
 }
 
-void splits_of(Chunk& chunk, const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
+void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
   const int64_t own = options.spread == Spread::held ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
     if (options.spread == Spread::direct)
@@ -251,9 +260,9 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
 
 // Rows lie by (chunk, rank that they are sent to, slot row): `destinations` lists the ranks of the all-to-all in order,
 // rank p etp + j being j of those that a row for ep rank p is sent to.
-void lay_out(RoutingPlan& plan, const std::vector<std::vector<int64_t>>& slots_to, const std::vector<int>& destinations,
+void lay_out(PlanIndices& plan, const std::vector<std::vector<int64_t>>& slots_to, const std::vector<int>& destinations,
              int64_t etp, Device device) {
-  const int64_t slots = plan.slots();
+  const int64_t slots = plan.tokens.dim(0);
   plan.wire_slots = Tensor::empty({slots * etp}, Dtype::i64, device, Category::communication);
   plan.wire_tokens = Tensor::like(plan.wire_slots, Category::communication);
   plan.copies = Tensor::empty({slots, etp}, Dtype::i64, device, Category::communication);
@@ -276,18 +285,18 @@ void lay_out(RoutingPlan& plan, const std::vector<std::vector<int64_t>>& slots_t
 
 }  // namespace
 
-int64_t Chunk::rows_received() const { return sum_of(splits.receive); }
+int64_t ChunkCounts::rows_received() const { return sum_of(splits.receive); }
 
-int64_t RoutingPlan::rows_received() const {
+int64_t PlanCounts::rows_received() const {
   int64_t all = 0;
-  for (const Chunk& c : chunks) all += c.rows_received();
+  for (const ChunkCounts& c : chunks) all += c.rows_received();
   return all;
 }
 
-int64_t RoutingPlan::rows_computed() const {
+int64_t PlanCounts::rows_computed() const {
   if (merged) return chunks.front().rows_computed();
   int64_t all = 0;
-  for (const Chunk& c : chunks) all += c.rows_computed();
+  for (const ChunkCounts& c : chunks) all += c.rows_computed();
   return all;
 }
 
@@ -310,18 +319,21 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   if (options.row_of == RowOf::token) row_experts.emplace(order, counts, groups, options.spread, device);
 
   RoutingPlan plan;
-  plan.spread = options.spread, plan.row_of = options.row_of, plan.merged = options.merged;
-  plan.all_to_all = options.all_to_all;
-  const comm::ProcessGroup& all_to_all = plan.all_to_all_group(groups);
+  PlanCounts& host = plan.counts;
+  PlanIndices& device_side = plan.indices;
+  host.spread = options.spread, host.row_of = options.row_of, host.merged = options.merged;
+  host.all_to_all = options.all_to_all;
+  host.slots_per_row = order.row_slots.dim(1);
+  const comm::ProcessGroup& all_to_all = host.all_to_all_group(groups);
   const comm::NodeGrid grid(all_to_all.node_of_rank());
-  const bool two_steps = plan.node_groups(groups) != nullptr;
-  plan.tokens = plan.wire_tokens = order.tokens;
-  plan.rows = order.rows, plan.row_slots = order.row_slots;
+  const bool two_steps = host.node_groups(groups) != nullptr;
+  device_side.tokens = device_side.wire_tokens = order.tokens;
+  device_side.rows = order.rows, device_side.row_slots = order.row_slots;
   std::vector<std::vector<int64_t>> slots_to;
   const auto add = [&](int64_t c, const GroupedOrder& grouped) {
     slots_to.push_back(rows_to(order, c, ranks, 1));
-    Chunk chunk;
-    chunk.slots_begin = plan.chunks.empty() ? 0 : plan.chunks.back().slots_end;
+    ChunkCounts chunk;
+    chunk.slots_begin = host.chunks.empty() ? 0 : host.chunks.back().slots_end;
     chunk.slots_end = chunk.slots_begin + sum_of(slots_to.back());
     chunk.wire_begin = chunk.slots_begin * fan;
     chunk.wire_end = chunk.slots_end * fan;
@@ -329,11 +341,15 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     splits_of(chunk, counts, c, options, groups);
     if (two_steps) chunk.steps = steps_of(counts, c, options, groups, grid, all_to_all.rank());
     chunk.offsets = grouped.offsets;
+    chunk.own_rows = counts.in_chunk(c);
+    ChunkIndices indices;
     if (row_experts)
-      place_copies(chunk, counts, *row_experts, c, options.spread, grouped, options.merged, device);
+      indices = place_copies(counts, *row_experts, c, options.spread, grouped, options.merged, device);
     else
-      chunk.place = placement(counts, c, options.spread, grouped, device);
-    plan.chunks.push_back(std::move(chunk));
+      indices.place = placement(counts, c, options.spread, grouped, device);
+    chunk.placed = indices.place.defined() || indices.of_tokens();
+    host.chunks.push_back(std::move(chunk));
+    device_side.chunks.push_back(std::move(indices));
   };
   if (options.merged) {
     const GroupedOrder grouped(counts, 0, chunks);
@@ -342,11 +358,11 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     for (int64_t c = 0; c < chunks; ++c) add(c, GroupedOrder(counts, c, c + 1));
   }
   if (two_steps) {
-    lay_out(plan, slots_to, destinations_by_place(grid), fan, device);
+    lay_out(device_side, slots_to, destinations_by_place(grid), fan, device);
   } else if (fan > 1) {
     std::vector<int> in_order(static_cast<size_t>(all_to_all.size()));
     std::iota(in_order.begin(), in_order.end(), 0);
-    lay_out(plan, slots_to, in_order, fan, device);
+    lay_out(device_side, slots_to, in_order, fan, device);
   }
   return plan;
 }

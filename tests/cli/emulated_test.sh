@@ -20,6 +20,8 @@ test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.cut=tokens s
 test_micro_batches_that_take_turns() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
 test_recomputed_blocks() { expect_same_bits recomputed recompute=block; }
 test_offloaded_activations() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
+test_restored_activations() { expect_same_bits restored schedule.moe.cut=tokens schedule.moe.parts=3 schedule.moe.restore=s1; }
+test_rows_of_tokens() { expect_same_bits tokens schedule.moe.rows=token; }
 test_zero_3() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
 
 test_a_checkpoint_of_one_device_is_continued_on_the_other() {
@@ -32,8 +34,8 @@ test_a_checkpoint_of_one_device_is_continued_on_the_other() {
 }
 
 test_what_it_cannot_do_is_refused_with_the_reason() {
-  HEXAD_DEVICE=emulated expect 2 "$HEXAD" train tiny.yaml schedule.moe.restore=s4
-  expect_text err 'schedule.moe.restore' 'on device: emulated; device: cpu has it'
+  HEXAD_DEVICE=emulated expect 2 "$HEXAD" train tiny.yaml schedule.trace=2
+  expect_text err 'schedule.trace' 'on device: emulated; device: cpu has it'
 }
 
 test_a_wrong_seed_is_named() {

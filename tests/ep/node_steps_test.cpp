@@ -10,6 +10,7 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
+#include "parallel/ep/routing_plan.h"
 #include "parallel/ep/offsets.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -55,8 +56,8 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
 
 // Slot rows that name their rank and number, as they are sent.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
-  const Tensor rows = Tensor::empty({plan.slots(), 3}, Dtype::f64, lab.context);
-  for (int64_t r = 0; r < plan.slots(); ++r) {
+  const Tensor rows = Tensor::empty({plan.counts.slots(), 3}, Dtype::f64, lab.context);
+  for (int64_t r = 0; r < plan.counts.slots(); ++r) {
     rows.data<double>()[3 * r] = rank;
     rows.data<double>()[3 * r + 1] = static_cast<double>(r);
     rows.data<double>()[3 * r + 2] = static_cast<double>((7 * rank + 3 * r) % 11) - 5;
@@ -65,13 +66,13 @@ Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
 }
 
 Tensor as_sent(Lab& lab, const RoutingPlan& plan, const Tensor& rows) {
-  if (!plan.wire_slots.defined()) return rows;
-  const Tensor wire = Tensor::empty({plan.wire_slots.dim(0), rows.dim(1)}, rows.dtype(), lab.context);
-  kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots, {});
+  if (!plan.indices.wire_slots.defined()) return rows;
+  const Tensor wire = Tensor::empty({plan.indices.wire_slots.dim(0), rows.dim(1)}, rows.dtype(), lab.context);
+  kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.indices.wire_slots, {});
   return wire;
 }
 
-Tensor there(const ep::Chunk& chunk, const Tensor& wire, const comm::NodeGroups& nodes, device::Stream& stream) {
+Tensor there(const ep::ChunkCounts& chunk, const Tensor& wire, const comm::NodeGroups& nodes, device::Stream& stream) {
   const auto inside = ep::send_inside_node(chunk, wire.slice(0, chunk.wire_begin, chunk.wire_end), nodes, stream);
   inside.arrived.wait();
   const auto arrived = ep::send_between_nodes(chunk, inside.data, nodes, stream);
@@ -79,7 +80,7 @@ Tensor there(const ep::Chunk& chunk, const Tensor& wire, const comm::NodeGroups&
   return arrived.data;
 }
 
-Tensor back(const ep::Chunk& chunk, const Tensor& rows, const comm::NodeGroups& nodes, device::Stream& stream) {
+Tensor back(const ep::ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes, device::Stream& stream) {
   const auto between = ep::return_between_nodes(chunk, rows, nodes, stream);
   between.arrived.wait();
   const auto arrived = ep::return_inside_node(chunk, between.data, nodes, stream);
@@ -117,9 +118,9 @@ TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
           const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options);
           const Tensor rows = naming_rows(lab, one, world.rank());
           const Tensor wire = as_sent(lab, two, rows);
-          ASSERT_EQ(one.chunks.size(), two.chunks.size());
-          for (size_t c = 0; c < one.chunks.size(); ++c) {
-            const ep::Chunk &plain = one.chunks[c], &chunk = two.chunks[c];
+          ASSERT_EQ(one.counts.chunks.size(), two.counts.chunks.size());
+          for (size_t c = 0; c < one.counts.chunks.size(); ++c) {
+            const ep::ChunkCounts &plain = one.counts.chunks[c], &chunk = two.counts.chunks[c];
             const Tensor sent = rows.slice(0, plain.wire_begin, plain.wire_end);
             const auto expected = ep::send_to_experts(plain, sent, world, lab.stream());
             expected.arrived.wait();
@@ -141,7 +142,7 @@ TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
     const Tensor ids = chosen(lab, world.rank(), Load::random, world.size());
     const RoutingPlan plan = ep::make_routing_plan(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical});
-    const ep::Chunk& chunk = plan.chunks.front();
+    const ep::ChunkCounts& chunk = plan.counts.chunks.front();
     const Tensor x = naming_rows(lab, plan, world.rank());
     const Tensor y = lab.integers({chunk.rows_received(), 3}, -9, 9);
     const double there_y = dot(there(chunk, x, *nodes, lab.stream()), y);
@@ -167,12 +168,12 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
     const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options);
     const Tensor rows = naming_rows(lab, one, world.rank());
     const Tensor wire_one = as_sent(lab, one, rows), wire_two = as_sent(lab, two, rows);
-    for (size_t c = 0; c < one.chunks.size(); ++c) {
-      const ep::Chunk& plain = one.chunks[c];
+    for (size_t c = 0; c < one.counts.chunks.size(); ++c) {
+      const ep::ChunkCounts& plain = one.counts.chunks[c];
       const auto expected =
           ep::send_to_experts(plain, wire_one.slice(0, plain.wire_begin, plain.wire_end), world, lab.stream());
       expected.arrived.wait();
-      expect_bitwise(expected.data, there(two.chunks[c], wire_two, *nodes, lab.stream()), Zeros::expected);
+      expect_bitwise(expected.data, there(two.counts.chunks[c], wire_two, *nodes, lab.stream()), Zeros::expected);
     }
   });
 }
@@ -204,8 +205,8 @@ TEST(NodeSteps, AreNoneOnOneNodeOrWithOneRankOnEach) {
                        const RoutingPlan plan = ep::make_routing_plan(chosen(lab, world.rank(), Load::random, 2), 2,
                                                                       {&world, &self, &world, nodes.get(), nodes.get()},
                                                                       {.all_to_all = AllToAll::hierarchical});
-                       EXPECT_FALSE(plan.chunks.front().steps);
-                       EXPECT_FALSE(plan.wire_slots.defined()) << "rows leave in their own order";
+                       EXPECT_FALSE(plan.counts.chunks.front().steps);
+                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "rows leave in their own order";
                      },
                      {.node_of_rank = node_of_rank});
 }

@@ -8,6 +8,7 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
+#include "parallel/ep/routing_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 
@@ -49,12 +50,12 @@ TEST(RoutingPlan, SortsRowsByExpertThenToken) {
   const comm::SelfGroup self;
   // Token 0 chose experts 2 and 0, token 1 lost one slot, token 2 chose 0 and 2.
   const RoutingPlan plan = plan_over(self, ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3);
-  EXPECT_EQ(plan.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
-  EXPECT_EQ(plan.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 0, -1, 2, 1, 4}));
-  ASSERT_EQ(plan.chunks.size(), 1u);
-  EXPECT_EQ(plan.chunks[0].offsets, (std::vector<int64_t>{0, 2, 3, 5}));
-  EXPECT_EQ(plan.chunks[0].splits.send, (std::vector<int64_t>{5}));
-  EXPECT_EQ(plan.chunks[0].splits.receive, (std::vector<int64_t>{5}));
+  EXPECT_EQ(plan.indices.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
+  EXPECT_EQ(plan.indices.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 0, -1, 2, 1, 4}));
+  ASSERT_EQ(plan.counts.chunks.size(), 1u);
+  EXPECT_EQ(plan.counts.chunks[0].offsets, (std::vector<int64_t>{0, 2, 3, 5}));
+  EXPECT_EQ(plan.counts.chunks[0].splits.send, (std::vector<int64_t>{5}));
+  EXPECT_EQ(plan.counts.chunks[0].splits.receive, (std::vector<int64_t>{5}));
 }
 
 TEST(RoutingPlan, OfNoTokenOrOnlyDroppedSlotsIsEmpty) {
@@ -62,9 +63,9 @@ TEST(RoutingPlan, OfNoTokenOrOnlyDroppedSlotsIsEmpty) {
   const comm::SelfGroup self;
   for (const auto& ids : {std::vector<int32_t>{}, std::vector<int32_t>{-1, -1}}) {
     const RoutingPlan plan = plan_over(self, ids_of(lab, ids, 2), 3);
-    EXPECT_EQ(plan.slots(), 0);
-    EXPECT_EQ(plan.rows_received(), 0);
-    EXPECT_EQ(plan.chunks[0].offsets, (std::vector<int64_t>{0, 0, 0, 0}));
+    EXPECT_EQ(plan.counts.slots(), 0);
+    EXPECT_EQ(plan.counts.rows_received(), 0);
+    EXPECT_EQ(plan.counts.chunks[0].offsets, (std::vector<int64_t>{0, 0, 0, 0}));
   }
 }
 
@@ -86,18 +87,19 @@ TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const RoutingPlan plan = plan_over(world, random_ids(lab, world.rank(), 9, 2, 8), 8);
-    const auto sent = world.all_gather_values(plan.chunks[0].splits.send, lab.context);
+    const auto sent = world.all_gather_values(plan.counts.chunks[0].splits.send, lab.context);
     for (int r = 0; r < 4; ++r)
-      EXPECT_EQ(plan.chunks[0].splits.receive[static_cast<size_t>(r)], sent[static_cast<size_t>(4 * r + world.rank())]);
-    EXPECT_EQ(plan.rows_received(), plan.rows_computed());
+      EXPECT_EQ(plan.counts.chunks[0].splits.receive[static_cast<size_t>(r)],
+                sent[static_cast<size_t>(4 * r + world.rank())]);
+    EXPECT_EQ(plan.counts.rows_received(), plan.counts.rows_computed());
   });
 }
 
 // Rows [S, 3] that name their expert, source rank and slot.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int rank) {
-  const Tensor rows = Tensor::empty({plan.slots(), 3}, Dtype::f64, lab.context);
+  const Tensor rows = Tensor::empty({plan.counts.slots(), 3}, Dtype::f64, lab.context);
   for (int64_t i = 0; i < ids.numel(); ++i) {
-    const int64_t row = plan.rows.data<int64_t>()[i];
+    const int64_t row = plan.indices.rows.data<int64_t>()[i];
     if (row < 0) continue;
     double* r = rows.data<double>() + 3 * row;
     r[0] = ids.data<int32_t>()[i], r[1] = rank, r[2] = static_cast<double>(i);
@@ -158,16 +160,18 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const RoutingPlan plan = plan_over(world, ids, experts, options);
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       const Tensor back = Tensor::like(rows);
-      const Tensor together = Tensor::empty({plan.rows_computed(), 3}, Dtype::f64, lab.context);
-      for (const ep::Chunk& chunk : plan.chunks) {
+      const Tensor together = Tensor::empty({plan.counts.rows_computed(), 3}, Dtype::f64, lab.context);
+      for (size_t c = 0; c < plan.counts.chunks.size(); ++c) {
+        const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+        const ep::ChunkIndices& indices = plan.indices.chunks[c];
         auto there = ep::send_to_experts(chunk, rows.slice(0, chunk.wire_begin, chunk.wire_end), world, lab.stream());
         there.arrived.wait();
-        const Tensor grouped = placed(lab, there.data, chunk.place, way.merged ? together : Tensor{});
+        const Tensor grouped = placed(lab, there.data, indices.place, way.merged ? together : Tensor{});
         if (!way.merged) expect_grouped(grouped, chunk.offsets, world.rank() * experts / ranks);
         ep::send_to_tokens(chunk, there.data, world, lab.stream(), back.slice(0, chunk.slots_begin, chunk.slots_end))
             .arrived.wait();
       }
-      if (way.merged) expect_grouped(together, plan.chunks.front().offsets, world.rank() * experts / ranks);
+      if (way.merged) expect_grouped(together, plan.counts.chunks.front().offsets, world.rank() * experts / ranks);
       expect_bitwise(rows, back, Zeros::expected);
     });
 }
@@ -247,17 +251,17 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
       const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.spread = spread});
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       Tensor wire = rows;
-      if (plan.wire_slots.defined()) {
-        wire = Tensor::empty({plan.wire_slots.dim(0), 3}, Dtype::f64, lab.context);
-        kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.wire_slots, {});
+      if (plan.indices.wire_slots.defined()) {
+        wire = Tensor::empty({plan.indices.wire_slots.dim(0), 3}, Dtype::f64, lab.context);
+        kernels::kernels(rows.device()).permute.gather(lab.stream(), wire, rows, plan.indices.wire_slots, {});
       }
-      const ep::Chunk& chunk = plan.chunks.front();
-      auto there = ep::send_to_experts(chunk, wire, plan.all_to_all_group(groups), lab.stream());
+      const ep::ChunkCounts& chunk = plan.counts.chunks.front();
+      auto there = ep::send_to_experts(chunk, wire, plan.counts.all_to_all_group(groups), lab.stream());
       there.arrived.wait();
       if (spread == Spread::gather) there = ep::gather_rows(chunk.shared, there.data, *etp, lab.stream());
       there.arrived.wait();
       EXPECT_EQ(there.data.dim(0), chunk.rows_computed());
-      return placed(lab, there.data, chunk.place, {});
+      return placed(lab, there.data, plan.indices.chunks.front().place, {});
     };
     expect_bitwise(grouped(Spread::gather), grouped(Spread::direct), Zeros::expected);
   });
@@ -272,23 +276,27 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
     const auto grouped = [&](RowOf row_of, Cutting cutting, std::vector<int64_t>& offsets) {
       const RoutingPlan plan = plan_over(world, ids, 8, {.cutting = cutting, .row_of = row_of});
       std::vector<Tensor> all;
-      for (const ep::Chunk& chunk : plan.chunks) {
+      for (size_t c = 0; c < plan.counts.chunks.size(); ++c) {
+        const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+        const ep::ChunkIndices& indices = plan.indices.chunks[c];
         const Tensor rows = Tensor::empty({chunk.rows_to_send(), 2}, Dtype::f64, lab.context);
         for (int64_t r = 0; r < rows.dim(0); ++r) {
           rows.data<double>()[2 * r] = world.rank();
-          rows.data<double>()[2 * r + 1] = static_cast<double>(chunk.of(plan.wire_tokens).data<int64_t>()[r]);
+          rows.data<double>()[2 * r + 1] = static_cast<double>(chunk.of(plan.indices.wire_tokens).data<int64_t>()[r]);
         }
         auto there = ep::send_to_experts(chunk, rows, world, lab.stream());
         there.arrived.wait();
         offsets.insert(offsets.end(), chunk.offsets.begin(), chunk.offsets.end());
         if (row_of == RowOf::slot) {
-          all.push_back(placed(lab, there.data, chunk.place, {}));
+          all.push_back(placed(lab, there.data, indices.place, {}));
           continue;
         }
-        EXPECT_FALSE(chunk.place.defined());
-        EXPECT_EQ(chunk.reduced.dim(0), chunk.rows_received());
+        EXPECT_FALSE(indices.place.defined());
+        EXPECT_TRUE(chunk.placed);
+        EXPECT_EQ(chunk.own_rows, chunk.rows_computed());
+        EXPECT_EQ(indices.reduced.dim(0), chunk.rows_received());
         all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
-        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, chunk.source, {});
+        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, indices.source, {});
       }
       return all;
     };

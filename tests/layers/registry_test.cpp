@@ -71,8 +71,8 @@ TEST(Registry, RefusesANameTwice) {
 }
 
 // One chunk at a time, the last one first.
-std::vector<moe::TripStep> backwards(size_t chunks) {
-  std::vector<moe::TripStep> steps;
+std::vector<moe::IssueStep> backwards(size_t chunks) {
+  std::vector<moe::IssueStep> steps;
   for (size_t c = chunks; c-- > 0;)
     for (moe::Stage stage : {moe::Stage::dispatch, moe::Stage::compute, moe::Stage::combine})
       steps.push_back({stage, c});

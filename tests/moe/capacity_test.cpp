@@ -1,5 +1,5 @@
 // R1: who is dropped when an expert is over capacity.
-#include "layers/moe/capacity.h"
+#include "layers/moe/router/capacity.h"
 
 #include <gtest/gtest.h>
 

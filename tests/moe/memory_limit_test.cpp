@@ -1,5 +1,5 @@
 // schedule.moe.memory_limit: the buffers of a pass stay below it, wherever the tokens go.
-#include "layers/moe/memory_limit.h"
+#include "layers/moe/schedule/memory_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Choices of experts that do not come from the model.
-#include "layers/moe/routing_override.h"
+#include "layers/moe/router/routing_override.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

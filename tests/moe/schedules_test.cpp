@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "layers/moe/expert_call.h"
+#include "layers/moe/pass/pass_call.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/scheduled_layer.h"
@@ -209,11 +209,11 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
                               .gelu = {}},
                              Builder(lab.parameters, states, mesh, Dtype::f64) / "experts");
   moe::TokenRoutes routes;
-  routes.plan.chunks.resize(2);
-  routes.plan.chunks[0].offsets = {0, 3, 6}, routes.plan.chunks[1].offsets = {0, 0, 2};
+  routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
+  routes.plan.counts.chunks[0].offsets = {0, 3, 6}, routes.plan.counts.chunks[1].offsets = {0, 0, 2};
   moe::ExpertRoute route{};
   route.schedule = {.products = moe::Products::by_load, .dense_rows = 3};
-  const moe::ExpertCall call(std::move(routes), std::move(route), experts);
+  const moe::PassCall call{.routes = std::move(routes), .route = std::move(route), .experts = &experts};
   EXPECT_TRUE(call.groups(0).dense);
   EXPECT_FALSE(call.groups(1).dense);
   EXPECT_EQ(call.groups(1).rows.host.back(), 2);
@@ -307,7 +307,7 @@ TEST(Schedules, OfEveryOrderGiveTheSameBits) {
   const Words chunks{"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.parts=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const auto alternating = ScheduledLayer(world, chunks).run();
-    for (const moe::TripOrder& order : moe::built_in_orders()) {
+    for (const moe::IssueOrder& order : moe::built_in_orders()) {
       const auto other = ScheduledLayer(world, joined(chunks, {"schedule.moe.order=" + order.name})).run();
       expect_bitwise(alternating.y, other.y);
       expect_bitwise(alternating.dx, other.dx);

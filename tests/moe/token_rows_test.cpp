@@ -7,8 +7,8 @@
 
 #include "framework/base/philox.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/round_trip.h"
-#include "layers/moe/row_weights.h"
+#include "layers/moe/pass/pass_graph.h"
+#include "layers/moe/pass/row_weights.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -20,8 +20,8 @@ namespace {
 using ep::Cutting;
 using ep::RowOf;
 using ep::Spread;
+using moe::MoePass;
 using moe::Overlap;
-using moe::RoundTrip;
 using moe::Rows;
 
 constexpr int64_t experts = 8, width = 5;
@@ -55,10 +55,10 @@ struct Way {
 };
 
 // A pass whose expert e on etp rank j multiplies its rows by 1 + e + 10 j; ranks lie as p etp + j.
-class Trip {
+class FactorPass : public moe::PassWork {
  public:
-  Trip(const comm::ProcessGroup& world, int etp_size, Spread spread, const Way& way, const Load& load,
-       RowOf row_of = RowOf::token)
+  FactorPass(const comm::ProcessGroup& world, int etp_size, Spread spread, const Way& way, const Load& load,
+             RowOf row_of = RowOf::token)
       : lab(Lab::default_seed + static_cast<uint64_t>(source(world, etp_size, spread)), {.worker_lanes = true}),
         ep_group(world.split(world.rank() % etp_size, 0, comm::TrafficClass::ep, "ep")),
         etp(world.split(world.rank() / etp_size, 0, comm::TrafficClass::tp, "etp")),
@@ -72,32 +72,35 @@ class Trip {
                                     .row_of = row_of,
                                     .merged = way.overlap != Overlap::sequential})),
         row_weights(moe::wire_weights(lab.stream(), plan, weights)),
-        trip{.plan = plan,
+        pass{.plan = plan,
              .groups = groups,
              .overlap = way.overlap,
              .width = width,
              .dtype = Dtype::f64,
              .device = lab.context,
-             .extras_there = 1,
-             .weighs = row_of == RowOf::token} {
-    trip.pack = [this](Stream&, size_t c) {
-      const ep::Chunk& chunk = plan.chunks[c];
-      return moe::RowSource{.values = x, .index = chunk.of(plan.wire_tokens), .extras = chunk.of(row_weights)};
-    };
-    trip.compute = [this](Stream& s, size_t c, Rows rows, const Tensor&) {
-      s.run([this, c, rows] {
-        for_each(rows.values, c, [&](double factor, double* row, int64_t) {
-          for (int64_t d = 0; d < width; ++d) row[d] *= factor;
-        });
+             .row_weights_out = 1,
+             .weighs = row_of == RowOf::token} {}
+
+  moe::RowSource pack(Stream&, size_t c) override {
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    return {.values = x, .index = chunk.of(plan.indices.wire_tokens), .row_weights = chunk.of(row_weights)};
+  }
+  // Beside the rows the weights times the factor, where they return.
+  Rows compute(Stream& s, size_t c, Rows rows, Tensor) override {
+    const Tensor numbers = pass.row_weights_back > 0 ? Tensor::like(rows.row_weights) : Tensor{};
+    s.run([this, c, rows, numbers] {
+      for_each(rows.values, c, [&](double factor, double* row, int64_t r) {
+        for (int64_t d = 0; d < width; ++d) row[d] *= factor;
+        if (numbers.defined()) numbers.data<double>()[r] = factor * rows.row_weights.data<double>()[r];
       });
-      return Rows{rows.values};
-    };
+    });
+    return {rows.values, numbers};
   }
 
   // f(factor, row, number of the row) for grouped rows of chunk c, or of all.
   template <class F>
   void for_each(const Tensor& rows, size_t c, const F& f) const {
-    const auto& offsets = plan.chunks[c].offsets;
+    const auto& offsets = plan.counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
     for (int64_t e = 0; e < local; ++e)
       for (int64_t r = offsets[static_cast<size_t>(e)]; r < offsets[static_cast<size_t>(e) + 1]; ++r)
@@ -105,10 +108,11 @@ class Trip {
   }
   static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }
 
-  void run() { schedule::execute(moe::make_round_trip(trip), lab.context); }
+  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, *this, buffers); }
+  void run() { schedule::execute(graph(), lab.context); }
   Tensor sums_of_tokens() {
     const Tensor out = Tensor::like(x);
-    kernels::kernels(x.device()).permute.combine(lab.stream(), out, trip.returned, plan.rows, {}, {});
+    kernels::kernels(x.device()).permute.combine(lab.stream(), out, buffers.returned, plan.indices.rows, {}, {});
     return out;
   }
 
@@ -138,7 +142,8 @@ class Trip {
   Tensor ids, x, weights;
   ep::RoutingPlan plan;
   Tensor row_weights;
-  RoundTrip trip;
+  MoePass pass;
+  moe::PassBuffers buffers;
 };
 
 std::vector<Way> ways(int ep_ranks) {
@@ -174,7 +179,7 @@ class TokenRows : public testing::TestWithParam<Load> {
 
 TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, Spread spread, const Way& way) {
-    Trip t(world, etp, spread, way, GetParam());
+    FactorPass t(world, etp, spread, way, GetParam());
     t.run();
     expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens(),
                    Zeros::expected);
@@ -184,27 +189,17 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
 // As in backward: rows and a number of each slot come back, results are not weighed on the way.
 TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, Spread spread, const Way& way) {
-    Trip t(world, etp, spread, way, GetParam());
-    t.trip.weighs = false;
-    t.trip.extras_back = 1;
-    t.trip.compute = [&t](Stream& s, size_t c, Rows rows, const Tensor&) {
-      const Tensor numbers = Tensor::like(rows.extras);
-      s.run([&t, c, rows, numbers] {
-        t.for_each(rows.values, c, [&](double factor, double* row, int64_t r) {
-          for (int64_t d = 0; d < width; ++d) row[d] *= factor;
-          numbers.data<double>()[r] = factor * rows.extras.data<double>()[r];
-        });
-      });
-      return Rows{rows.values, numbers};
-    };
+    FactorPass t(world, etp, spread, way, GetParam());
+    t.pass.weighs = false;
+    t.pass.row_weights_back = 1;
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
     const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context), wanted = Tensor::like(numbers);
-    moe::put_by_slot(t.lab.stream(), numbers, t.trip.returned_extras, t.plan.row_slots);
+    moe::put_by_slot(t.lab.stream(), numbers, t.buffers.returned_row_weights, t.plan.indices.row_slots);
     for (int64_t i = 0; i < wanted.numel(); ++i) {
       const int32_t id = t.ids.data<int32_t>()[i];
       double all = 0;
-      for (int j = 0; j < t.etp->size() && id >= 0; ++j) all += Trip::factor(id, j);
+      for (int j = 0; j < t.etp->size() && id >= 0; ++j) all += FactorPass::factor(id, j);
       wanted.data<double>()[i] = all * t.weights.data<double>()[i];
     }
     expect_bitwise(wanted, numbers, Zeros::expected);
@@ -224,8 +219,8 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
   const auto graph = [](int ranks, Spread spread, const Way& way) {
     std::string text;
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
-      Trip t(world, ranks, spread, way, {});
-      if (world.rank() == 0) text = moe::make_round_trip(t.trip).to_string();
+      FactorPass t(world, ranks, spread, way, {});
+      if (world.rank() == 0) text = t.graph().to_string();
     });
     return text;
   };
@@ -241,8 +236,8 @@ TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {
   for (uint64_t seed = 0; seed < 8; ++seed)
     for (const Way& way : ways(1))
       comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
-        Trip t(world, 1, Spread::gather, way, {});
-        schedule::execute_shuffled(moe::make_round_trip(t.trip), t.lab.context, seed);
+        FactorPass t(world, 1, Spread::gather, way, {});
+        schedule::execute_shuffled(t.graph(), t.lab.context, seed);
         expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens());
       });
 }
@@ -253,25 +248,29 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
     for (RowOf row_of : {RowOf::token, RowOf::slot}) {
-      Trip t(world, 1, Spread::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
+      FactorPass t(world, 1, Spread::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
       // Token t visits both experts of the devices t and t + 1.
       for (int64_t i = 0; i < t.ids.numel(); ++i)
         t.ids.data<int32_t>()[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of});
       const Tensor row_weights = moe::wire_weights(t.lab.stream(), plan, t.weights);
-      RoundTrip trip{.plan = plan,
-                     .groups = t.groups,
-                     .width = width,
-                     .dtype = Dtype::f64,
-                     .device = t.lab.context,
-                     .extras_there = row_of == RowOf::token ? 1 : 0,
-                     .weighs = row_of == RowOf::token};
-      trip.pack = [&](Stream&, size_t) {
-        return moe::RowSource{
-            .values = t.x, .index = plan.wire_tokens, .extras = row_of == RowOf::token ? row_weights : Tensor{}};
-      };
-      trip.compute = [](Stream&, size_t, Rows rows, const Tensor&) { return Rows{rows.values}; };
-      const schedule::TaskGraph graph = moe::make_round_trip(trip);
+      struct Echo : moe::PassWork {
+        moe::RowSource source;
+        moe::RowSource pack(Stream&, size_t) override { return source; }
+        Rows compute(Stream&, size_t, Rows rows, Tensor) override { return {rows.values}; }
+      } echo;
+      echo.source = {.values = t.x,
+                     .index = plan.indices.wire_tokens,
+                     .row_weights = row_of == RowOf::token ? row_weights : Tensor{}};
+      const MoePass pass{.plan = plan,
+                         .groups = t.groups,
+                         .width = width,
+                         .dtype = Dtype::f64,
+                         .device = t.lab.context,
+                         .row_weights_out = row_of == RowOf::token ? 1 : 0,
+                         .weighs = row_of == RowOf::token};
+      moe::PassBuffers buffers;
+      const schedule::TaskGraph graph = moe::make_pass_graph(pass, echo, buffers);
       t.ep_group->take(comm::TrafficClass::ep);
       schedule::execute(graph, t.lab.context);
 

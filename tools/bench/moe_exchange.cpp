@@ -24,7 +24,7 @@
 #include "framework/schedule/executor.h"
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/timeline_svg.h"
-#include "layers/moe/round_trip.h"
+#include "layers/moe/pass/pass_graph.h"
 #include "parallel/comm/world.h"
 #include "tools/plan/cluster.h"
 
@@ -55,6 +55,18 @@ struct Way {
   Overlap overlap = Overlap::sequential;
   int chunks = 1;
   bool baseline = false;
+};
+
+// Sends tokens as they are; experts return what they get.
+struct EchoWork final : PassWork {
+  const ep::RoutingPlan& plan;
+  const Tensor& rows;
+
+  EchoWork(const ep::RoutingPlan& p, const Tensor& r) : plan(p), rows(r) {}
+  RowSource pack(Stream&, size_t c) override {
+    return {.values = rows, .index = plan.counts.chunks[c].of(plan.indices.wire_tokens)};
+  }
+  Rows compute(Stream&, size_t, Rows grouped, Tensor) override { return grouped; }
 };
 
 class Bench {
@@ -97,19 +109,17 @@ class Bench {
                                                         .spread = way.baseline ? ep::Spread::held : ep::Spread::gather,
                                                         .merged = merged});
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
-    RoundTrip trip{
+    MoePass pass{
         .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};
-    trip.pack = [&](Stream&, size_t c) {
-      return RowSource{.values = rows, .index = plan.chunks[c].of(plan.wire_tokens)};
-    };
-    trip.compute = [](Stream&, size_t, Rows grouped, const Tensor&) { return grouped; };
+    EchoWork work(plan, rows);
     RowCollection collection{.group = collector, .counts = {}};
     if (collector) {
-      for (const ep::Chunk& c : plan.chunks)
+      for (const ep::ChunkCounts& c : plan.counts.chunks)
         collection.counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
-      trip.collection = &collection;
+      pass.collection = &collection;
     }
-    const schedule::TaskGraph graph = make_round_trip(trip);
+    PassBuffers buffers;
+    const schedule::TaskGraph graph = make_pass_graph(pass, work, buffers);
     world_.barrier(device_.compute()).wait();
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, device_, &times);

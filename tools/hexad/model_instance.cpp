@@ -28,8 +28,8 @@ std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
 }
 
 // That there is one is checked with the recipe.
-const moe::TripOrder& order_of(const moe::MoeSchedule& s, const Registry& registry) {
-  const moe::TripOrder* order = registry.moe_order(s.order);
+const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Registry& registry) {
+  const moe::IssueOrder* order = registry.moe_order(s.order);
   require(order != nullptr, "[model] no order is called '", s.order, "'");
   return *order;
 }

@@ -94,18 +94,17 @@ void check_device(const Recipe& r, int64_t world, Problems& problems) {
   const auto refuse = [&](const std::string& key, const std::string& what) {
     problems.add(key, cat(what, " on device: ", name_of(r.device), "; device: cpu has it"));
   };
-  if (world > 1 && r.device == device::DeviceKind::cuda) refuse("device", "several ranks are not supported yet");
   if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes are the device's queues");
   if (r.schedule.trace > 0) refuse("schedule.trace", "passes are not timed yet");
+  if (r.model.moe.experts > 0 && r.schedule.moe.open()) refuse("schedule.moe", "auto is not supported yet");
+  if (r.device != device::DeviceKind::cuda) return;
+  // What is computed on devices, and was never tried on a card.
+  if (world > 1) refuse("device", "several ranks are not supported yet");
+  if (r.model.moe.experts == 0) return;
   const moe::MoeSchedule s = r.schedule.moe.settled();
-  if (r.model.moe.experts > 0) {
-    if (r.schedule.moe.open()) refuse("schedule.moe", "auto is not supported yet");
-    if (s.compute_share != 1 && r.device == device::DeviceKind::cuda)
-      refuse("schedule.moe.compute_share", "only 1 is supported yet");
-    if (s.restore != moe::Restore::keep) refuse("schedule.moe.restore", "only keep is supported yet");
-    if (s.rows != ep::RowOf::slot && r.device == device::DeviceKind::cuda)
-      refuse("schedule.moe.rows", "only slot is supported yet");
-  }
+  if (s.compute_share != 1) refuse("schedule.moe.compute_share", "only 1 is supported yet");
+  if (s.restore != moe::Restore::keep) refuse("schedule.moe.restore", "only keep is supported yet");
+  if (s.rows != ep::RowOf::slot) refuse("schedule.moe.rows", "only slot is supported yet");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "framework/device/device_kind.h"
 #include "layers/feed_forward.h"
 #include "layers/model_config.h"
-#include "layers/moe/moe_schedule_config.h"
+#include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/pp/pipeline_kind.h"

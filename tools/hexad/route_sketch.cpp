@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "layers/moe/memory_limit.h"
+#include "layers/moe/schedule/memory_limit.h"
 #include "tools/hexad/layer_sketch.h"
 
 namespace hexad::app {

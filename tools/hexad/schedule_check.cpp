@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "framework/config/words.h"
-#include "layers/moe/memory_limit.h"
+#include "layers/moe/schedule/memory_limit.h"
 
 namespace hexad::app {
 namespace {
@@ -122,7 +122,7 @@ constexpr int64_t parts_tried[] = {2, 4, 8, 16};
 // Why the steps of a cut schedule are illegal, or nothing.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_cut()) return {};
-  const moe::TripOrder& order = *registry.moe_order(s.order);
+  const moe::IssueOrder& order = *registry.moe_order(s.order);
   // Under a memory limit there may be more; what is wrong with an order shows in few.
   const auto fewest = static_cast<size_t>(s.parts), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
@@ -287,7 +287,7 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
 void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
   if (!r.schedule.moe.order) return;
   const std::string& name = *r.schedule.moe.order;
-  const moe::TripOrder* order = registry.moe_order(name);
+  const moe::IssueOrder* order = registry.moe_order(name);
   if (!order) {
     std::vector<std::string> names = registry.moe_order_names();
     std::ranges::stable_sort(names, {}, [&](const std::string& n) { return config::edit_distance(name, n); });

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "framework/config/words.h"
-#include "layers/moe/moe_schedule.h"
-#include "layers/moe/trip_order.h"
+#include "layers/moe/schedule/issue_order.h"
+#include "layers/moe/schedule/moe_schedule.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/cp/context_kind.h"
@@ -55,7 +55,7 @@ Option moe_option() {
     moe.sets.push_back({cat("schedule.moe.overlap=", overlap), cat("schedule.moe.cut=", cut),
                         cat("schedule.moe.parts=", parts), "schedule.moe.order=" + order});
   };
-  const std::vector<moe::TripOrder> orders = moe::built_in_orders();
+  const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
   const std::string& usual = orders.front().name;
   add("o2", "a2a_allgather", "none", 2, usual);
   add("o3", "a2a_allgather_copy", "none", 2, usual);

@@ -1,0 +1,54 @@
+// Rows as they are computed, and as they are sent.
+#pragma once
+
+#include "framework/kernels/kernel_table.h"
+#include "parallel/ep/plan_indices.h"
+
+namespace hexad::moe {
+
+using namespace tensor;
+using device::Stream;
+
+/// Rows [R, D] and what accompanies them: of rows of slots X numbers each, [R, X] acc; of rows of tokens X for each of
+/// their M slots, [R, M X]. Going out these are routing weights, in backward their gradients come back.
+struct Rows {
+  Tensor values, row_weights{};  // row_weights undefined: there are none
+};
+
+/// What is sent: row r is values[index[r]] (index undefined: values[r]) with row_weights[r].
+struct RowSource {
+  Tensor values, index{}, row_weights{};
+  Tensor inverse{};  // of `index`, where that names each row's token and is whole (PermuteKernels::gather)
+};
+
+/// Of rows that a pass sends, with as many accompanying numbers.
+struct RowFormat {
+  kernels::WireFormat wire;
+  int64_t width;
+  Dtype dtype;
+  int64_t row_weights;
+
+  bool plain() const { return wire == kernels::WireFormat::model && row_weights == 0; }
+  int64_t row_bytes() const {
+    return plain() ? width * size_of(dtype) : kernels::wire_row_bytes(wire, dtype, width, row_weights);
+  }
+  /// Of `source`; the rows themselves where they lie as they are sent already.
+  Tensor pack(Stream& s, const RowSource& source) const;
+  /// To `out`, row r to index[r]; an undefined index leaves the order.
+  void unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const;
+  /// For so many rows, uninitialised.
+  Rows buffer(int64_t rows, Device device, Category category = Category::communication) const;
+};
+
+/// Rows index[r] of `rows`; an undefined index leaves them as they are.
+Rows gather_rows_by(Stream& s, const Rows& rows, const Tensor& index);
+
+/// Rows of tokens that arrived in `format` as `sent`, copied to where they are computed: to `grouped`, each with the
+/// weights of its slot. Returns the weights [R, M X] as they came; undefined: none did.
+Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
+                      const Rows& grouped);
+/// EPS-MoE's LocalReduce: of each row that arrived the sum of what was computed of its copies, times weights [R, M]
+/// (undefined: one), and beside it their row weights, 0 where it has no more slots.
+Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
+
+}  // namespace hexad::moe

@@ -1,0 +1,47 @@
+#include "layers/moe/schedule/memory_limit.h"
+
+#include <algorithm>
+
+namespace hexad::moe {
+namespace {
+
+struct ChunkBytes {
+  int64_t arriving, computing, returning;
+};
+
+// Rows and their companions exist twice where one stage hands over to the next: as they are sent and as they are
+// computed. In backward two kinds of rows are on their way, gradients and inputs.
+ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
+  constexpr int64_t companions = 16;  // of a row on the wire: a weight, or a scale
+  const int64_t row = shape.hidden * size_of(dtype) + companions;
+  const int64_t offloaded = there * ((offloads_inputs(restore) ? shape.hidden : 0) +
+                                     (offloads_middles(restore) ? (shape.gated ? 2 : 1) * shape.width : 0));
+  return {.arriving = 2 * row * (sent + 2 * there) + offloaded * size_of(dtype),
+          .computing = shape.backward_bytes(there, dtype),
+          .returning = 2 * row * (sent + there) + offloaded * size_of(dtype)};
+}
+
+}  // namespace
+
+int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
+  const double wanted = static_cast<double>(chunks) * static_cast<double>(bytes) / static_cast<double>(limit);
+  return std::max(chunks + 1, static_cast<int64_t>(wanted));
+}
+
+int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
+  int64_t most = 0;
+  ChunkBytes before{};
+  for (const ep::ChunkCounts& chunk : plan.chunks) {
+    const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, restore, dtype);
+    most = std::max({most, before.computing + b.arriving, b.computing + before.returning});
+    before = b;
+  }
+  return most;
+}
+
+int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
+  const ChunkBytes b = bytes_of(sent, there, shape, restore, dtype);
+  return b.computing + std::max(b.arriving, b.returning);
+}
+
+}  // namespace hexad::moe

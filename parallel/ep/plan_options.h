@@ -1,0 +1,46 @@
+// How a routing plan is made: chunks, what travels as one row, and how rows reach the ranks that share an expert.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "parallel/ep/slot_order.h"
+
+namespace hexad::ep {
+
+/// How the etp ranks that share an expert's width come by the rows, all of which each of them needs, and how their
+/// results, which are addends, return.
+enum class Spread : uint8_t {
+  gather,  // a row goes to one of them, they gather; results are added up where the row came in
+  direct,  // a row goes to each of them in one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the addends
+           // return and are added up by the row's owner
+  held,    // each is sent all rows by ranks that hold the same tokens; results are added up on all of them
+};
+
+constexpr auto enum_names(Spread) {
+  return std::to_array<std::pair<Spread, std::string_view>>(
+      {{Spread::gather, "gather"}, {Spread::direct, "direct"}, {Spread::held, "held"}});
+}
+
+/// How rows travel between ranks.
+enum class AllToAll : uint8_t {
+  direct,        // from rank to rank
+  hierarchical,  // inside the nodes, to the rank of the destination's place, and from there between the nodes
+};
+
+constexpr auto enum_names(AllToAll) {
+  return std::to_array<std::pair<AllToAll, std::string_view>>(
+      {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}});
+}
+
+struct PlanOptions {
+  Cutting cutting{};
+  Spread spread = Spread::gather;
+  RowOf row_of = RowOf::slot;
+  bool merged = false;
+  AllToAll all_to_all = AllToAll::direct;
+};
+
+}  // namespace hexad::ep

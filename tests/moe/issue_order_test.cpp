@@ -1,0 +1,70 @@
+// In which order the steps of a pass are issued.
+#include "layers/moe/schedule/issue_order.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/base/error.h"
+
+namespace hexad::moe {
+namespace {
+
+using enum Stage;
+
+std::string text(const IssueOrder& order, size_t chunks) { return to_string(order.steps(chunks)); }
+
+TEST(IssueOrder, AlternatingSendsOneChunkAheadAndReturnsInTurn) {
+  EXPECT_EQ(text(alternating_order(), 1), "S0 C0 R0 W0");
+  EXPECT_EQ(text(alternating_order(), 2), "S0 S1 C0 R0 W0 C1 R1 W1");
+  EXPECT_EQ(text(alternating_order(), 4), "S0 S1 C0 R0 W0 S2 C1 R1 W1 S3 C2 R2 W2 C3 R3 W3");
+}
+
+TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
+  const auto all = built_in_orders();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].name, "alternating");
+  EXPECT_EQ(text(all[0], 3), "S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2");
+  EXPECT_EQ(all[1].name, "weights_last");
+  EXPECT_EQ(text(all[1], 3), "S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2");
+  EXPECT_EQ(all[2].name, "returns_last");
+  EXPECT_EQ(text(all[2], 3), "S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2");
+}
+
+TEST(IssueOrder, BuiltInOnesAreLegalForAnyNumberOfChunks) {
+  for (const IssueOrder& order : built_in_orders())
+    for (size_t chunks = 1; chunks <= 9; ++chunks) {
+      const bool fits = order.name != "returns_last" || chunks <= 2;  // else all chunks are there at once
+      EXPECT_EQ(why_illegal(order.steps(chunks), chunks, false), "") << order.name;
+      EXPECT_EQ(why_illegal(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
+    }
+}
+
+TEST(IssueOrder, WhatIsIllegalIsToldWithItsStep) {
+  using Steps = std::vector<IssueStep>;
+  const auto why = [](const Steps& steps, size_t chunks = 1) { return why_illegal(steps, chunks, false); };
+  const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
+  EXPECT_EQ(why(right), "");
+  EXPECT_EQ(why({}), "there is no step S0");
+  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "there is no step W0");
+  EXPECT_EQ(why(right, 2), "there is no step S1");
+  EXPECT_EQ(why({{compute, 0}}), "step 1 is C0, but S0 has to come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is R0, but C0 has to come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is W0, but C0 has to come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is S0, but that was a step before");
+  EXPECT_EQ(why({{dispatch, 1}}), "step 1 is S1, but there are 1 chunks, counted from 0");
+  // Sums of weight gradients would be added up in another order.
+  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2), "step 3 is W1, but W0 has to come before it");
+}
+
+TEST(IssueOrder, ThatIsIllegalIsNamed) {
+  const IssueOrder forgetful{"forgetful", [](size_t) { return std::vector<IssueStep>{{dispatch, 0}}; }};
+  try {
+    checked_steps(forgetful, 1, false);
+    FAIL() << "was taken";
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), of 1 chunks: there is no step C0");
+  }
+}
+
+}  // namespace
+}  // namespace hexad::moe

@@ -1,0 +1,305 @@
+// A pass of rows to the experts and back as data.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "framework/base/error.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/schedule/executor.h"
+#include "layers/moe/pass/pass_graph.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/moe/moe_lab.h"
+
+namespace hexad::tests {
+namespace {
+
+using moe::MoePass;
+using moe::Overlap;
+
+// Rows are sent as the plan says; the experts return what they get.
+struct EchoWork : moe::PassWork {
+  const ep::RoutingPlan& plan;
+  const Tensor& rows;
+  std::function<void()> computing = [] {};  // told of every computation of experts
+
+  EchoWork(const ep::RoutingPlan& p, const Tensor& r) : plan(p), rows(r) {}
+  moe::RowSource pack(Stream&, size_t c) override {
+    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
+    if (!plan.indices.wire_slots.defined()) return {.values = chunk.of(rows)};
+    return {.values = rows, .index = chunk.of(plan.indices.wire_slots)};
+  }
+  moe::Rows compute(Stream&, size_t, moe::Rows grouped, Tensor) override {
+    computing();
+    return grouped;
+  }
+  void weight_gradients(Stream&, size_t) override { computing(); }
+};
+
+// Two tokens with two slots each on one rank.
+struct EchoPass {
+  MoeLab lab;
+  comm::SelfGroup self;
+  ep::ExpertGroups groups;
+  ep::RoutingPlan plan;
+  Tensor rows;
+  MoePass pass;
+  EchoWork work;
+  moe::PassBuffers buffers;
+
+  explicit EchoPass(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+      : EchoPass(nullptr, options, overlap) {}
+  EchoPass(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+      : groups{&self, etp ? etp : &self, etp ? etp : &self},
+        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options)),
+        rows(lab.integers({4, 8}, 1, 9)),
+        pass{
+            .plan = plan, .groups = groups, .overlap = overlap, .width = 8, .dtype = Dtype::f64, .device = lab.context},
+        work(plan, rows) {}
+
+  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
+};
+
+TEST(MoePass, SendsComputesReturns) {
+  EchoPass t({});
+  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
+}
+
+TEST(MoePass, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
+  EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
+}
+
+TEST(MoePass, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
+  EchoPass o2({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
+  EXPECT_EQ(o2.graph().to_string(),
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
+  EchoPass o3({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
+  EXPECT_EQ(o3.graph().to_string(),
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
+}
+
+TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
+  EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+  t.pass.experts.weight_products = 1;
+  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
+}
+
+// The threads that experts may use in each task that computes, under compute_share 0.5 of `threads`.
+std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
+  EchoPass t(options);
+  std::vector<int> seen;
+  t.pass.compute_share = 0.5;
+  t.pass.experts.weight_products = 1;
+  t.work.computing = [&] { seen.push_back(kernels::cpu::thread_count()); };
+  if (shared) t.pass.shared = {.compute = t.work.computing, .products = {1, 0, 0}};
+  const int before = kernels::cpu::thread_count();
+  kernels::cpu::set_thread_count(threads);
+  schedule::execute(t.graph(), t.lab.context);
+  EXPECT_EQ(kernels::cpu::thread_count(), threads) << "and afterwards";
+  kernels::cpu::set_thread_count(before);
+  return seen;
+}
+
+TEST(MoePass, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
+  EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
+  EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
+  EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
+  EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "but it does beside shared experts";
+}
+
+TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
+  const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
+    EchoPass t(options, overlap);
+    t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
+    t.pass.bounded = bounded;
+    const schedule::TaskGraph g = t.graph();
+    for (const schedule::Task& task : g.tasks()) {
+      if (task.spec.name != "H") continue;
+      EXPECT_EQ(task.spec.cost.flops, 20);
+      EXPECT_EQ(task.spec.cost.products, (schedule::ByPass<int64_t>{0, 3, 1}));
+      EXPECT_GT(&task, &*std::find_if(g.tasks().begin(), g.tasks().end(),
+                                      [](const schedule::Task& other) { return other.spec.name == "S0"; }));
+    }
+    return g.to_string();
+  };
+  const ep::Cutting two{ep::Cutting::By::tokens, 2};
+  EXPECT_EQ(graph({}), "inter: S0(P0) R0(C0) | compute: P0 H C0(S0)");
+  EXPECT_EQ(graph({.cutting = two}), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 H C0(S0) C1(S1)");
+  EXPECT_EQ(graph({.cutting = two, .merged = true}, Overlap::a2a_allgather),
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 H C(D0,D1) U0(C) U1(C)");
+  EXPECT_TRUE(graph({.cutting = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
+}
+
+TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
+  const std::pair<std::string, std::string> graphs[] = {{"alternating",
+                                                         "inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1) R2(C2) | compute: "
+                                                         "P0 P1 C0(S0) W0(C0) P2 C1(S1) W1(C1) C2(S2) W2(C2)"},
+                                                        {"weights_last",
+                                                         "inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1) R2(C2) | compute: "
+                                                         "P0 P1 C0(S0) P2 C1(S1) C2(S2) W0(C0) W1(C1) W2(C2)"},
+                                                        {"returns_last",
+                                                         "inter: S0(P0) S1(P1) S2(P2) R0(C0) R1(C1) R2(C2) | compute: "
+                                                         "P0 P1 P2 C0(S0) W0(C0) C1(S1) W1(C1) C2(S2) W2(C2)"}};
+  const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
+  ASSERT_EQ(orders.size(), std::size(graphs));
+  for (size_t i = 0; i < orders.size(); ++i) {
+    EchoPass t({.cutting = {ep::Cutting::By::tokens, 3}});
+    t.pass.experts.weight_products = 1;
+    t.pass.order = orders[i];
+    EXPECT_EQ(orders[i].name, graphs[i].first);
+    EXPECT_EQ(t.graph().to_string(), graphs[i].second);
+  }
+}
+
+TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
+  for (const moe::IssueOrder& order : moe::built_in_orders()) {
+    EchoPass t({.cutting = {ep::Cutting::By::tokens, 3}});
+    t.pass.bounded = true;
+    t.pass.order = order;
+    if (order.name == "returns_last")
+      EXPECT_THROW(t.graph(), base::Error);
+    else
+      EXPECT_TRUE(t.graph().to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
+  }
+}
+
+// Each of two etp ranks computes an addend, here the rows themselves.
+TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
+  using ep::Spread;
+  const std::pair<Spread, std::string> graphs[] = {
+      {Spread::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},
+      {Spread::direct, "inter: S0(P0) R0(U0) | copy: L0(R0) | compute: P0 D0(S0) C0(D0) U0(C0)"},
+      {Spread::held, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
+  for (const auto& [spread, text] : graphs)
+    comm::with_ranks(2, [&](const comm::ProcessGroup& etp) {
+      EchoPass t(&etp, {.spread = spread});
+      const auto graph = t.graph();
+      EXPECT_EQ(graph.to_string(), text);
+      const Tensor twice = copy_of(t.rows);
+      schedule::execute(graph, t.lab.context);
+      for (int64_t i = 0; i < twice.numel(); ++i) twice.data<double>()[i] *= 2;
+      expect_bitwise(twice, t.buffers.returned);
+    });
+}
+
+TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& tp) {
+    EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+    const moe::RowCollection collection{.group = &tp, .counts = {{2, 2}, {2, 2}}};
+    t.pass.collection = &collection;
+    const auto graph = t.graph();
+    EXPECT_EQ(graph.to_string(),
+              "inter: S0(P0) S1(P1) R0(C0) R1(C1) | intra: X0(R0) X1(R1) | compute: P0 P1 C0(S0) C1(S1)");
+    schedule::execute(graph, t.lab.context);
+    for (int64_t c : {0, 1})
+      for (int64_t q : {0, 1})
+        expect_bitwise(t.rows.slice(0, 2 * c, 2 * c + 2),
+                       t.buffers.collected.slice(0, 4 * c + 2 * q, 4 * c + 2 * q + 2));
+  });
+}
+
+// On four ranks of two nodes each sends one row to each rank, but three to rank 3. The experts return what they get.
+struct PassInTwoSteps {
+  MoeLab lab;
+  comm::SelfGroup self;
+  std::unique_ptr<comm::NodeGroups> nodes;
+  ep::ExpertGroups groups;
+  ep::RoutingPlan plan;
+  Tensor rows;
+  MoePass pass;
+  EchoWork work;
+  moe::PassBuffers buffers;
+
+  PassInTwoSteps(const comm::ProcessGroup& world, const ep::Cutting& cutting)
+      : nodes(comm::split_by_node(world)),
+        groups{&world, &self, &world, nodes.get(), nodes.get()},
+        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
+                                   {.cutting = cutting, .all_to_all = ep::AllToAll::hierarchical})),
+        rows(lab.integers({6, 8}, 1, 9)),
+        pass{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context},
+        work(plan, rows) {}
+
+  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
+};
+
+const comm::ThreadOptions two_nodes{.node_of_rank = {0, 0, 1, 1}};
+
+TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsTheOtherWayRound) {
+  comm::with_ranks(
+      4,
+      [&](const comm::ProcessGroup& world) {
+        PassInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
+        const auto graph = t.graph();
+        EXPECT_EQ(graph.to_string(),
+                  "inter: S0(N0) S1(N1) R0(C0) R1(C1) | intra: N0(P0) N1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
+                  "compute: P0 P1 C0(S0) C1(S1)");
+        schedule::execute(graph, t.lab.context);
+        expect_bitwise(t.rows, t.buffers.returned);
+      },
+      two_nodes);
+}
+
+TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
+  struct Bytes {
+    int64_t sent, received, copied;
+  };
+  // In rows of 64 bytes. The ranks of place 1, 1 and 3, pass on what their node sends to ranks 1 and 3.
+  const Bytes inside[] = {{4, 2, 4}, {2, 4, 8}, {4, 2, 4}, {2, 4, 8}};
+  const Bytes across[] = {{2, 2, 0}, {6, 2, 0}, {2, 2, 0}, {2, 6, 0}};
+  comm::with_ranks(
+      4,
+      [&](const comm::ProcessGroup& world) {
+        PassInTwoSteps t(world, {});
+        const auto graph = t.graph();
+        const auto r = static_cast<size_t>(world.rank());
+        const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
+          return schedule::Cost{.wire_bytes = 64 * sent,
+                                .received_bytes = 64 * received,
+                                .copy_bytes = 64 * copied,
+                                .group = std::move(group),
+                                .group_size = 2,
+                                .crosses_nodes = crosses};
+        };
+        std::map<std::string, schedule::TaskSpec> tasks;
+        for (const schedule::Task& task : graph.tasks()) tasks[task.spec.name] = task.spec;
+        EXPECT_EQ(tasks.at("N0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, 0));
+        EXPECT_EQ(tasks.at("S0").cost, cost("ep_across", true, across[r].sent, across[r].received, inside[r].copied));
+        EXPECT_EQ(tasks.at("R0").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
+        EXPECT_EQ(tasks.at("K0").cost, cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
+        for (const char* name : {"N0", "S0", "R0", "K0"})
+          EXPECT_EQ(tasks.at(name).kind, schedule::Kind::all_to_all) << name;
+        schedule::execute(graph, t.lab.context);
+        expect_bitwise(t.rows, t.buffers.returned);
+      },
+      two_nodes);
+}
+
+// A forgotten edge would let a task read what is not there yet.
+TEST(MoePass, AnyOrderThatItsEdgesAllowGivesTheSame) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    comm::with_ranks(
+        4,
+        [&](const comm::ProcessGroup& world) {
+          PassInTwoSteps t(world, {ep::Cutting::By::tokens, 3});
+          schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+          expect_bitwise(t.rows, t.buffers.returned);
+        },
+        two_nodes);
+    for (const moe::IssueOrder& order : moe::built_in_orders()) {
+      EchoPass t({.cutting = {ep::Cutting::By::tokens, 4}});
+      t.pass.order = order;
+      schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+      expect_bitwise(t.rows, t.buffers.returned);
+    }
+    for (bool merged : {false, true}) {
+      EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}, .merged = merged},
+                 merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
+      schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+      expect_bitwise(t.rows, t.buffers.returned);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests
