@@ -54,7 +54,9 @@ class MoeLab : public Lab {
   }
   static void fill_counting(const Tensor& t) {
     with_dtype<float, bf16, double>("fill", t.dtype(), [&]<class T>() {
-      for (int64_t i = 0; i < t.numel(); ++i) t.data<T>()[i] = T(0.25f * static_cast<float>(i % 5) - 0.4f);
+      std::vector<T> values;
+      for (int64_t i = 0; i < t.numel(); ++i) values.push_back(T(0.25f * static_cast<float>(i % 5) - 0.4f));
+      assign(t, values);
     });
   }
 };

@@ -282,9 +282,14 @@ TEST(MoeLayer, A5_TheRouterTellsApartWhatBf16Cannot) {
   const Tensor& router = lab.parameter("router.weight").local();
   EXPECT_EQ(router.dtype(), Dtype::f32);
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), router, 0.0);
-  for (int64_t e = 0; e < 4; ++e) router.data<float>()[e * lab.config.hidden] = 1 + 1e-5f * static_cast<float>(e == 2);
+  const auto hidden = static_cast<size_t>(lab.config.hidden);
+  change<float>(router, [&](std::span<float> values) {
+    for (size_t e = 0; e < 4; ++e) values[e * hidden] = 1 + 1e-5f * static_cast<float>(e == 2);
+  });
   const Tensor x = lab.randn({12, lab.config.hidden}, Dtype::bf16);
-  for (int64_t t = 0; t < 12; ++t) x.data<bf16>()[t * lab.config.hidden] = bf16(1.0f);
+  change<bf16>(x, [&](std::span<bf16> values) {
+    for (size_t t = 0; t < 12; ++t) values[t * hidden] = bf16(1.0f);
+  });
   forward(lab, x, lab.batch(3, 4));
   EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{0, 0, 12, 0}));
 }
@@ -336,7 +341,8 @@ TEST(MoeLayer, R8_ANanTokenHarmsNoOther) {
     MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
     const Tensor x = lab.randn({12, lab.config.hidden});
     const Tensor before = forward(lab, x, lab.batch(3, 4));
-    x.data<double>()[11 * lab.config.hidden] = std::nan("");
+    change<double>(
+        x, [&](std::span<double> values) { values[static_cast<size_t>(11 * lab.config.hidden)] = std::nan(""); });
     const Tensor after = forward(lab, x, lab.batch(3, 4));
     expect_close(before.slice(0, 0, 11), after.slice(0, 0, 11), tolerance(Dtype::f64, 100));
   }
