@@ -10,8 +10,8 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
-#include "parallel/ep/routing_plan.h"
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/routing_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 
