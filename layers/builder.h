@@ -40,7 +40,7 @@ struct ParallelOptions {
   moe::IssueOrder moe_order = moe::alternating_order();  // that moe.order names
 };
 
-/// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". Copies are cheap.
+/// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". Copies are cheap.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype,

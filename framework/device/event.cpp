@@ -126,12 +126,13 @@ void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> h
 void follow(const std::shared_ptr<Event::State>& state, const Event& event) {
   on_wait(state, [event] { event.expect(); });
   event.then([state, event] {
+    std::exception_ptr error;
     try {
       event.wait();  // it is done: only its error is of interest
-      complete(state);
     } catch (...) {
-      complete(state, std::current_exception());
+      error = std::current_exception();
     }
+    complete(state, error);
   });
 }
 

@@ -7,12 +7,16 @@
 #include <mutex>
 #include <thread>
 
+#include "framework/base/blocked_signals.h"
+
 namespace hexad::device {
 namespace {
 
 class WorkerStream final : public Stream {
  public:
-  explicit WorkerStream(const std::string& name) : thread_([this] { loop(); }) {
+  explicit WorkerStream(const std::string& name) {
+    const base::BlockedSignals blocked;
+    thread_ = std::thread([this] { loop(); });
     pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
   }
 

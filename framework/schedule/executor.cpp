@@ -33,6 +33,14 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
+// What the tasks of a graph read was made in the compute lane. On the host it has been computed; a device's lanes are
+// told to wait for it.
+void begin(device::DeviceContext& context) {
+  if (context.on_host()) return;
+  const Event made = context.compute().record();
+  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) context.stream(lane).wait(made);
+}
+
 // The graph is over for whoever uses the compute lane next: on the host when all is done, on a device when that lane
 // waits for all.
 void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
@@ -118,15 +126,18 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
+// A worker's lane waits by itself; a device's does so for the device's part of an event, and its issuer for the host's.
+bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
+
 // Where the caller's thread hands over. A task that it has waited for once is there.
 class HandOvers {
  public:
   HandOvers(std::span<const Task> tasks, device::DeviceContext& context, Turns* turns) : turns_(turns) {
     for (const Task& task : tasks)
-      away_.push_back(is_communication(task.spec.kind) || !context.stream(task.spec.lane).runs_at_once());
+      away_.push_back(is_communication(task.spec.kind) || !issuer_waits(context.stream(task.spec.lane)));
   }
   void before(const Task& task, const Stream& stream) {
-    if (!stream.runs_at_once()) return;  // the lane waits, not the caller
+    if (!issuer_waits(stream)) return;
     bool waits = false;
     for (TaskId id : task.after) waits |= std::exchange(away_[static_cast<size_t>(id)], char{0}) != 0;
     if (waits && turns_) turns_->hand_over();
@@ -150,6 +161,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
   base::require(!times || context.on_host(), "[executor] tasks are only timed on the host");
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
   try {
+    begin(context);
     for (size_t i = 0; i < tasks.size(); ++i) {
       const Task& task = tasks[i];
       Stream& stream = context.stream(task.spec.lane);
@@ -203,6 +215,7 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
 }
 
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed) {
+  begin(context);
   for (TaskId id : shuffled_order(graph, seed)) {
     const Task& task = graph.tasks()[static_cast<size_t>(id)];
     Stream& stream = context.stream(task.spec.lane);

@@ -30,7 +30,8 @@ RoutingPlan plan_on(RoutingPlan plan, Device device) {
   if (device.on_host()) return plan;
   PlanIndices& all = plan.indices;
   const auto move = [&](Tensor& t) { t = on_device(t, device, Category::communication); };
-  for (Tensor* t : {&all.tokens, &all.rows, &all.row_slots, &all.wire_slots, &all.wire_tokens, &all.copies}) move(*t);
+  for (Tensor* t : {&all.rows, &all.row_slots, &all.wire_slots, &all.wire_tokens, &all.copies}) move(*t);
+  all.tokens = {};  // only the host needs them, to make the plan
   for (ChunkIndices& c : all.chunks)
     for (Tensor* t : {&c.place, &c.source, &c.entry, &c.reduced}) move(*t);
   return plan;

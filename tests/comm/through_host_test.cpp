@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "collectives_check.h"
 #include "framework/device/emulated/emulated_queue.h"
@@ -67,20 +67,45 @@ TEST(ThroughHost, TheCallerWaitsForNothing) {
 }
 
 TEST(ThroughHost, ALaneThatWaitsForTheResultHasIt) {
-  with_ranks(2, [](const ProcessGroup& world) {
-    DeviceContext context({.kind = emulated_kind});
-    const Tensor all = Tensor::empty({2 * n}, Dtype::f32, context);
-    // The result is on the host long before it is back on the device.
-    const Event gathered = world.all_gather(all, ones(context), context.compute());
-    Gate gate;
-    gate.close(context, Lane::copy);
-    context.compute().wait(gathered);
-    const Event used = context.compute().record();
-    EXPECT_NE(gathered.launched(), nullptr);
-    gate.let_go();
-    used.wait();
-    EXPECT_EQ(all.to_vector<float>(), std::vector<float>(2 * n, 1.0f));
-  });
+  DeviceContext context({.kind = emulated_kind});
+  const Tensor x = ones(context);
+  const auto host_part = Event::make_state();
+  Tensor on_host;
+  const auto start = [&](Operation op, Stream&) {
+    on_host = op.out;
+    return Event(host_part);
+  };
+  const Event done = through_host({.kind = Operation::Kind::all_reduce, .out = x}, 0, start, context.compute());
+  context.compute().synchronize();
+  EXPECT_EQ(on_host.to_vector<float>(), std::vector<float>(n, 1.0f));
+
+  // The result is on the host long before it is back on the device.
+  Gate gate;
+  gate.close(context, Lane::copy);
+  std::fill_n(on_host.data<float>(), n, 7.0f);
+  device::complete(host_part);
+  EXPECT_NE(done.launched(), nullptr);
+  EXPECT_FALSE(done.done());
+  context.compute().wait(done);
+  const Event used = context.compute().record();
+  EXPECT_FALSE(used.done());
+  gate.let_go();
+  used.wait();
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>(n, 7.0f));
+}
+
+TEST(ThroughHost, WhatIsSentIsKeptUntilItHasBeenRead) {
+  DeviceContext context({.kind = emulated_kind});
+  const Tensor x = ones(context), got = Tensor::empty({n}, Dtype::f32, context);
+  const auto host_part = Event::make_state();
+  const auto start = [&](Operation, Stream&) { return Event(host_part); };
+  Operation op{.kind = Operation::Kind::all_gather, .out = got, .in = x};
+  const Event done = through_host(std::move(op), 0, start, context.compute());
+  EXPECT_FALSE(x.sole_owner());  // nobody may write into it
+  device::complete(host_part);
+  done.wait();
+  EXPECT_TRUE(x.sole_owner());
+  EXPECT_TRUE(got.sole_owner());
 }
 
 TEST(ThroughHost, WhatIsSentMayBeFreedAtOnce) {
@@ -89,8 +114,11 @@ TEST(ThroughHost, WhatIsSentMayBeFreedAtOnce) {
     const Tensor got = Tensor::empty({n}, Dtype::f32, context);
     const int other = 1 - world.rank();
     Gate gate;
-    gate.close(context, Lane::copy);
-    world.send(ones(context), other, context.compute());
+    gate.close(context, Lane::inter);
+    Tensor sent = ones(context);
+    context.compute().synchronize();
+    world.send(sent, other, context.stream(Lane::inter));
+    sent = {};
     const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // has its memory, or another
     next.fill_bytes(0, context.compute());
     gate.let_go();

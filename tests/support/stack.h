@@ -1,10 +1,11 @@
-// Tensors stacked along a dimension of their own, and taken out of it again, as dense copies. On the host.
+// Tensors stacked along a dimension of their own, and taken out of it again, as dense copies.
 #pragma once
 
 #include <cstring>
 #include <vector>
 
-#include "framework/tensor/tensor.h"
+#include "framework/tensor/host_read.h"
+#include "tests/support/on_device.h"
 
 namespace hexad::tests {
 
@@ -29,11 +30,11 @@ void for_each_block(const Tensor& stack, int dim, int64_t index, const F& f) {
 inline Tensor entry_of(const Tensor& stack, int dim, int64_t index) {
   std::vector<int64_t> sizes(stack.shape().begin(), stack.shape().end());
   sizes.erase(sizes.begin() + dim);
-  const Tensor out = Tensor::empty(Shape(sizes), stack.dtype(), stack.device());
-  detail::for_each_block(stack, dim, index, [&](const char* there, int64_t at, size_t bytes) {
+  const Tensor out = Tensor::empty(Shape(sizes), stack.dtype(), stack.device().host());
+  detail::for_each_block(to_host(stack), dim, index, [&](const char* there, int64_t at, size_t bytes) {
     std::memcpy(static_cast<char*>(out.raw()) + at, there, bytes);
   });
-  return out;
+  return tensor::on_device(out, stack.device(), tensor::Category::temporary);
 }
 
 /// The inverse: entries of one shape, `dim` being their number's.
@@ -41,12 +42,12 @@ inline Tensor stack_of(const std::vector<Tensor>& entries, int dim) {
   const Tensor& first = entries.front();
   std::vector<int64_t> sizes(first.shape().begin(), first.shape().end());
   sizes.insert(sizes.begin() + dim, static_cast<int64_t>(entries.size()));
-  const Tensor out = Tensor::empty(Shape(sizes), first.dtype(), first.device());
+  const Tensor out = Tensor::empty(Shape(sizes), first.dtype(), first.device().host());
   for (size_t i = 0; i < entries.size(); ++i)
     detail::for_each_block(out, dim, static_cast<int64_t>(i), [&](char* there, int64_t at, size_t bytes) {
-      std::memcpy(there, static_cast<const char*>(entries[i].raw()) + at, bytes);
+      std::memcpy(there, static_cast<const char*>(to_host(entries[i]).raw()) + at, bytes);
     });
-  return out;
+  return tensor::on_device(out, first.device(), tensor::Category::temporary);
 }
 
 }  // namespace hexad::tests

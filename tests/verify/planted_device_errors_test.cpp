@@ -195,22 +195,25 @@ TEST(OnTheEmulatedDevice, APageableCopyTakenForAsynchronousIsFound) {
   synchronize(context);
   const auto pinned = context.host_buffer(x.bytes());
   std::vector<float> pageable(n);
-  // Returns when the queue has come to the copy (pageable), or at once (pinned).
-  const auto returns_while_held = [&](void* to) {
-    Hold hold(context, Lane::copy);
-    std::atomic<bool> returned = false;
-    std::thread copier([&] {
-      context.copy(context.stream(Lane::copy), to, reinterpret_cast<void*>(x.address()), x.bytes());
-      returned = true;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const bool early = returned;
-    hold.let_go();
-    copier.join();
-    return early;
+  const auto copy_to = [&](void* to) {
+    context.copy(context.stream(Lane::copy), to, reinterpret_cast<void*>(x.address()), x.bytes());
   };
-  EXPECT_TRUE(returns_while_held(pinned.get()));
-  EXPECT_FALSE(returns_while_held(pageable.data()));
+  {
+    Hold hold(context, Lane::copy);
+    copy_to(pinned.get());  // returns, though the lane is held up
+  }
+  std::atomic<bool> let_go = false, returned = false, returned_early = false;
+  Hold hold(context, Lane::copy);
+  std::thread copier([&] {
+    copy_to(pageable.data());
+    returned_early = !let_go;
+    returned = true;
+  });
+  for (int tries = 0; tries < 100 && !returned; ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  let_go = true;
+  hold.let_go();
+  copier.join();
+  EXPECT_FALSE(returned_early);
   EXPECT_EQ(pageable.front(), 1);
 }
 

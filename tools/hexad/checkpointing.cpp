@@ -89,7 +89,7 @@ Shape without(const Shape& shape, int dim) {
   return Shape(sizes);
 }
 
-// The same from a checkpoint of before, which has what is stacked now as tensors of their own.
+// The same from an older checkpoint, in which the stacked parts are separate tensors.
 void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
                   const Tensor& target) {
   const Stack& stack = p.spec().stack;

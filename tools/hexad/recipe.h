@@ -68,8 +68,7 @@ struct TrainConfig {
       at_least(1));
     v("deterministic", deterministic,
       "every kernel gives the same bits whenever it is run, also where that costs speed or memory (attention's "
-      "backward "
-      "on a GPU); on the CPU all do anyway");
+      "backward on a GPU); on the CPU all do anyway");
     v("peak_flops", peak_flops, "FLOP/s of a rank at full speed, for MFU; auto: measured with a product at the start",
       automatic, positive());
     v("init_from", init_from, "checkpoint folder whose weights a new run starts from");

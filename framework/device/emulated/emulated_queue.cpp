@@ -49,11 +49,11 @@ Queue::~Queue() {
   thread_.join();
 }
 
-void Queue::push(std::function<void()> work) {
+void Queue::push(std::function<void()> work, bool launch) {
   bool asleep = false;
   {
     std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
+    work_.push_back({std::move(work), launch ? std::optional(launched_++) : std::nullopt});
     asleep = !running_;
   }
   if (asleep) changed_.notify_one();
@@ -64,7 +64,7 @@ void Queue::launch(std::function<void()> work) {
     std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(error_);
   }
-  push(std::move(work));
+  push(std::move(work), true);
 }
 
 std::shared_ptr<const DeviceMark> Queue::record() {
@@ -94,12 +94,11 @@ void Queue::wait(const Event& event) {
   if (!mark->is_of(*this) && !mark->passed_well()) push([mark] { mark->wait(); });
 }
 
-void Queue::delay() {
+void Queue::delay(uint64_t launch) const {
   if (!jitter_) return;
-  const uint64_t i = started_++;
   constexpr uint64_t most_microseconds = 300;
-  if (jitter_->below(2 * i, 4) == 0)
-    std::this_thread::sleep_for(std::chrono::microseconds(jitter_->below(2 * i + 1, most_microseconds)));
+  if (jitter_->below(2 * launch, 4) == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(jitter_->below(2 * launch + 1, most_microseconds)));
 }
 
 void Queue::loop() {
@@ -109,18 +108,18 @@ void Queue::loop() {
     changed_.wait(lock, [&] { return stopping_ || !work_.empty(); });
     if (work_.empty()) return;
     running_ = true;
-    std::deque<std::function<void()>> taken;
+    std::deque<Work> taken;
     taken.swap(work_);
     lock.unlock();
-    for (auto& work : taken) {
+    for (Work& work : taken) {
       std::exception_ptr error;
       try {
-        delay();
-        work();
+        if (work.launch) delay(*work.launch);
+        work.run();
       } catch (...) {
         error = std::current_exception();
       }
-      work = nullptr;
+      work.run = nullptr;
       if (!error) continue;
       std::lock_guard again(mutex_);
       if (!error_) error_ = error;

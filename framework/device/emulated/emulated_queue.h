@@ -39,17 +39,21 @@ class Queue : public std::enable_shared_from_this<Queue> {
  private:
   class Mark;
 
-  void push(std::function<void()> work);
+  struct Work {
+    std::function<void()> run;
+    std::optional<uint64_t> launch;  // number of a launch, which may be delayed; marks and waits are not
+  };
+  void push(std::function<void()> work, bool launch = false);
   void loop();
-  void delay();
+  void delay(uint64_t launch) const;
 
   const std::optional<base::Philox> jitter_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
+  std::deque<Work> work_;
   bool stopping_ = false, running_ = false;
   std::exception_ptr error_;  // of the first that failed; guarded by the mutex
-  uint64_t started_ = 0;      // touched by the thread alone
+  uint64_t launched_ = 0;
   std::thread thread_;
 };
 

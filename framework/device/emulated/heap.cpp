@@ -49,7 +49,7 @@ void* Heap::allocate(int64_t bytes) {
 }
 
 void Heap::free(void* block) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto it = live_.find(memory_.offset(block));
   base::require(it != live_.end(), "[emulated device] freed what is not a block");
   const auto [offset, freed] = *it;
@@ -59,7 +59,9 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
+    lock.unlock();  // nobody can reach the block
     std::memset(memory_.device(block), nan_byte, static_cast<size_t>(freed.size));
+    lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();
   }
   cleaner_->launch([uses, begin = memory_.device(block), size = freed.size] {

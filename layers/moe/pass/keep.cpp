@@ -174,6 +174,7 @@ class Keep final : public MemoryReuse {
       std::vector<Tensor> tensors = saved.all();
       auto next = tensors.begin();
       kept.each([&](Tensor& t) { t = std::move(*next++); });
+      require(next == tensors.end(), "[moe] the tape gave back other tensors than it was given");
     }
     std::vector<WeightWork> work;
     for (ExpertActivations& made : kept.experts)

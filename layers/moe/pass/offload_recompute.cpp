@@ -142,6 +142,9 @@ class OffloadOrRecompute final : public MemoryReuse {
 }  // namespace
 
 std::shared_ptr<MemoryReuse> offload_or_recompute(std::shared_ptr<const PassCall> call) {
+  const TokenRoutes& routes = call->routes;
+  require(!routes.gatherers && !routes.collection && routes.copies == 1,
+          "[moe] restored activations of tokens that several ranks hold");
   return std::make_shared<OffloadOrRecompute>(std::move(call));
 }
 

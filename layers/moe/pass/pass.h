@@ -4,7 +4,8 @@
 // Tensors, in MPMoE's letters; backward moves their gradients the other way round:
 //   T_I   [T, D]  the layer's input: this rank's tokens
 //   T_DI  [C, D]  dispatched input: rows at their experts, grouped by local expert
-//   T_M   [C, F]  the experts' middle, before the activation (gated experts have two of them) and after it
+//   T_M           expert activations: [C, 2 F] before the activation, gate and up side by side (GELU: [C, F]), and
+//         [C, F]  after it
 //   T_DO  [C, D]  the experts' output, grouped as T_DI
 //   T_O   [T, D]  the layer's output: of each token the weighted sum of its slots' results
 //

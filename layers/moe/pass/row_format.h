@@ -9,8 +9,8 @@ namespace hexad::moe {
 using namespace tensor;
 using device::Stream;
 
-/// Rows [R, D] and what accompanies them: of rows of slots X numbers each, [R, X] acc; of rows of tokens X for each of
-/// their M slots, [R, M X]. Going out these are routing weights, in backward their gradients come back.
+/// values [R, D]; row_weights [R, M X] acc: X numbers for each of a row's M slots (M = 1 where rows are of slots). In
+/// dispatch these are routing weights, in the combine of backward their gradients.
 struct Rows {
   Tensor values, row_weights{};  // row_weights undefined: there are none
 };

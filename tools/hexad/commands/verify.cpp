@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <cstdlib>
+
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/world.h"
@@ -151,6 +153,9 @@ ExitCode verify_with_processes(const Options& o, const Registry& registry) {
 }
 
 ExitCode verify_recipe(Options o, const Registry& registry) {
+  // Taken from the environment here and once: recipes are read for every layout, and the oracle's device is the CPU.
+  if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
+  unsetenv("HEXAD_DEVICE");
   if (!o.device.empty()) o.overrides.push_back("device=" + o.device);
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
   return o.mpi ? verify_with_processes(o, registry) : verify_with_threads(o, registry);
@@ -163,7 +168,7 @@ void add_verify(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("recipe", options->recipe, "YAML recipe")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--device", options->device, "of the layouts, beside one rank on the CPU: cpu, emulated or cuda");
+  command->add_option("--device", options->device, "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the oracle stays one rank on the CPU");
   command->add_option("--world", options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
       ->check(whole_number(0, 64));
   command->add_option("--layouts", options->layouts,

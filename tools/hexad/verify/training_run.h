@@ -44,8 +44,8 @@ class TrainingRun {
   Progress progress;
 
  private:
-  /// Of what is in the shape of the local weights, and of what this rank owns of it.
   Tensor on_host(const Tensor& t) const;
+  /// Of what is in the shape of the local weights, and of what this rank owns of it.
   Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
   Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;
