@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
+#include "framework/autograd/saved.h"
 #include "framework/device/emulated/emulated_queue.h"
 #include "framework/device/emulated/heap.h"
 #include "framework/kernels/kernel_table.h"
@@ -40,27 +42,6 @@ class NotWaitedFor final : public Sabotage {
   Wrong wrong_;
 };
 
-// What was offloaded is fetched, and used whether it is there or not.
-class FetchNotWaitedFor final : public Sabotage {
- public:
-  void initialized(TrainingRun& run) const override { run.instance.run_passes_by(&runner_); }
-
- private:
-  struct WithoutItsWaits final : schedule::GraphRunner {
-    void run(const std::string&, const schedule::TaskGraph& graph, DeviceContext& context) override {
-      schedule::TaskGraph other;
-      const auto tasks = graph.tasks();
-      for (const schedule::Task& task : tasks) {
-        std::vector<schedule::TaskId> after = task.after;
-        std::erase_if(after, [&](auto id) { return tasks[static_cast<size_t>(id)].spec.name.starts_with('F'); });
-        other.add(task.spec, std::move(after), task.work);
-      }
-      schedule::execute(other, context);
-    }
-  };
-  mutable WithoutItsWaits runner_;
-};
-
 // Of the all-to-alls of a layer, the first (the dispatch) or the second (the combine) of each pass.
 Wrong all_to_all_not_waited_for(int which) {
   return [which, count = 0](const comm::ProcessGroup& right, const Operation& op,
@@ -85,7 +66,6 @@ std::vector<Planted> in_training() {
       {"Ring", "dp=2,cp=2", std::make_shared<NotWaitedFor>(claim_done(Kind::receive, "cp"))},
       {"ZeroGather", "dp=4,zero=3", std::make_shared<NotWaitedFor>(claim_done(Kind::all_gather, "dp x cp, weights"))},
       {"GradientBucket", "dp=4,zero=2", std::make_shared<NotWaitedFor>(claim_done(Kind::reduce_scatter, "dp x cp"))},
-      {"OffloadFetch", "dp=4,ep=4,restore=s1", std::make_shared<FetchNotWaitedFor>()},
   };
 }
 
@@ -145,6 +125,34 @@ float on(DeviceKind kind, const std::function<Tensor(DeviceContext&)>& program) 
   const Tensor result = program(context);
   synchronize(context);
   return first_of(result);
+}
+
+TEST(OnTheEmulatedDevice, AnOffloadFetchThatNobodyWaitsForIsFound) {
+  const auto program = [](DeviceContext& context) {
+    const Tensor x = filled(1, context), out = Tensor::like(x);
+    const auto policy = autograd::offload_policy(0);
+    const auto saved = policy->save(x, context.compute());
+    synchronize(context);
+    Hold hold(context, Lane::copy);
+    Tensor back;
+    Event used;
+    schedule::TaskGraph graph;
+    graph.add({.lane = Lane::copy, .name = "F0"}, {}, [&](Stream& s) {
+      back = saved->get(s);
+      return Event{};
+    });
+    graph.add({.lane = Lane::compute, .name = "C0"}, {}, [&](Stream& s) {  // should come after F0
+      kernels::kernels(context).pointwise.copy(s, out, back);
+      used = s.record();
+      return Event{};
+    });
+    schedule::execute(graph, context);
+    used.wait();
+    hold.let_go();
+    return out;
+  };
+  EXPECT_EQ(on(DeviceKind::cpu, program), 1);
+  EXPECT_TRUE(std::isnan(on(DeviceKind::emulated, program)));
 }
 
 TEST(OnTheEmulatedDevice, AnInPlaceOpWithAReaderOnAnotherLaneIsFound) {
