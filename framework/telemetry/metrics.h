@@ -47,7 +47,7 @@ struct StepMetrics {
   std::map<std::string, CommMetrics> comm;  // by traffic class
   /// Reads of device memory that the host waited for, by name, of rank 0 since the step before; empty on the CPU.
   std::map<std::string, int64_t> host_reads;
-  int64_t skipped_steps = 0;                // cumulative: steps whose gradient was not finite
+  int64_t skipped_steps = 0;  // cumulative: steps whose gradient was not finite
   /// [layer][expert]: share of the layer's token-expert pairs, each row sums to 1. A dense layer's row is empty; all of
   /// it may be empty in steps where it was not collected.
   std::vector<std::vector<double>> expert_load;

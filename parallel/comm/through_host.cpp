@@ -71,10 +71,10 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
   Stream& host = context.host_stream();
   host.wait(stream.record());
   Return back{.from = d.out_arrives ? on_host.out : Tensor{},
-                    .to = d.out_arrives ? op.out : Tensor{},
-                    .context = &context,
-                    .life = context.life(),
-                    .state = Event::make_state()};
+              .to = d.out_arrives ? op.out : Tensor{},
+              .context = &context,
+              .life = context.life(),
+              .state = Event::make_state()};
   const Event done(back.state);
   if (op.in.defined()) done.keep(op.in.storage());  // until it has been read
   const Event arrived = start(std::move(on_host), host);

@@ -168,7 +168,9 @@ void add_verify(CommandLine& line) {
   auto options = std::make_shared<Options>();
   command->add_option("recipe", options->recipe, "YAML recipe")->required();
   command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--device", options->device, "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the oracle stays one rank on the CPU");
+  command->add_option("--device", options->device,
+                      "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the "
+                      "oracle stays one rank on the CPU");
   command->add_option("--world", options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
       ->check(whole_number(0, 64));
   command->add_option("--layouts", options->layouts,

@@ -33,8 +33,8 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t global, i
 /// Whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
-/// Collective: on `host`, the tensors whose pieces the ranks own, the same on every rank; ranks need not hold the same names.
-/// Throws std::logic_error naming a tensor that is not owned once as a whole.
+/// Collective: on `host`, the tensors whose pieces the ranks own, the same on every rank; ranks need not hold the same
+/// names. Throws std::logic_error naming a tensor that is not owned once as a whole.
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host);
 
 }  // namespace hexad::verify

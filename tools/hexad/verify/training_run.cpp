@@ -28,8 +28,8 @@ StepResult TrainingRun::step(const data::Source& source) {
 Tensor TrainingRun::on_host(const Tensor& t) const { return copy_to_host("verify", t, stream()); }
 
 Piece TrainingRun::whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const {
-  return {name,           p.global_shape(), p.region(), 0,
-          on_host(local), instance.mesh.layout().first_holder(p.placement(), world_.rank())};
+  return {name, p.global_shape(), p.region(),
+          0,    on_host(local),   instance.mesh.layout().first_holder(p.placement(), world_.rank())};
 }
 
 Piece TrainingRun::owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const {
