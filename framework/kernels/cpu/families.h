@@ -24,4 +24,7 @@ extern const SplitSoftmaxKernels split_softmax;
 extern const PointwiseKernels pointwise;
 extern const OptimizerKernels optimizer;
 
+/// All families, with this attention: a program that defines its own cpu_table may note what that is asked for.
+KernelTable make_table(const AttentionKernels& attention);
+
 }  // namespace hexad::kernels::cpu
