@@ -236,16 +236,28 @@ struct SlotKernels {
   /// offsets[E + 1] (i64): rows of each expert; rows[T, K] (i64): the row of each slot, -1: dropped; tokens[T K] (i64):
   /// the token of each row, -1 for the rows from offsets[E] on, which are nobody's.
   void (*sort)(Stream&, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids);
+  /// What slots are sorted by that are cut into chunks: keys[t, k] (i32) = c experts + ids[t, k], c being the slot's
+  /// chunk: chunk_of[ids[t, k]] (i32 [experts]), or where that is undefined t chunks / T. -1 stays -1, and an id that
+  /// names no expert becomes chunks experts. keys may be ids.
+  void (*keys)(Stream&, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks);
   /// out[i] (i64) = first + i.
   void (*iota)(Stream&, const Tensor& out, int64_t first);
 };
 
-/// Indices that count from elsewhere. out may be x where their dtypes are the same.
+/// Indices that count from elsewhere. out may be x where their dtypes are the same, unless said otherwise.
 struct IndexKernels {
   /// out[i] = x[i] + by (both i32 or both i64); a negative x[i], which is nobody's, stays.
   void (*shift)(Stream&, const Tensor& out, const Tensor& x, int64_t by);
   /// out[i] (i32 or i64) = x[i] - first where first <= x[i] < first + count, else -1; x is i32.
   void (*within)(Stream&, const Tensor& out, const Tensor& x, int64_t first, int64_t count);
+  /// out[i] = x[i] + parts[1, p], p being the first part that ends behind x[i]: x[i] < parts[0, p]; all i64. A negative
+  /// x[i] stays; the others are below the last part's end.
+  void (*shift_parts)(Stream&, const Tensor& out, const Tensor& x, const Tensor& parts);
+  /// out[i] = x[index[i]], all i64. out may be index.
+  void (*take)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
+  /// out[x[i]] = i for the x[i] that are not negative, which are distinct; all i64. Elements that no x names are
+  /// untouched. out may not be x.
+  void (*inverse)(Stream&, const Tensor& out, const Tensor& x);
 };
 
 /// Rows to experts and back. `rows` [T, K] (i64) says at which row of the permuted tensor slot k of token t lies; -1:

@@ -1,5 +1,4 @@
 #include "framework/kernels/kernel_table.h"
-#include "framework/tensor/host_read.h"
 #include "parallel/ep/routing_plan.h"
 
 namespace hexad::ep {
@@ -10,7 +9,7 @@ RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream) 
     return Tensor::empty(shape, Dtype::i64, ids.device(), Category::communication);
   };
   PlanIndices indices;
-  indices.tokens = indices.wire_tokens = index({slots});
+  indices.wire_tokens = index({slots});
   indices.rows = index(ids.shape());
   indices.chunks.resize(1);
   indices.chunks.front().offsets = index({experts + 1});
@@ -19,21 +18,11 @@ RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream) 
   chunk.splits = {{slots}, {slots}};
   chunk.shared = {slots};
   for (int64_t e = 0; e <= experts; ++e) chunk.offsets.push_back(slots * e / experts);
-  kernels::kernels(ids.device()).slots.sort(stream, indices.tokens, indices.rows, indices.chunks.front().offsets, ids);
+  kernels::kernels(ids.device())
+      .slots.sort(stream, indices.wire_tokens, indices.rows, indices.chunks.front().offsets, ids);
   RoutingPlan plan;
   plan.counts.chunks.push_back(std::move(chunk));
   plan.indices = std::move(indices);
-  return plan;
-}
-
-RoutingPlan plan_on(RoutingPlan plan, Device device) {
-  if (device.on_host()) return plan;
-  PlanIndices& all = plan.indices;
-  const auto move = [&](Tensor& t) { t = on_device(t, device, Category::communication); };
-  for (Tensor* t : {&all.rows, &all.row_slots, &all.wire_slots, &all.wire_tokens, &all.copies}) move(*t);
-  all.tokens = {};  // only the host needs them, to make the plan
-  for (ChunkIndices& c : all.chunks)
-    for (Tensor* t : {&c.place, &c.source, &c.entry, &c.reduced}) move(*t);
   return plan;
 }
 

@@ -23,7 +23,6 @@ struct ChunkIndices {
 
 /// T tokens of K slots, S slot rows of M slots each, W rows to send.
 struct PlanIndices {
-  Tensor tokens;       // [S] i64: token of each slot row
   Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or an earlier slot of the token has it
   Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order; -1: no more; undefined in a local plan
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined: its own

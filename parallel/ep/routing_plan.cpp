@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "framework/kernels/kernel_table.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/received.h"
 
@@ -260,27 +261,28 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
 
 // Rows lie by (chunk, rank that they are sent to, slot row): `destinations` lists the ranks of the all-to-all in order,
 // rank p etp + j being j of those that a row for ep rank p is sent to.
-void lay_out(PlanIndices& plan, const std::vector<std::vector<int64_t>>& slots_to, const std::vector<int>& destinations,
-             int64_t etp, Device device) {
-  const int64_t slots = plan.tokens.dim(0);
-  plan.wire_slots = Tensor::empty({slots * etp}, Dtype::i64, device, Category::communication);
-  plan.wire_tokens = Tensor::like(plan.wire_slots, Category::communication);
-  plan.copies = Tensor::empty({slots, etp}, Dtype::i64, device, Category::communication);
-  int64_t chunk_slot = 0, wire = 0;
+void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
+             const std::vector<int>& destinations, int64_t etp, Stream& stream) {
+  const Device device = order.tokens.device();
+  std::vector<int64_t> wire_slots, copies(static_cast<size_t>(order.size() * etp));
+  int64_t chunk_slot = 0;
   for (const auto& to : slots_to) {  // of a chunk, by ep rank
-    const int64_t chunk_begin = wire;
+    const auto chunk_begin = static_cast<int64_t>(wire_slots.size());
     const std::vector<int64_t> first = offsets_of(to);
     for (const int destination : destinations) {
       const auto p = static_cast<size_t>(destination / etp);
       const int64_t j = destination % etp;
-      for (int64_t slot = chunk_slot + first[p]; slot < chunk_slot + first[p + 1]; ++slot, ++wire) {
-        plan.wire_slots.data<int64_t>()[wire] = slot;
-        plan.wire_tokens.data<int64_t>()[wire] = plan.tokens.data<int64_t>()[slot];
-        plan.copies.data<int64_t>()[slot * etp + j] = wire - chunk_begin;
+      for (int64_t slot = chunk_slot + first[p]; slot < chunk_slot + first[p + 1]; ++slot) {
+        copies[static_cast<size_t>(slot * etp + j)] = static_cast<int64_t>(wire_slots.size()) - chunk_begin;
+        wire_slots.push_back(slot);
       }
     }
     chunk_slot += first.back();
   }
+  plan.wire_slots = index_tensor(wire_slots, device);
+  plan.copies = index_tensor(copies, device).reshape({order.size(), etp});
+  plan.wire_tokens = Tensor::like(plan.wire_slots, Category::communication);
+  kernels::kernels(device).index.take(stream, plan.wire_tokens, order.tokens, plan.wire_slots);
 }
 
 }  // namespace
@@ -301,22 +303,22 @@ int64_t PlanCounts::rows_computed() const {
 }
 
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
-                              const PlanOptions& options) {
-  const ExpertGroups& g = groups;
-  return make_routing_plan(order_slots(ids, experts, options.cutting, g.ep->rank(), g.ep->size(), options.row_of), g,
-                           options);
+                              const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders) {
+  const Ordering ordering{experts, groups.ep->size(), options.cutting, options.row_of, senders};
+  return make_routing_plan(order_slots(ids, ordering, groups.ep->rank(), stream), groups, options, stream);
 }
 
-RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options) {
+RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+                              Stream& stream) {
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(), " ranks are no ",
           ranks, " x ", groups.etp->size(), " of ep x etp");
   const int64_t chunks = options.cutting.chunks;
-  const Device device = order.rows.device();
-  const Counts counts = received_counts(order, groups, options, device);
+  const Device device = order.rows.device(), host_device = device.host();
+  const Counts counts = received_counts(order, groups, options, host_device);
   const int64_t fan = options.spread == Spread::direct ? groups.etp->size() : 1;
   std::optional<RowExperts> row_experts;
-  if (options.row_of == RowOf::token) row_experts.emplace(order, counts, groups, options.spread, device);
+  if (options.row_of == RowOf::token) row_experts.emplace(order, counts, groups, options.spread, host_device);
 
   RoutingPlan plan;
   PlanCounts& host = plan.counts;
@@ -327,7 +329,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const comm::ProcessGroup& all_to_all = host.all_to_all_group(groups);
   const comm::NodeGrid grid(all_to_all.node_of_rank());
   const bool two_steps = host.node_groups(groups) != nullptr;
-  device_side.tokens = device_side.wire_tokens = order.tokens;
+  device_side.wire_tokens = order.tokens;
   device_side.rows = order.rows, device_side.row_slots = order.row_slots;
   std::vector<std::vector<int64_t>> slots_to;
   const auto add = [&](int64_t c, const GroupedOrder& grouped) {
@@ -358,11 +360,11 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     for (int64_t c = 0; c < chunks; ++c) add(c, GroupedOrder(counts, c, c + 1));
   }
   if (two_steps) {
-    lay_out(device_side, slots_to, destinations_by_place(grid), fan, device);
+    lay_out(device_side, order, slots_to, destinations_by_place(grid), fan, stream);
   } else if (fan > 1) {
     std::vector<int> in_order(static_cast<size_t>(all_to_all.size()));
     std::iota(in_order.begin(), in_order.end(), 0);
-    lay_out(device_side, slots_to, in_order, fan, device);
+    lay_out(device_side, order, slots_to, in_order, fan, stream);
   }
   return plan;
 }

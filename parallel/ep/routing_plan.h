@@ -18,16 +18,16 @@ struct RoutingPlan {
 };
 
 /// Collective over the groups: the ranks exchange their counts by chunk and expert once (the full matrix), and for rows
-/// of tokens the experts of each row, before any data moves. `order` is made as the options say.
-RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options);
-/// The same, of ids [T, K] i32, entries in [0, experts) or -1 for a dropped slot.
+/// of tokens the experts of each row, before any data moves. `order` is made as the options say; index tensors lie
+/// where its are.
+RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+                              Stream& stream);
+/// The same, of ids [T, K] i32, entries in [0, experts) or -1 for a dropped slot. `senders`: see Ordering.
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
-                              const PlanOptions& options = {});
+                              const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders = nullptr);
 
 /// The plan of a rank that has all experts, in one chunk of rows of slots, made where the ids are: the host learns
 /// nothing. There is room for all T K slots; rows of dropped ones come last and are nobody's.
 RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream);
-/// The plan with its index tensors on `device`.
-RoutingPlan plan_on(RoutingPlan plan, Device device);
 
 }  // namespace hexad::ep

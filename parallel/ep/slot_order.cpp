@@ -1,10 +1,83 @@
 #include "parallel/ep/slot_order.h"
 
-#include <algorithm>
-
-#include "parallel/ep/offsets.h"
+#include "framework/kernels/kernel_table.h"
+#include "framework/tensor/host_read.h"
+#include "parallel/ep/received.h"
+#include "parallel/ep/token_order.h"
 
 namespace hexad::ep {
+namespace {
+
+Tensor table(const Shape& shape, Dtype dtype, Device device) {
+  return Tensor::empty(shape, dtype, device, Category::communication);
+}
+
+// [experts] i32: the chunk of each expert; undefined where chunks are of tokens.
+Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
+  if (o.cutting.by == Cutting::By::tokens) return {};
+  std::vector<int32_t> chunks;
+  for (int64_t e = 0; e < o.experts; ++e)
+    chunks.push_back(o.cutting.chunk(0, 1, e, o.experts / o.ranks, rank, o.ranks));
+  return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
+}
+
+// Throws if an id names no expert.
+void check_ids(const Tensor& known, const Ordering& o) {
+  if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
+  const int32_t* id = known.data<int32_t>();
+  for (int64_t i = 0; i < known.numel(); ++i)
+    require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i], " of ", o.experts);
+}
+
+// Slots sorted on the device, of one rank after another.
+struct SortedSlots {
+  Tensor tokens;   // [T K] i64, those of each rank together; -1 behind its kept slots
+  Tensor rows;     // [T, K] i64: of each slot, counted among its rank's
+  Tensor offsets;  // [ranks, chunks E + 2] i64: rows of each chunk and expert, at last of ids that name no expert
+};
+
+SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
+  const auto& slots = kernels::kernels(ids.device()).slots;
+  const auto parts = static_cast<int64_t>(of.size());
+  const int64_t share = ids.dim(0) / parts, top_k = ids.dim(1), groups = o.cutting.chunks * o.experts + 1;
+  const SortedSlots sorted{.tokens = table({ids.numel()}, Dtype::i64, ids.device()),
+                           .rows = table(ids.shape(), Dtype::i64, ids.device()),
+                           .offsets = table({parts, groups + 1}, Dtype::i64, ids.device())};
+  const Tensor keys = table(ids.shape(), Dtype::i32, ids.device());
+  for (int64_t q = 0; q < parts; ++q) {
+    const int64_t begin = q * share, end = begin + share;
+    const Tensor key = keys.slice(0, begin, end);
+    slots.keys(stream, key, ids.slice(0, begin, end), chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()),
+               o.experts, o.cutting.chunks);
+    slots.sort(stream, sorted.tokens.slice(0, begin * top_k, end * top_k), sorted.rows.slice(0, begin, end),
+               sorted.offsets.slice(0, q, q + 1).reshape({groups + 1}), key);
+  }
+  return sorted;
+}
+
+// Part q of the sorted slots. `offsets` are its own.
+SlotOrder order_of(const SortedSlots& sorted, int64_t q, std::span<const int64_t> offsets, const Ordering& o,
+                   Stream& stream) {
+  const int64_t groups = o.cutting.chunks * o.experts, local = o.experts / o.ranks;
+  const int64_t parts = sorted.offsets.dim(0), share = sorted.rows.dim(0) / parts, top_k = sorted.rows.dim(1);
+  SlotOrder order;
+  order.experts = o.experts;
+  order.rows_to.assign(static_cast<size_t>(groups / local), 0);
+  for (int64_t g = 0; g < groups; ++g) {
+    const auto i = static_cast<size_t>(g);
+    order.counts.push_back(offsets[i + 1] - offsets[i]);
+    order.rows_to[static_cast<size_t>(g / local)] += order.counts.back();
+  }
+  const int64_t kept = offsets[static_cast<size_t>(groups)];
+  order.tokens = sorted.tokens.slice(0, q * share * top_k, q * share * top_k + kept);
+  order.rows = sorted.rows.slice(0, q * share, (q + 1) * share);
+  order.row_slots = table({kept, 1}, Dtype::i64, sorted.rows.device());
+  kernels::kernels(sorted.rows.device())
+      .index.inverse(stream, order.row_slots.reshape({kept}), order.rows.reshape({share * top_k}));
+  return order;
+}
+
+}  // namespace
 
 void Cutting::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts over ", ranks, " ranks");
@@ -29,63 +102,37 @@ int Cutting::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_
   return 0;
 }
 
-SlotOrder order_slots(const Tensor& ids, int64_t experts, const Cutting& cutting, int rank, int ranks, RowOf row_of) {
-  cutting.check(experts, ranks);
-  const bool by_slot = row_of == RowOf::slot;
-  const int64_t slots = ids.numel(), top_k = ids.dim(1), tokens = ids.dim(0), local = experts / ranks;
-  const int64_t buckets = by_slot ? experts : ranks, width = by_slot ? 1 : std::min(top_k, local);
-  const int32_t* id = ids.data<int32_t>();
-  // Of each slot: where its row is sorted to, [chunks, buckets]; -1: dropped.
-  std::vector<int64_t> bucket(static_cast<size_t>(slots), -1);
-  // The slot that its row was made for: of the token's slots in the bucket the first.
-  const auto maker = [&](int64_t slot) {
-    if (by_slot) return slot;
-    const auto own = bucket.begin() + slot;
-    return std::find(bucket.begin() + slot / top_k * top_k, own, *own) - bucket.begin();
-  };
-  SlotOrder order;
-  order.experts = experts;
-  order.counts.assign(static_cast<size_t>(cutting.chunks * experts), 0);
-  order.rows_to.assign(static_cast<size_t>(cutting.chunks * ranks), 0);
-  std::vector<int64_t> sizes(static_cast<size_t>(cutting.chunks * buckets), 0);
-  for (int64_t i = 0; i < slots; ++i) {
-    require(id[i] >= -1 && id[i] < experts, "[ep] slot ", i, " names expert ", id[i], " of ", experts);
-    if (id[i] < 0) continue;
-    const int64_t c = cutting.chunk(i / top_k, tokens, id[i], local, rank, ranks), owner = id[i] / local;
-    const int64_t b = c * buckets + (by_slot ? id[i] : owner);
-    bucket[static_cast<size_t>(i)] = b;
-    ++order.counts[static_cast<size_t>(c * experts + id[i])];
-    if (maker(i) != i) continue;
-    ++sizes[static_cast<size_t>(b)];
-    ++order.rows_to[static_cast<size_t>(c * ranks + owner)];
-  }
-  std::vector<int64_t> next = offsets_of(sizes);
-  const auto table = [&](const Shape& shape, Dtype dtype) {
-    return Tensor::empty(shape, dtype, ids.device(), Category::communication);
-  };
-  order.tokens = table({next.back()}, Dtype::i64);
-  order.rows = table(ids.shape(), Dtype::i64);
-  order.row_slots = table({next.back(), width}, Dtype::i64);
-  order.row_experts = table(order.row_slots.shape(), Dtype::i32);
-  std::fill_n(order.row_slots.data<int64_t>(), order.row_slots.numel(), -1);
-  std::fill_n(order.row_experts.data<int32_t>(), order.row_experts.numel(), -1);
-  int64_t *token = order.tokens.data<int64_t>(), *row = order.rows.data<int64_t>();
-  for (int64_t i = 0; i < slots; ++i) {
-    row[i] = -1;
-    const int64_t b = bucket[static_cast<size_t>(i)];
-    if (b < 0) continue;
-    const int64_t made_for = maker(i);
-    if (made_for == i) {
-      row[i] = next[static_cast<size_t>(b)]++;
-      token[row[i]] = i / top_k;
+std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
+  o.cutting.check(o.experts, o.ranks);
+  const auto parts = static_cast<int64_t>(of.size());
+  require(ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens of ", parts, " ranks");
+  std::vector<SlotOrder> orders;
+  if (o.row_of == RowOf::token) {
+    const Tensor known = copy_to_host("routing: ids", ids, stream);
+    check_ids(known, o);
+    const int64_t share = ids.dim(0) / parts;
+    for (int64_t q = 0; q < parts; ++q) {
+      SlotOrder& order =
+          orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[static_cast<size_t>(q)]));
+      for (Tensor* t : {&order.tokens, &order.rows, &order.row_slots})
+        *t = on_device(*t, ids.device(), Category::communication);
     }
-    int64_t* with = order.row_slots.data<int64_t>() + row[made_for] * width;
-    const int64_t place = std::find(with, with + width, -1) - with;
-    require(place < width, "[ep] token ", i / top_k, " names an expert twice");
-    with[place] = i;
-    order.row_experts.data<int32_t>()[row[made_for] * width + place] = static_cast<int32_t>(id[i] % local);
+    return orders;
   }
-  return order;
+  const SortedSlots sorted = sort_slots(ids, o, of, stream);
+  const Tensor known = copy_to_host("routing: counts", sorted.offsets, stream);
+  const auto width = static_cast<size_t>(known.dim(1));
+  const std::span offsets(known.data<int64_t>(), width * of.size());
+  for (size_t q = 0; q < of.size(); ++q) {
+    const auto own = offsets.subspan(q * width, width);
+    if (own[width - 1] > own[width - 2]) check_ids(copy_to_host("routing: ids", ids, stream), o);
+    orders.push_back(order_of(sorted, static_cast<int64_t>(q), own, o, stream));
+  }
+  return orders;
+}
+
+SlotOrder order_slots(const Tensor& ids, const Ordering& ordering, int rank, Stream& stream) {
+  return std::move(order_slots(ids, ordering, std::span(&rank, 1), stream).front());
 }
 
 }  // namespace hexad::ep

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "framework/tensor/tensor.h"
+#include "parallel/comm/process_group.h"
 
 namespace hexad::ep {
 
@@ -40,7 +42,7 @@ constexpr auto enum_names(RowOf) {
 }
 
 /// The kept slots of a rank as rows, sorted by chunk, expert (rows of tokens: the expert's rank), token, slot: so
-/// results are deterministic, and what goes to one rank in one chunk lies together.
+/// results are deterministic, and what goes to one rank in one chunk lies together. Tensors lie where the ids are.
 struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: slots
@@ -48,15 +50,32 @@ struct SlotOrder {
   Tensor tokens;                 // [S] i64: token of each row
   Tensor rows;                   // [T, K] i64: row of each slot; -1: dropped, or an earlier slot of the token has it
   Tensor row_slots;              // [S, M] i64: slots t K + k that go with each row, in order; -1: no more
-  Tensor row_experts;            // [S, M] i32: their experts, counted among those of one rank; -1: no more
+  // Of rows of tokens, on the host: [S, M] i32, experts of the slots, counted among those of one rank; -1: no more.
+  Tensor row_experts;
 
   int64_t size() const { return tokens.dim(0); }
 };
 
-/// ids: [T, K] i32, entries in [0, experts) or -1 for a dropped slot, of rank `rank` among the `ranks` over which the
-/// experts lie in equal blocks. M is 1 for rows of slots, else as many of a token's K distinct experts as one rank can
-/// have.
-SlotOrder order_slots(const Tensor& ids, int64_t experts, const Cutting& cutting, int rank, int ranks,
-                      RowOf row_of = RowOf::slot);
+/// How slots become rows.
+struct Ordering {
+  int64_t experts;  // in equal blocks over ...
+  int ranks;        // ... the ranks of an ep group
+  Cutting cutting{};
+  RowOf row_of = RowOf::slot;
+  /// Whose ranks the ids were gathered from, blamed for one that names no expert; null: they are this rank's own.
+  const comm::ProcessGroup* senders = nullptr;
+};
+
+/// ids: [T, K] i32, entries in [0, experts) or -1 for a dropped slot, of the tokens of one rank after another, equally
+/// many of each; `of` are these ranks' places in their ep groups. Returns an order for each of them. M is 1 for rows of
+/// slots, else as many of a token's K distinct experts as one rank can have.
+///
+/// Rows of slots are sorted where the ids are, and the host reads their counts only ("routing: counts"); of rows of
+/// tokens it reads the ids ("routing: ids"). Throws Error(communication) for ids of `senders` that name no expert,
+/// std::logic_error for such ids of this rank.
+std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
+                                   Stream& stream);
+/// Of one rank.
+SlotOrder order_slots(const Tensor& ids, const Ordering& ordering, int rank, Stream& stream);
 
 }  // namespace hexad::ep

@@ -23,15 +23,21 @@ test_bench_cpu() {
   expect 0 "$HEXAD" train "$root/recipes/bench-cpu.yaml" "${small[@]}" batch.global=4 model.vocab=512 model.hidden=64 \
     model.moe.expert_hidden=64
   expect_listed run 'step: norm and loss' 'step: router counts'
-  ! read_in run | grep -q routing || failed 'one rank with all experts reads ids'
+  ! read_in run | grep -q routing || failed 'one rank with all experts reads of its routing'
 }
 test_verify_moe() {
   expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2
-  expect_listed run 'routing: ids' 'capacity: scores'
+  expect_listed run 'routing: counts' 'capacity: scores'
+  ! read_in run | grep -q 'routing: ids' || failed 'the host reads which expert a slot chose'
 }
 test_mesh() {
   expect 0 ranks 4 train "$root/recipes/steps/mesh.yaml" "${small[@]}" batch.global=8 batch.micro=1 model.vocab=512 \
     model.hidden=64 model.moe.expert_hidden=64 model.context=64 data.synthetic=true
+  expect_listed run 'routing: counts'
+  ! read_in run | grep -q 'routing: ids' || failed 'the host reads which expert a slot chose'
+}
+test_rows_of_tokens() {
+  expect 0 ranks 2 train "$root/recipes/verify-moe.yaml" "${small[@]}" parallel.ep=2 schedule.moe.rows=token
   expect_listed run 'routing: ids'
 }
 

@@ -18,16 +18,16 @@ Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_
   static const comm::SelfGroup self;
   const Tensor chosen = lab.values(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k});
   return {ep::make_local_plan(chosen, experts, lab.stream()),
-          ep::make_routing_plan(chosen, experts, {&self, &self, &self})};
+          ep::make_routing_plan(chosen, experts, {&self, &self, &self}, {}, lab.stream())};
 }
 
 void expect_equal(const Plans& plans, int64_t slots) {
   const ep::ChunkCounts &local = plans.local.counts.chunks.at(0), &known = plans.known.counts.chunks.at(0);
   EXPECT_EQ(plans.local.indices.chunks.at(0).offsets.to_vector<int64_t>(), known.offsets);
   EXPECT_EQ(plans.local.indices.rows.to_vector<int64_t>(), plans.known.indices.rows.to_vector<int64_t>());
-  Rows tokens = plans.known.indices.tokens.to_vector<int64_t>();
+  Rows tokens = plans.known.indices.wire_tokens.to_vector<int64_t>();
   tokens.resize(static_cast<size_t>(slots), -1);  // room for the dropped ones
-  EXPECT_EQ(plans.local.indices.tokens.to_vector<int64_t>(), tokens);
+  EXPECT_EQ(plans.local.indices.wire_tokens.to_vector<int64_t>(), tokens);
   EXPECT_EQ(plans.local.counts.slots_per_row, plans.known.counts.slots_per_row);
   EXPECT_EQ(local.rows_computed(), slots);
   EXPECT_EQ(local.rows_to_send(), slots);

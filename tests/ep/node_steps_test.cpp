@@ -113,9 +113,9 @@ TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
         for (RowOf row_of : {RowOf::slot, RowOf::token}) {
           const Tensor ids = chosen(lab, world.rank(), load, 2 * world.size());
           ep::PlanOptions options{.cutting = cutting, .row_of = row_of};
-          const RoutingPlan one = ep::make_routing_plan(ids, 2 * world.size(), groups, options);
+          const RoutingPlan one = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
           options.all_to_all = AllToAll::hierarchical;
-          const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options);
+          const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
           const Tensor rows = naming_rows(lab, one, world.rank());
           const Tensor wire = as_sent(lab, two, rows);
           ASSERT_EQ(one.counts.chunks.size(), two.counts.chunks.size());
@@ -141,7 +141,8 @@ TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
     const auto nodes = comm::split_by_node(world);
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
     const Tensor ids = chosen(lab, world.rank(), Load::random, world.size());
-    const RoutingPlan plan = ep::make_routing_plan(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical});
+    const RoutingPlan plan =
+        ep::make_routing_plan(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical}, lab.stream());
     const ep::ChunkCounts& chunk = plan.counts.chunks.front();
     const Tensor x = naming_rows(lab, plan, world.rank());
     const Tensor y = lab.integers({chunk.rows_received(), 3}, -9, 9);
@@ -163,9 +164,9 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
     const int64_t experts = 2 * ep_group->size();
     const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
     ep::PlanOptions options{.cutting = {Cutting::By::tokens, 2}, .spread = Spread::direct};
-    const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options);
+    const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
     options.all_to_all = AllToAll::hierarchical;
-    const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options);
+    const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
     const Tensor rows = naming_rows(lab, one, world.rank());
     const Tensor wire_one = as_sent(lab, one, rows), wire_two = as_sent(lab, two, rows);
     for (size_t c = 0; c < one.counts.chunks.size(); ++c) {
@@ -202,9 +203,10 @@ TEST(NodeSteps, AreNoneOnOneNodeOrWithOneRankOnEach) {
                        Lab lab;
                        const comm::SelfGroup self;
                        const auto nodes = comm::split_by_node(world);
-                       const RoutingPlan plan = ep::make_routing_plan(chosen(lab, world.rank(), Load::random, 2), 2,
-                                                                      {&world, &self, &world, nodes.get(), nodes.get()},
-                                                                      {.all_to_all = AllToAll::hierarchical});
+                       const RoutingPlan plan =
+                           ep::make_routing_plan(chosen(lab, world.rank(), Load::random, 2), 2,
+                                                 {&world, &self, &world, nodes.get(), nodes.get()},
+                                                 {.all_to_all = AllToAll::hierarchical}, lab.stream());
                        EXPECT_FALSE(plan.counts.chunks.front().steps);
                        EXPECT_FALSE(plan.indices.wire_slots.defined()) << "rows leave in their own order";
                      },

@@ -39,7 +39,7 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
       const auto wrong = wrong_group(world, change);
       // Rank 0 has experts 0 and 1. Every rank's tokens choose 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
-      ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of});
+      ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
     });
   });
 }

@@ -24,7 +24,7 @@ using ep::Spread;
 RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
                       const ep::PlanOptions& options = {}) {
   static const comm::SelfGroup self;
-  return ep::make_routing_plan(ids, experts, {&world, &self, &world}, options);
+  return ep::make_routing_plan(ids, experts, {&world, &self, &world}, options, ids.device().context().compute());
 }
 
 Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
@@ -50,7 +50,7 @@ TEST(RoutingPlan, SortsRowsByExpertThenToken) {
   const comm::SelfGroup self;
   // Token 0 chose experts 2 and 0, token 1 lost one slot, token 2 chose 0 and 2.
   const RoutingPlan plan = plan_over(self, ids_of(lab, {2, 0, -1, 1, 0, 2}, 2), 3);
-  EXPECT_EQ(plan.indices.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
+  EXPECT_EQ(plan.indices.wire_tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 1, 0, 2}));
   EXPECT_EQ(plan.indices.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 0, -1, 2, 1, 4}));
   ASSERT_EQ(plan.counts.chunks.size(), 1u);
   EXPECT_EQ(plan.counts.chunks[0].offsets, (std::vector<int64_t>{0, 2, 3, 5}));
@@ -185,7 +185,8 @@ INSTANTIATE_TEST_SUITE_P(, Exchange,
 
 TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
   Lab lab;
-  const ep::SlotOrder order = ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), 2, {Cutting::By::tokens, 2}, 0, 1);
+  const ep::SlotOrder order =
+      ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), {2, 1, {Cutting::By::tokens, 2}}, 0, lab.stream());
   EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // tokens 0 1 2 and 3 4
   EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
@@ -195,7 +196,7 @@ TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
 TEST(SlotOrder, OfTokensHasARowForEachTokenAndRankWithAnyOfItsExperts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, 3, -1, -1, -1}, 3);
-  const ep::SlotOrder order = ep::order_slots(ids, 4, {}, 0, 2, RowOf::token);
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {}, RowOf::token}, 0, lab.stream());
   EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 1, 1, 2}));
   EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1}));
@@ -207,7 +208,7 @@ TEST(SlotOrder, OfTokensHasARowForEachTokenAndRankWithAnyOfItsExperts) {
 TEST(SlotOrder, OfTokensSendsARowOnceForEachChunkThatHasAnyOfItsExperts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
-  const ep::SlotOrder order = ep::order_slots(ids, 4, {Cutting::By::experts, 2}, 0, 2, RowOf::token);
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Cutting::By::experts, 2}, RowOf::token}, 0, lab.stream());
   EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
 }
@@ -218,7 +219,7 @@ TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
   for (int rank = 0; rank < 8; ++rank) {
-    const ep::SlotOrder order = ep::order_slots(ids, 8, {Cutting::By::phases, 2}, rank, 8);
+    const ep::SlotOrder order = ep::order_slots(ids, {8, 8, {Cutting::By::phases, 2}}, rank, lab.stream());
     for (int chunk = 0; chunk < 2; ++chunk) {
       const auto rows = order.rows_to.begin() + chunk * 8 + (rank < 4 ? 4 : 0);
       EXPECT_EQ(std::accumulate(rows, rows + 4, int64_t{0}), 2) << "rank " << rank << ", chunk " << chunk;
@@ -228,15 +229,15 @@ TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
 
 TEST(SlotOrder, OfTokensRefusesAnExpertNamedTwice) {
   Lab lab;
-  EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), 4, {}, 0, 2, RowOf::token), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
 }
 
 TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0}, 1);
-  EXPECT_THROW(ep::order_slots(ids, 4, {Cutting::By::peers, 3}, 0, 2), std::logic_error);
-  EXPECT_THROW(ep::order_slots(ids, 4, {Cutting::By::experts, 3}, 0, 2), std::logic_error);
-  EXPECT_THROW(ep::order_slots(ids, 4, {Cutting::By::tokens, 0}, 0, 2), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Cutting::By::peers, 3}}, 0, lab.stream()), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Cutting::By::experts, 3}}, 0, lab.stream()), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Cutting::By::tokens, 0}}, 0, lab.stream()), std::logic_error);
 }
 
 // Parm's EP&ESP-AlltoAll: every etp rank of an expert is sent the row, and the grouped rows are those of a gathering.
@@ -248,7 +249,7 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
     const Tensor ids = random_ids(lab, world.rank(), 9, 2, 4);
     const auto grouped = [&](Spread spread) {
-      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.spread = spread});
+      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.spread = spread}, lab.stream());
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       Tensor wire = rows;
       if (plan.indices.wire_slots.defined()) {

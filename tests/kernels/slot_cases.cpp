@@ -54,6 +54,63 @@ void within(K k, Trial& r) {
   }
 }
 
+void keys(K k, Trial& r) {
+  const int64_t experts = 6;
+  for (int64_t chunks : {1, 3}) {
+    std::vector<int32_t> chunk_of;
+    for (int64_t e = 0; e < experts; ++e) chunk_of.push_back(static_cast<int32_t>(e * 5 % chunks));
+    // Of ids some are dropped, and 6, 7 and -2 name no expert.
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < 2 * r.size.rows; ++i) ids.push_back(static_cast<int32_t>(i * 7 % 10) - 2);
+    for (const Tensor& of : {Tensor{}, r.values<int32_t>(chunk_of, {experts})}) {
+      const Shape shape{r.size.rows, 2};
+      const Tensor given = r.values<int32_t>(ids, shape), in_place = r.output(shape, Dtype::i32);
+      reference_table.pointwise.copy(r.host_stream, in_place, given);
+      k.slots.keys(r.stream, r.output(shape, Dtype::i32), given, of, experts, chunks);
+      k.slots.keys(r.stream, in_place, in_place, of, experts, chunks);
+    }
+  }
+}
+
+// Each of 0 .. n - 1 once, in an order that repeats, but some are -1.
+Tensor places_for(Trial& r, int64_t n, bool some_missing) {
+  std::vector<int64_t> at;
+  for (int64_t i = 0; i < n; ++i) at.push_back(some_missing && i % 5 == 2 ? -1 : n - 1 - i);
+  return r.values<int64_t>(at, {n});
+}
+
+void shift_parts(K k, Trial& r) {
+  const int64_t n = r.size.rows;
+  // Parts of which one is empty, and a single one.
+  const std::vector<std::vector<int64_t>> ways{{n / 3, n / 3, n / 2, n, 10, 20, -30, 40}, {n, 5}};
+  for (const auto& parts : ways) {
+    const Tensor x = places_for(r, n, true), in_place = r.output({n}, Dtype::i64);
+    reference_table.pointwise.copy(r.host_stream, in_place, x);
+    const Tensor table = r.values<int64_t>(parts, {2, static_cast<int64_t>(parts.size()) / 2});
+    k.index.shift_parts(r.stream, r.output({n}, Dtype::i64), x, table);
+    k.index.shift_parts(r.stream, in_place, in_place, table);
+  }
+}
+
+void take(K k, Trial& r) {
+  const int64_t n = r.size.rows;
+  const Tensor x = numbers_for(r, Dtype::i64).reshape({n * r.size.width}), index = places_for(r, n, false);
+  const Tensor in_place = r.output({n}, Dtype::i64);
+  reference_table.pointwise.copy(r.host_stream, in_place, index);
+  k.index.take(r.stream, r.output({n}, Dtype::i64), x, index);
+  k.index.take(r.stream, in_place, x, in_place);
+}
+
+void inverse(K k, Trial& r) {
+  const int64_t n = r.size.rows;
+  for (bool some_missing : {false, true}) {
+    // One element more than are named.
+    const Tensor out = r.output({n + 1}, Dtype::i64);
+    reference_table.pointwise.copy(r.host_stream, out, places_for(r, n + 1, true));
+    k.index.inverse(r.stream, out, places_for(r, n, some_missing));
+  }
+}
+
 }  // namespace
 
 std::vector<Case> slot_cases() {
@@ -67,6 +124,7 @@ std::vector<Case> slot_cases() {
          }
        }},
       {"slots_sort", entry(&KernelTable::slots, &S::sort), sort},
+      {"slots_keys", entry(&KernelTable::slots, &S::keys), keys},
       {"slots_iota", entry(&KernelTable::slots, &S::iota),
        [](K k, Trial& r) {
          for (int64_t first : {int64_t{0}, int64_t{-3}, int64_t{1} << 40})
@@ -74,6 +132,9 @@ std::vector<Case> slot_cases() {
        }},
       {"index_shift", entry(&KernelTable::index, &IndexKernels::shift), shift},
       {"index_within", entry(&KernelTable::index, &IndexKernels::within), within},
+      {"index_shift_parts", entry(&KernelTable::index, &IndexKernels::shift_parts), shift_parts},
+      {"index_take", entry(&KernelTable::index, &IndexKernels::take), take},
+      {"index_inverse", entry(&KernelTable::index, &IndexKernels::inverse), inverse},
   };
 }
 

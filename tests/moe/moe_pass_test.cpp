@@ -51,7 +51,8 @@ struct EchoPass {
       : EchoPass(nullptr, options, overlap) {}
   EchoPass(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
       : groups{&self, etp ? etp : &self, etp ? etp : &self},
-        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options)),
+        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
+                                   lab.stream())),
         rows(lab.integers({4, 8}, 1, 9)),
         pass{
             .plan = plan, .groups = groups, .overlap = overlap, .width = 8, .dtype = Dtype::f64, .device = lab.context},
@@ -217,7 +218,7 @@ struct PassInTwoSteps {
       : nodes(comm::split_by_node(world)),
         groups{&world, &self, &world, nodes.get(), nodes.get()},
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
-                                   {.cutting = cutting, .all_to_all = ep::AllToAll::hierarchical})),
+                                   {.cutting = cutting, .all_to_all = ep::AllToAll::hierarchical}, lab.stream())),
         rows(lab.integers({6, 8}, 1, 9)),
         pass{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context},
         work(plan, rows) {}

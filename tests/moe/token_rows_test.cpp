@@ -66,11 +66,10 @@ class FactorPass : public moe::PassWork {
         ids(ids_of(lab, load, source(world, etp_size, spread))),
         x(lab.integers({ids.dim(0), width}, 1, 9)),
         weights(lab.integers(ids.shape(), 1, 5)),
-        plan(ep::make_routing_plan(ids, experts, groups,
-                                   {.cutting = way.cutting,
-                                    .spread = spread,
-                                    .row_of = row_of,
-                                    .merged = way.overlap != Overlap::sequential})),
+        plan(ep::make_routing_plan(
+            ids, experts, groups,
+            {.cutting = way.cutting, .spread = spread, .row_of = row_of, .merged = way.overlap != Overlap::sequential},
+            lab.stream())),
         row_weights(moe::wire_weights(lab.stream(), plan, weights)),
         pass{.plan = plan,
              .groups = groups,
@@ -252,7 +251,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
       // Token t visits both experts of the devices t and t + 1.
       for (int64_t i = 0; i < t.ids.numel(); ++i)
         t.ids.data<int32_t>()[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
-      const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of});
+      const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream());
       const Tensor row_weights = moe::wire_weights(t.lab.stream(), plan, t.weights);
       struct Echo : moe::PassWork {
         moe::RowSource source;

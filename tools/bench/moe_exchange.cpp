@@ -107,7 +107,8 @@ class Bench {
     const ep::RoutingPlan plan = ep::make_routing_plan(ids, experts, groups,
                                                        {.cutting = {ep::Cutting::By::tokens, way.chunks},
                                                         .spread = way.baseline ? ep::Spread::held : ep::Spread::gather,
-                                                        .merged = merged});
+                                                        .merged = merged},
+                                                       device_.compute());
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
     MoePass pass{
         .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 
@@ -31,8 +34,45 @@ void within(Stream& stream, const Tensor& out, const Tensor& x, int64_t first, i
   });
 }
 
+void shift_parts(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& parts) {
+  stream.run([=] {
+    require_flat("shift_parts", "parts", parts, 2 * parts.dim(1));
+    const int64_t count = parts.dim(1);
+    const auto *ends = parts.data<int64_t>(), *by = ends + count;
+    const int64_t* in = checked_indices<int64_t>("shift_parts", "x", x, std::numeric_limits<int64_t>::min(),
+                                                 count > 0 ? ends[count - 1] : 0);
+    require_flat("shift_parts", "out", out, x.numel());
+    parallel_elements(x.numel(), [=, y = out.data<int64_t>()](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = in[i] < 0 ? in[i] : in[i] + by[std::upper_bound(ends, ends + count, in[i]) - ends];
+    });
+  });
+}
+
+void take(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
+  stream.run([=] {
+    require_flat("take", "x", x, x.numel());
+    require_flat("take", "out", out, index.numel());
+    const int64_t* at = checked_indices<int64_t>("take", "index", index, 0, x.numel());
+    parallel_elements(index.numel(), [=, in = x.data<int64_t>(), y = out.data<int64_t>()](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = in[at[i]];
+    });
+  });
+}
+
+void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
+  stream.run([=] {
+    require_flat("inverse", "out", out, out.numel());
+    const int64_t* at = distinct_indices("inverse", "x", x, -1, out.numel());
+    auto* y = out.data<int64_t>();
+    for (int64_t i = 0; i < x.numel(); ++i)
+      if (at[i] >= 0) y[at[i]] = i;
+  });
+}
+
 }  // namespace
 
-const IndexKernels indices{.shift = shift, .within = within};
+const IndexKernels indices{
+    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
 
 }  // namespace hexad::kernels::cpu

@@ -41,6 +41,30 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   });
 }
 
+void keys(Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,
+          int64_t chunks) {
+  stream.run([=] {
+    const int64_t tokens = ids.dim(0), top_k = ids.dim(1);
+    require_flat("keys", "ids", ids, tokens * top_k);
+    require_flat("keys", "keys", keys, tokens * top_k);
+    if (chunk_of.defined()) require_flat("keys", "chunk_of", chunk_of, experts);
+    const int32_t* of =
+        chunk_of.defined() ? checked_indices<int32_t>("keys", "chunk_of", chunk_of, 0, chunks) : nullptr;
+    const int32_t* id = ids.data<int32_t>();
+    auto* key = keys.data<int32_t>();
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t slot = t * top_k; slot < (t + 1) * top_k; ++slot) {
+        const int32_t e = id[slot];
+        if (e == -1)
+          key[slot] = -1;
+        else if (e < 0 || e >= experts)
+          key[slot] = static_cast<int32_t>(chunks * experts);
+        else
+          key[slot] = static_cast<int32_t>((of ? of[e] : t * chunks / tokens) * experts + e);
+      }
+  });
+}
+
 void iota(Stream& stream, const Tensor& out, int64_t first) {
   stream.run([=] {
     require_flat("iota", "out", out, out.numel());
@@ -51,6 +75,6 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 
 }  // namespace
 
-const SlotKernels slots{.mask = mask, .sort = sort, .iota = iota};
+const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
 
 }  // namespace hexad::kernels::cpu

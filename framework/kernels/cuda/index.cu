@@ -19,6 +19,35 @@ struct Within {
   }
 };
 
+struct ShiftParts {
+  const int64_t* parts;  // ends, then what to add
+  int64_t count;
+  __device__ int64_t operator()(int64_t x) const {
+    if (x < 0) return x;
+    int64_t first = 0, last = count - 1;  // the part is one of these
+    while (first < last) {
+      const int64_t middle = (first + last) / 2;
+      if (x < parts[middle])
+        last = middle;
+      else
+        first = middle + 1;
+    }
+    return x + parts[count + first];
+  }
+};
+
+struct Take {
+  const int64_t* x;
+  __device__ int64_t operator()(int64_t index) const { return x[index]; }
+};
+
+constexpr int threads = 256;
+
+__global__ void __launch_bounds__(threads) inverse_kernel(int64_t* out, const int64_t* x, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i < count && x[i] >= 0) out[x[i]] = i;
+}
+
 void shift(Stream& stream, const Tensor& out, const Tensor& x, int64_t by) {
   const int64_t n = x.numel();
   require_flat("shift", "x", x, n);
@@ -37,8 +66,35 @@ void within(Stream& stream, const Tensor& out, const Tensor& x, int64_t first, i
   });
 }
 
+void shift_parts(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& parts) {
+  const int64_t n = x.numel();
+  require_flat("shift_parts", "x", x, n);
+  require_flat("shift_parts", "out", out, n);
+  require_flat("shift_parts", "parts", parts, 2 * parts.dim(1));
+  map("shift_parts", stream, ShiftParts{pointer<int64_t>(parts), parts.dim(1)}, one_row(pointer<int64_t>(out), n),
+      one_row(pointer<int64_t>(x), n));
+}
+
+void take(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
+  const int64_t n = index.numel();
+  require_flat("take", "x", x, x.numel());
+  require_flat("take", "out", out, n);
+  require_flat("take", "index", index, n);
+  map("take", stream, Take{pointer<int64_t>(x)}, one_row(pointer<int64_t>(out), n),
+      one_row(pointer<int64_t>(index), n));
+}
+
+void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
+  const int64_t n = x.numel();
+  require_flat("inverse", "x", x, n);
+  require_flat("inverse", "out", out, out.numel());
+  launch("inverse", inverse_kernel, static_cast<unsigned>((n + threads - 1) / threads), threads, stream,
+         pointer<int64_t>(out), pointer<int64_t>(x), n);
+}
+
 }  // namespace
 
-const IndexKernels indices{.shift = shift, .within = within};
+const IndexKernels indices{
+    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
 
 }  // namespace hexad::kernels::cuda

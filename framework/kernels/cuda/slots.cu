@@ -149,6 +149,20 @@ __global__ void __launch_bounds__(threads) place_kernel(int64_t* tokens, int64_t
   }
 }
 
+__global__ void __launch_bounds__(threads)
+    keys_kernel(int32_t* keys, const int32_t* ids, const int32_t* chunk_of, int64_t tokens, int64_t slots, int top_k,
+                int64_t experts, int64_t chunks) {
+  const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= slots) return;
+  const int32_t e = ids[i];
+  int64_t key = -1;
+  if (e >= 0 && e < experts)
+    key = (chunk_of ? chunk_of[e] : i / top_k * chunks / tokens) * experts + e;
+  else if (e != -1)
+    key = chunks * experts;
+  keys[i] = static_cast<int32_t>(key);
+}
+
 void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
   const int64_t tokens = ids.dim(0), top_k = ids.dim(1);
   require_flat("slots_mask", "ids", ids, tokens * top_k);
@@ -176,6 +190,17 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
          pointer<int64_t>(tokens), pointer<int64_t>(rows), pointer<int64_t>(offsets), count, pointer<int32_t>(ids), p);
 }
 
+void keys(Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,
+          int64_t chunks) {
+  const int64_t slots = ids.dim(0) * ids.dim(1);
+  require_flat("slots_keys", "ids", ids, slots);
+  require_flat("slots_keys", "keys", keys, slots);
+  if (chunk_of.defined()) require_flat("slots_keys", "chunk_of", chunk_of, experts);
+  launch("slots_keys", keys_kernel, blocks_of(slots, threads), threads, stream, pointer<int32_t>(keys),
+         pointer<int32_t>(ids), chunk_of.defined() ? pointer<int32_t>(chunk_of) : nullptr, ids.dim(0), slots,
+         static_cast<int>(ids.dim(1)), experts, chunks);
+}
+
 void iota(Stream& stream, const Tensor& out, int64_t first) {
   require_flat("iota", "out", out, out.numel());
   launch("iota", iota_kernel, blocks_of(out.numel(), threads), threads, stream, pointer<int64_t>(out), out.numel(),
@@ -184,6 +209,6 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 
 }  // namespace
 
-const SlotKernels slots{.mask = mask, .sort = sort, .iota = iota};
+const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
 
 }  // namespace hexad::kernels::cuda

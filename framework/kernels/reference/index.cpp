@@ -24,8 +24,42 @@ void within(Stream& stream, const Tensor& out, const Tensor& x, int64_t first, i
   });
 }
 
+void shift_parts(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& parts) {
+  stream.run([=] {
+    const Array Parts = load(parts);
+    Array Y = load(x);
+    for (double& y : Y.values) {
+      if (y < 0) continue;
+      int64_t p = 0;
+      while (Parts(0, p) <= y) ++p;
+      y += Parts(1, p);
+    }
+    store(out, Y);
+  });
+}
+
+void take(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
+  stream.run([=] {
+    const Array X = load(x);
+    Array Y = load(index);
+    for (int64_t i = 0; i < Y.size(); ++i) Y[i] = X[index_at(Y, i)];
+    store(out, Y);
+  });
+}
+
+void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
+  stream.run([=] {
+    const Array X = load(x);
+    Array Y = load(out);
+    for (int64_t i = 0; i < X.size(); ++i)
+      if (X[i] >= 0) Y[index_at(X, i)] = static_cast<double>(i);
+    store(out, Y);
+  });
+}
+
 }  // namespace
 
-const IndexKernels indices{.shift = shift, .within = within};
+const IndexKernels indices{
+    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
 
 }  // namespace hexad::kernels::reference

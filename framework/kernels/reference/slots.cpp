@@ -38,6 +38,23 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   });
 }
 
+void keys(Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,
+          int64_t chunks) {
+  stream.run([=] {
+    Array Key = load(ids);
+    const Array Of = chunk_of.defined() ? load(chunk_of) : Array{};
+    for (int64_t t = 0; t < Key.rows; ++t)
+      for (int64_t k = 0; k < Key.columns; ++k) {
+        const auto e = static_cast<int64_t>(Key(t, k));
+        if (e == -1) continue;
+        const bool named = e >= 0 && e < experts;
+        const int64_t chunk = !named ? chunks : chunk_of.defined() ? index_at(Of, e) : t * chunks / Key.rows;
+        Key(t, k) = static_cast<double>(chunk * experts + (named ? e : 0));
+      }
+    store(keys, Key);
+  });
+}
+
 void iota(Stream& stream, const Tensor& out, int64_t first) {
   stream.run([=] {
     Array Y = zeros(out);
@@ -48,6 +65,6 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 
 }  // namespace
 
-const SlotKernels slots{.mask = mask, .sort = sort, .iota = iota};
+const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
 
 }  // namespace hexad::kernels::reference

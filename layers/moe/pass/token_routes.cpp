@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "framework/tensor/host_read.h"
+#include "framework/kernels/kernel_table.h"
 #include "layers/moe/schedule/memory_limit.h"
 #include "parallel/comm/rows.h"
 #include "parallel/ep/offsets.h"
-#include "parallel/ep/received.h"
 
 namespace hexad::moe {
 namespace {
@@ -30,41 +29,34 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
 
 // The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
 // rank's.
-ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route,
-                      const ep::PlanOptions& options) {
+ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, const ep::PlanOptions& options,
+                      Stream& stream) {
   const int ranks = route.tensor->size(), ep_ranks = route.groups.ep->size();
-  const int64_t share = ids.dim(0) / ranks, top_k = ids.dim(1);
-  std::vector<ep::SlotOrder> orders;
-  for (int q = 0; q < ranks; ++q)
-    orders.push_back(ep::order_slots(ids.slice(0, q * share, (q + 1) * share), route.experts, options.cutting,
-                                     route.tensor_ep_ranks[static_cast<size_t>(q)], ep_ranks, options.row_of));
+  const int64_t share = ids.dim(0) / ranks, chunks = options.cutting.chunks;
+  std::vector<ep::SlotOrder> orders =
+      ep::order_slots(ids, {route.experts, ep_ranks, options.cutting, options.row_of}, route.tensor_ep_ranks, stream);
   RowCollection rows{.group = route.tensor, .counts = {}};
-  // By rank and chunk: what to add to a row's number among its rank's to find it among all.
-  std::vector<std::vector<int64_t>> shift(static_cast<size_t>(ranks)), first(static_cast<size_t>(ranks));
+  // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
+  std::vector<int64_t> parts(static_cast<size_t>(ranks * 2 * chunks)), end(orders.size(), 0);
   int64_t all = 0;
-  for (int c = 0; c < options.cutting.chunks; ++c) {
+  for (int64_t c = 0; c < chunks; ++c) {
     rows.counts.emplace_back();
     for (size_t q = 0; q < orders.size(); ++q) {
-      const auto counts =
+      const auto to =
           std::span(orders[q].rows_to).subspan(static_cast<size_t>(c * ep_ranks), static_cast<size_t>(ep_ranks));
-      const int64_t before = first[q].empty() ? 0 : first[q].back(), n = ep::sum_of(counts);
-      shift[q].push_back(all - before);
-      first[q].push_back(before + n);  // one past the chunk's last row
-      rows.counts.back().push_back(n);
-      all += n;
+      const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
+      parts[part + static_cast<size_t>(chunks)] = all - end[q];
+      rows.counts.back().push_back(ep::sum_of(to));
+      end[q] += rows.counts.back().back(), all += rows.counts.back().back();
+      parts[part] = end[q];
     }
   }
+  const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
   routes.collected_rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication);
-  int64_t* out = routes.collected_rows.data<int64_t>();
-  for (size_t q = 0; q < orders.size(); ++q) {
-    const int64_t* row = orders[q].rows.data<int64_t>();
-    for (int64_t i = 0; i < share * top_k; ++i, ++out) {
-      *out = row[i];
-      if (row[i] < 0) continue;
-      const auto c = std::upper_bound(first[q].begin(), first[q].end(), row[i]) - first[q].begin();
-      *out += shift[q][static_cast<size_t>(c)];
-    }
-  }
+  for (int q = 0; q < ranks; ++q)
+    kernels::kernels(ids.device())
+        .index.shift_parts(stream, routes.collected_rows.slice(0, q * share, (q + 1) * share),
+                           orders[static_cast<size_t>(q)].rows, table.slice(0, q, q + 1).reshape({2, chunks}));
   routes.collection = std::move(rows);
   return std::move(orders[static_cast<size_t>(route.tensor->rank())]);
 }
@@ -92,28 +84,22 @@ int ExpertRoute::copies() const {
 TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream) {
   const MoeSchedule& schedule = route.schedule;
   const ep::PlanOptions options = plan_options(schedule, route.groups.ep->size());
-  const Device device = ids.device();
   TokenRoutes routes;
   routes.end = ids.dim(0);
-  if (!device.on_host() && is_local(schedule, route, options)) {
+  if (!ids.device().on_host() && is_local(schedule, route, options)) {
     routes.plan = ep::make_local_plan(ids, route.experts, stream);
     return routes;
   }
   if (alike && schedule.divides()) {
     const int64_t share = ids.dim(0) / route.tensor->size();
     routes.begin = route.tensor->rank() * share, routes.end = routes.begin + share;
-    const Tensor known = copy_to_host("routing: ids", ids, stream);
-    routes.plan =
-        ep::plan_on(ep::make_routing_plan(collect(routes, known, route, options), route.groups, options), device);
-    routes.collected_rows = on_device(routes.collected_rows, device, Category::communication);
+    routes.plan = ep::make_routing_plan(collect(routes, ids, route, options, stream), route.groups, options, stream);
     return routes;
   }
   if (alike) routes.copies = route.copies();
   if (schedule.duplicates == Duplicates::baseline && route.groups.etp->size() > 1) routes.gatherers = route.groups.etp;
   const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : ids;
-  const Tensor known = copy_to_host("routing: ids", sent, stream);
-  if (routes.gatherers) ep::check_gathered_ids(known, route.experts, *routes.gatherers);
-  routes.plan = ep::plan_on(ep::make_routing_plan(known, route.experts, route.groups, options), device);
+  routes.plan = ep::make_routing_plan(sent, route.experts, route.groups, options, stream, routes.gatherers);
   return routes;
 }
 
