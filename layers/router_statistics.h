@@ -20,12 +20,14 @@ struct RouterStatistics {
   void reset();
   /// Of the slots ids [T, K] (i32, -1: none), and of losses [1] (acc).
   void add_choices(const Tensor& ids, Stream& stream);
+  /// Of the same slots when those over capacity have been dropped.
+  void add_kept(const Tensor& ids, Stream& stream);
   void add_aux_loss(const Tensor& loss, Stream& stream) { add_loss(0, loss, stream); }
   void add_z_loss(const Tensor& loss, Stream& stream) { add_loss(1, loss, stream); }
 
   /// Where the host cannot see what is added, it is added up here instead, and found by whoever zeroed and reads them.
   struct OnDevice {
-    Tensor counts;  // [1, E] i64
+    Tensor counts;  // [1, E] i64; with a capacity [2, E]: chosen, kept
     Tensor losses;  // [2] f64: aux_loss, z_loss
   };
   void add_up_in(OnDevice sums) { sums_ = std::move(sums); }
@@ -33,8 +35,10 @@ struct RouterStatistics {
   void take(std::span<const int64_t> more_counts, std::span<const double> more_losses);
 
  private:
+  void count(int64_t row, const Tensor& ids, Stream& stream);
   void add_loss(int64_t which, const Tensor& loss, Stream& stream);
   OnDevice sums_;
+  int64_t kept_ = 0;
 };
 
 }  // namespace hexad::layers

@@ -228,6 +228,28 @@ struct RouterLossKernels {
                      const Tensor& log_sum_exp, const Tensor& segment, double scale);
 };
 
+/// Which tokens of an expert that is over capacity are kept: the most probable, or the first.
+enum class DropRule : uint8_t { probability, position };
+constexpr auto enum_names(DropRule) {
+  return std::to_array<std::pair<DropRule, std::string_view>>(
+      {{DropRule::probability, "probability"}, {DropRule::position, "position"}});
+}
+
+/// Of each scope of `scope_tokens` consecutive tokens (the last may be shorter), an expert keeps at most
+/// min(ceil(factor K n / E), n) slots (GShard), n being the scope's tokens with any slot.
+struct Capacity {
+  int64_t scope_tokens;
+  double factor;
+  DropRule rule;
+};
+
+struct CapacityKernels {
+  /// ids [T, K] (i32, an expert at most once a token) = -1 for slots over capacity. Kept are those with the highest
+  /// scores [T, E] (acc; NaN counts as -infinity), of equal ones the earlier token's, or simply the earliest. Token t
+  /// is row rows[t] (i64 [T]) of both; undefined: row t. Ids that name no expert are nobody's slots and stay.
+  void (*drop)(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity);
+};
+
 /// A token's slots in the order of their experts.
 struct SlotKernels {
   /// ids[t, :] (i32 [T, K]) = -1 where valid[t] (u8) is zero.
@@ -397,6 +419,7 @@ struct KernelTable {
   GeluKernels gelu;
   RouterKernels router;
   RouterLossKernels router_loss;
+  CapacityKernels capacity;
   SlotKernels slots;
   IndexKernels index;
   PermuteKernels permute;

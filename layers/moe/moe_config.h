@@ -13,13 +13,6 @@
 
 namespace hexad::moe {
 
-/// Which tokens of an expert that is over capacity are kept.
-enum class DropRule : uint8_t { probability, position };
-constexpr auto enum_names(DropRule) {
-  return std::to_array<std::pair<DropRule, std::string_view>>(
-      {{DropRule::probability, "probability"}, {DropRule::position, "position"}});
-}
-
 /// Over which tokens capacity is counted.
 enum class CapacityScope : uint8_t { sequence, micro_batch };
 constexpr auto enum_names(CapacityScope) {
@@ -74,7 +67,7 @@ struct MoeConfig {
   double scale = 1;
   int64_t groups = 1, top_groups = 1;
   std::optional<double> capacity_factor;
-  DropRule drop = DropRule::probability;
+  kernels::DropRule drop = kernels::DropRule::probability;
   CapacityScope capacity_scope = CapacityScope::micro_batch;
   AuxLossConfig aux_loss;
   double z_loss = 0, bias_rate = 0;

@@ -5,8 +5,8 @@
 
 #include "framework/base/philox.h"
 #include "framework/tensor/host_read.h"
+#include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_logits.h"
-#include "layers/moe/router/shared_capacity.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -187,16 +187,11 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
   return sum;
 }
 
-int64_t MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass,
-                       Stream& stream) const {
+void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const {
   const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
-  const Tensor own = r.own(ids), decided = copy_to_host("capacity: ids", own, stream);
-  const int64_t dropped =
-      drop_over_shared_capacity(decided, copy_to_host("capacity: scores", r.own(scores), stream), pass.batch, *tokens_,
-                                scope, *config_.capacity_factor, config_.drop);
-  upload_from(decided, own);
+  const Tensor own = r.own(ids);
+  drop_over_capacity(own, r.own(scores), pass.batch, *tokens_, {scope, *config_.capacity_factor, config_.drop}, stream);
   if (r.alike) tensor_.group->all_gather(ids, own, stream).wait();
-  return dropped;
 }
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {
@@ -218,8 +213,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? penalty(t, logits, choice.scores, ids, r, pass) : Value{};
   if (config_.capacity_factor) {
-    const int64_t dropped = drop(ids, choice.scores.data, r, pass, t.stream);
-    if (counting) (*pass.statistics)[static_cast<size_t>(index_)].dropped += dropped;
+    drop(ids, choice.scores.data, r, pass, t.stream);
+    if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_kept(r.own(ids), t.stream);
   }
 
   Value shared;

@@ -59,7 +59,7 @@ class MoeLayer {
                 const Pass& pass) const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
   void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const;
-  int64_t drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
+  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
@@ -111,6 +113,30 @@ void inverse(K k, Trial& r) {
   }
 }
 
+// Scores with many ties and some NaN; rows in order, and the other way round.
+void drop(K k, Trial& r) {
+  const int64_t tokens = r.size.rows, experts = 5, top_k = 2;
+  const Dtype acc = r.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  std::vector<int32_t> ids;
+  std::vector<int64_t> backwards;
+  for (int64_t t = 0; t < tokens; ++t) {
+    const auto first = static_cast<int32_t>(t * t % experts);
+    ids.push_back(t % 7 == 3 ? -1 : first), ids.push_back(t % 11 == 5 ? 9 : (first + 2) % experts);
+    backwards.push_back(tokens - 1 - t);
+  }
+  const Tensor scores = r.scratch({tokens, experts}, acc);
+  reference::Array a = reference::zeros(scores);
+  for (int64_t i = 0; i < a.size(); ++i) a[i] = i % 13 == 4 ? std::nan("") : static_cast<double>(i * 7 % 9) / 8 - 0.25;
+  reference::store(scores, a);
+  for (DropRule rule : {DropRule::probability, DropRule::position})
+    for (double factor : {0.0, 0.6, 1e18})
+      for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})}) {
+        const Tensor out = r.output({tokens, top_k}, Dtype::i32);
+        reference_table.pointwise.copy(r.host_stream, out, r.values<int32_t>(ids, {tokens, top_k}));
+        k.capacity.drop(r.stream, out, scores, rows, {std::max<int64_t>(1, tokens / 2 + 1), factor, rule});
+      }
+}
+
 }  // namespace
 
 std::vector<Case> slot_cases() {
@@ -124,6 +150,7 @@ std::vector<Case> slot_cases() {
          }
        }},
       {"slots_sort", entry(&KernelTable::slots, &S::sort), sort},
+      {"capacity_drop", entry(&KernelTable::capacity, &CapacityKernels::drop), drop},
       {"slots_keys", entry(&KernelTable::slots, &S::keys), keys},
       {"slots_iota", entry(&KernelTable::slots, &S::iota),
        [](K k, Trial& r) {

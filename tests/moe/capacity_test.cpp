@@ -1,18 +1,17 @@
 // R1: who is dropped when an expert is over capacity.
-#include "layers/moe/router/capacity.h"
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "framework/kernels/kernel_table.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
 namespace {
 
-using moe::drop_over_capacity;
-using moe::DropRule;
+using kernels::DropRule;
 
 // Six tokens, two experts, one slot each; all choose expert 0 with these scores.
 const std::vector<double> scores{0.3, 0, 0.9, 0, 0.5, 0, 0.9, 0, 0.1, 0, 0.5, 0};
@@ -27,8 +26,10 @@ Dropped drop(const std::vector<int32_t>& ids, int64_t top_k, int64_t scope, doub
   Lab lab;
   const int64_t tokens = static_cast<int64_t>(ids.size()) / top_k;
   const Tensor t = lab.values(ids, {tokens, top_k});
-  const int64_t count = drop_over_capacity(t, lab.values(s, {tokens, experts}), scope, factor, rule);
-  return {t.to_vector<int32_t>(), count};
+  kernels::kernels(t.device())
+      .capacity.drop(lab.stream(), t, lab.values(s, {tokens, experts}), {}, {scope, factor, rule});
+  const std::vector<int32_t> left = t.to_vector<int32_t>();
+  return {left, std::ranges::count(left, -1) - std::ranges::count(ids, -1)};
 }
 
 TEST(Capacity, R1_KeepsTheMostProbableAndTheEarlierAmongEquals) {
@@ -89,6 +90,23 @@ TEST(Capacity, R8_NanIsDroppedFirst) {
       drop(all_to_one, 1, 6, 1.0, DropRule::probability, {nan, 0, 0.1, 0, nan, 0, 0.2, 0, 0.3, 0, nan, 0});
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, 0, -1}));
   EXPECT_EQ(count, 3);
+}
+
+TEST(Capacity, TokensMayLieInRowsOfAnotherOrder) {
+  Lab lab;
+  // Tokens 0 .. 3 are rows 2, 3, 0, 1: the first two stay.
+  const Tensor ids = lab.values(std::vector<int32_t>{0, 0, 0, 0}, {4, 1});
+  const Tensor s = lab.values(std::vector<double>(8, 0.5), {4, 2});
+  kernels::kernels(ids.device())
+      .capacity.drop(lab.stream(), ids, s, lab.values(std::vector<int64_t>{2, 3, 0, 1}, {4}),
+                     {4, 1.0, DropRule::probability});
+  EXPECT_EQ(ids.to_vector<int32_t>(), (std::vector<int32_t>{-1, -1, 0, 0}));
+}
+
+TEST(Capacity, IdsThatNameNoExpertAreNobodys) {
+  const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4
+  EXPECT_EQ(ids, (std::vector<int32_t>{7, 0, 0, -5, -1, -1}));
+  EXPECT_EQ(count, 2);
 }
 
 TEST(Capacity, OfNoTokenDropsNothing) { EXPECT_EQ(drop({}, 2, 4, 1.0, DropRule::probability, {}).count, 0); }

@@ -28,11 +28,12 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
   statistics_.assign(static_cast<size_t>(recipe.model.moe_layers()), empty);
   const auto layers = static_cast<int64_t>(statistics_.size());
   if (instance.context.on_host() || layers == 0) return;
-  counts_ = Tensor::empty({layers, recipe.model.moe.experts}, Dtype::i64, instance.device());
+  const int64_t rows = recipe.model.moe.capacity_factor ? 2 : 1;
+  counts_ = Tensor::empty({layers * rows, recipe.model.moe.experts}, Dtype::i64, instance.device());
   losses_ = Tensor::empty({layers, 2}, Dtype::f64, instance.device());
   for (int64_t l = 0; l < layers; ++l)
     statistics_[static_cast<size_t>(l)].add_up_in(
-        {counts_.slice(0, l, l + 1), losses_.slice(0, l, l + 1).reshape({2})});
+        {counts_.slice(0, l * rows, (l + 1) * rows), losses_.slice(0, l, l + 1).reshape({2})});
 }
 
 std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t first_sequence) {
@@ -51,9 +52,10 @@ void TrainStep::read_statistics(Stream& stream) {
   if (!counts_.defined()) return;
   const HostRead counts = read_to_host("step: router counts", counts_, stream),
                  losses = read_to_host("step: router losses", losses_, stream);
-  const auto experts = static_cast<size_t>(counts_.dim(1));
+  const size_t of_layer = counts.wait<int64_t>().size() / statistics_.size();
   for (size_t l = 0; l < statistics_.size(); ++l)
-    statistics_[l].take(counts.wait<int64_t>().subspan(l * experts, experts), losses.wait<double>().subspan(2 * l, 2));
+    statistics_[l].take(counts.wait<int64_t>().subspan(l * of_layer, of_layer),
+                        losses.wait<double>().subspan(2 * l, 2));
 }
 
 // Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the

@@ -14,6 +14,7 @@ extern const SwigluKernels swiglu;
 extern const GeluKernels gelu;
 extern const RouterKernels router;
 extern const RouterLossKernels router_loss;
+extern const CapacityKernels capacity;
 extern const SlotKernels slots;
 extern const IndexKernels indices;
 extern const PermuteKernels permute;

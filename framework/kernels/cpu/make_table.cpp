@@ -21,6 +21,7 @@ KernelTable make_table(const AttentionKernels& attention) {
       .gelu = cpu::gelu,
       .router = cpu::router,
       .router_loss = cpu::router_loss,
+      .capacity = cpu::capacity,
       .slots = cpu::slots,
       .index = cpu::indices,
       .permute = cpu::permute,

@@ -3,6 +3,7 @@
 
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/order.cuh"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -35,39 +36,6 @@ void check_rule(const RouterRule& rule, int64_t experts) {
               rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
           "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
           rule.groups, " groups");
-}
-
-/// Integers in the order of the numbers that they stand for: NaN before all numbers, and `taken` before NaN.
-template <class A>
-using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;
-constexpr uint32_t taken = 0, nan_order = 1;
-
-template <class A>
-constexpr Order<A> sign_bit = Order<A>{1} << (8 * sizeof(A) - 1);
-
-template <class A>
-__device__ Order<A> order_of(A x) {
-  if (x != x) return nan_order;
-  x += A(0);  // zero has one sign
-  Order<A> bits;
-  if constexpr (std::is_same_v<A, double>) {
-    bits = static_cast<Order<A>>(__double_as_longlong(x));
-  } else {
-    bits = __float_as_uint(x);
-  }
-  return bits & sign_bit<A> ? ~bits : bits | sign_bit<A>;
-}
-
-/// The number, or -infinity for NaN.
-template <class A>
-__device__ A number_of(Order<A> order) {
-  if (order == nan_order) return -std::numeric_limits<A>::infinity();
-  const Order<A> bits = order & sign_bit<A> ? order ^ sign_bit<A> : ~order;
-  if constexpr (std::is_same_v<A, double>) {
-    return __longlong_as_double(static_cast<long long>(bits));
-  } else {
-    return __uint_as_float(bits);
-  }
 }
 
 template <class A>

@@ -1,13 +1,12 @@
 // A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
 // expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
 #include "framework/kernels/cuda/families.h"
-#include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/scan.cuh"
 
 namespace hexad::kernels::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr unsigned whole_warp = 0xffffffffu;
 /// Counters of a block that places slots, one for each warp and expert.
 constexpr int counters = 8192;
 /// Parts of the slots; one block scans the parts of an expert, a thread each.
@@ -61,34 +60,6 @@ __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, co
   __syncthreads();
   for (int e = static_cast<int>(threadIdx.x); e < p.experts; e += threads)
     counts[int64_t{e} * p.count + blockIdx.x] = local[e];
-}
-
-/// The sum over the threads before this one, and over all.
-struct Scan {
-  unsigned before, all;
-};
-
-template <int Threads>
-__device__ Scan block_scan(unsigned x) {
-  constexpr int warps = Threads / warp_size;
-  __shared__ unsigned sums[warp_size];
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
-  const auto up_to_lane = [&](unsigned value) {
-#pragma unroll
-    for (int step = 1; step < warp_size; step *= 2) {
-      const unsigned other = __shfl_up_sync(whole_warp, value, static_cast<unsigned>(step));
-      if (lane >= step) value += other;
-    }
-    return value;
-  };
-  const unsigned in_warp = up_to_lane(x);
-  if (lane == warp_size - 1) sums[warp] = in_warp;
-  __syncthreads();
-  const unsigned up_to_warp = up_to_lane(lane < warps ? sums[lane] : 0);
-  const unsigned all = __shfl_sync(whole_warp, up_to_warp, warp_size - 1);
-  const unsigned warps_before = __shfl_sync(whole_warp, up_to_warp, max(warp - 1, 0));
-  __syncthreads();
-  return {(warp > 0 ? warps_before : 0) + in_warp - x, all};
 }
 
 /// A block an expert: counts[expert, part] becomes the number of the expert's slots in earlier parts.

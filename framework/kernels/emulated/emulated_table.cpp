@@ -66,6 +66,8 @@ constexpr auto router = queued<&KernelTable::router, Entry>;
 template <auto Entry>
 constexpr auto router_loss = queued<&KernelTable::router_loss, Entry>;
 template <auto Entry>
+constexpr auto capacity = queued<&KernelTable::capacity, Entry>;
+template <auto Entry>
 constexpr auto slots = queued<&KernelTable::slots, Entry>;
 template <auto Entry>
 constexpr auto indices = queued<&KernelTable::index, Entry>;
@@ -122,6 +124,7 @@ const KernelTable emulated_table{
                     .balance_backward = router_loss<&RouterLossKernels::balance_backward>,
                     .z = router_loss<&RouterLossKernels::z>,
                     .z_backward = router_loss<&RouterLossKernels::z_backward>},
+    .capacity = {.drop = capacity<&CapacityKernels::drop>},
     .slots = {.mask = slots<&SlotKernels::mask>,
               .sort = slots<&SlotKernels::sort>,
               .keys = slots<&SlotKernels::keys>,

@@ -14,6 +14,7 @@ const KernelTable reference_table{
     .gelu = reference::gelu,
     .router = reference::router,
     .router_loss = reference::router_loss,
+    .capacity = reference::capacity,
     .slots = reference::slots,
     .index = reference::indices,
     .permute = reference::permute,

@@ -1,17 +1,19 @@
 // Which slots an expert over capacity drops.
 #pragma once
 
-#include "framework/tensor/tensor.h"
-#include "layers/moe/moe_config.h"
+#include "framework/kernels/kernel_table.h"
+#include "layers/micro_batch.h"
+#include "parallel/comm/process_group.h"
 
 namespace hexad::moe {
 
 using namespace tensor;
 
-/// Sets ids (i32 [T, K]) of dropped slots to -1 and returns their number. Tokens are decided in scopes of
-/// `scope_tokens` consecutive tokens: in each, an expert keeps at most min(ceil(factor K n / E), n) slots, n being the
-/// scope's valid tokens. Kept are those with the highest score (scores [T, E], f32 or f64; never raw logits), the
-/// earlier token on a tie, or simply the earliest. Slots that are -1 already (padding) count for nothing.
-int64_t drop_over_capacity(const Tensor& ids, const Tensor& scores, int64_t scope_tokens, double factor, DropRule rule);
+/// Sets ids (i32 [T, K]) of slots over capacity to -1 (kernels::CapacityKernels::drop), counted over all tokens of
+/// `batch`, of which the ranks of `tokens` (the tp x cp ranks, ranked t + tp c) hold equal shares of rows: the same
+/// slots are dropped whoever holds them. ids and scores [T, E] (acc; never raw logits) are this rank's; collective.
+/// Throws Error(communication) for an id of another rank that names no expert, where the host can see it.
+void drop_over_capacity(const Tensor& ids, const Tensor& scores, const layers::MicroBatch& batch,
+                        const comm::ProcessGroup& tokens, const kernels::Capacity& capacity, Stream& stream);
 
 }  // namespace hexad::moe

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/cpu/operands.h"
+
+namespace hexad::kernels::cpu {
+namespace {
+
+struct Slot {
+  int32_t* id;
+  double score;
+};
+
+template <class T>
+void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& scores, const Capacity& c) {
+  const int64_t top_k = ids.dim(1), experts = scores.dim(1);
+  auto* id = ids.data<int32_t>();
+  const auto* score = scores.data<T>();
+  std::vector<std::vector<Slot>> queues(static_cast<size_t>(experts));
+  int64_t valid = 0;
+  for (const int64_t row : rows) {
+    bool any = false;
+    for (int32_t* slot = id + row * top_k; slot < id + (row + 1) * top_k; ++slot) {
+      if (*slot < 0 || *slot >= experts) continue;
+      any = true;
+      // A NaN would make the order meaningless; it goes last.
+      const auto s = static_cast<double>(score[row * experts + *slot]);
+      queues[static_cast<size_t>(*slot)].push_back(
+          {slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
+    }
+    valid += any;
+  }
+  const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
+  // Compared before the cast: a huge factor fits no integer.
+  const auto most = static_cast<size_t>(std::min(static_cast<double>(valid), std::ceil(c.factor * mean)));
+  for (auto& q : queues) {
+    if (q.size() <= most) continue;
+    // The queue is in token order, so a stable sort leaves earlier tokens first among equals.
+    if (c.rule == DropRule::probability)
+      std::stable_sort(q.begin(), q.end(), [](const Slot& a, const Slot& b) { return a.score > b.score; });
+    for (size_t i = most; i < q.size(); ++i) *q[i].id = -1;
+  }
+}
+
+void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
+  stream.run([=] {
+    const int64_t tokens = ids.dim(0);
+    require_flat("drop", "ids", ids, tokens * ids.dim(1));
+    require_flat("drop", "scores", scores, tokens * scores.dim(1));
+    if (rows.defined()) require_flat("drop", "rows", rows, tokens);
+    const int64_t* row = rows.defined() ? distinct_indices("drop", "rows", rows, 0, tokens) : nullptr;
+    std::vector<int64_t> in_scope;
+    for (int64_t begin = 0; begin < tokens; begin += capacity.scope_tokens) {
+      in_scope.clear();
+      for (int64_t t = begin; t < std::min(tokens, begin + capacity.scope_tokens); ++t)
+        in_scope.push_back(row ? row[t] : t);
+      with_dtype<float, double>("drop", scores.dtype(),
+                                [&]<class T>() { drop_in<T>(in_scope, ids, scores, capacity); });
+    }
+  });
+}
+
+}  // namespace
+
+const CapacityKernels capacity{.drop = drop};
+
+}  // namespace hexad::kernels::cpu
