@@ -56,13 +56,11 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
 
 // Slot rows that name their rank and number, as they are sent.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
-  const Tensor rows = Tensor::empty({plan.counts.slots(), 3}, Dtype::f64, lab.context);
-  for (int64_t r = 0; r < plan.counts.slots(); ++r) {
-    rows.data<double>()[3 * r] = rank;
-    rows.data<double>()[3 * r + 1] = static_cast<double>(r);
-    rows.data<double>()[3 * r + 2] = static_cast<double>((7 * rank + 3 * r) % 11) - 5;
-  }
-  return rows;
+  std::vector<double> names;
+  for (int64_t r = 0; r < plan.counts.slots(); ++r)
+    for (const int64_t name : {int64_t{rank}, r, (7 * rank + 3 * r) % 11 - 5})
+      names.push_back(static_cast<double>(name));
+  return lab.values(names, {plan.counts.slots(), 3});
 }
 
 Tensor as_sent(Lab& lab, const RoutingPlan& plan, const Tensor& rows) {

@@ -90,7 +90,7 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
 TEST(Received, GatheredExpertsAreThoseThereAre) {
   Lab lab;
   const comm::SelfGroup self;
-  const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 3, 4, -1}, {2, 2}, lab.context);
+  const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 3, 4, -1}, {2, 2}, Device(lab.context).host());
   EXPECT_NO_THROW(ep::check_gathered_ids(ids, 5, self));
   EXPECT_EQ(message_of(ExitCode::communication, [&] { ep::check_gathered_ids(ids, 4, self); }),
             "routing: rank 0 of group " + self.name() +

@@ -11,6 +11,7 @@
 #include "parallel/ep/routing_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
+#include "tests/training/training.h"
 
 namespace hexad::tests {
 namespace {
@@ -97,21 +98,23 @@ TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
 
 // Rows [S, 3] that name their expert, source rank and slot.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int rank) {
-  const Tensor rows = Tensor::empty({plan.counts.slots(), 3}, Dtype::f64, lab.context);
-  for (int64_t i = 0; i < ids.numel(); ++i) {
-    const int64_t row = plan.indices.rows.data<int64_t>()[i];
-    if (row < 0) continue;
-    double* r = rows.data<double>() + 3 * row;
-    r[0] = ids.data<int32_t>()[i], r[1] = rank, r[2] = static_cast<double>(i);
+  const std::vector<int64_t> rows = plan.indices.rows.to_vector<int64_t>();
+  const std::vector<int32_t> experts = ids.to_vector<int32_t>();
+  std::vector<double> names(static_cast<size_t>(3 * plan.counts.slots()));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0) continue;
+    double* r = names.data() + 3 * rows[i];
+    r[0] = experts[i], r[1] = rank, r[2] = static_cast<double>(i);
   }
-  return rows;
+  return lab.values(names, {plan.counts.slots(), 3});
 }
 
 // By expert, in each by source rank and slot.
 void expect_grouped(const Tensor& grouped, const std::vector<int64_t>& offsets, int64_t first_expert) {
+  const std::vector<double> rows = grouped.to_vector<double>();
   for (size_t e = 0; e + 1 < offsets.size(); ++e)
     for (int64_t r = offsets[e]; r < offsets[e + 1]; ++r) {
-      const double* row = grouped.data<double>() + 3 * r;
+      const double* row = rows.data() + 3 * r;
       EXPECT_EQ(row[0], static_cast<double>(first_expert) + static_cast<double>(e));
       const double* before = row - 3;
       if (r > offsets[e]) {
@@ -227,6 +230,39 @@ TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
   }
 }
 
+TEST(SlotOrder, OfSeveralRanksIsThatOfEach) {
+  Lab lab;
+  const Tensor ids = random_ids(lab, 0, 8, 2, 4);
+  for (RowOf row_of : {RowOf::slot, RowOf::token})
+    for (const Cutting cutting : {Cutting{}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 2}}) {
+      const std::vector<int> of{1, 0};
+      const ep::Ordering ordering{4, 2, cutting, row_of};
+      const std::vector<ep::SlotOrder> both = ep::order_slots(ids, ordering, of, lab.stream());
+      for (size_t q = 0; q < 2; ++q) {
+        const auto begin = static_cast<int64_t>(4 * q);
+        const ep::SlotOrder alone = ep::order_slots(ids.slice(0, begin, begin + 4), ordering, of[q], lab.stream());
+        EXPECT_EQ(both[q].counts, alone.counts);
+        EXPECT_EQ(both[q].rows_to, alone.rows_to);
+        EXPECT_EQ(both[q].tokens.to_vector<int64_t>(), alone.tokens.to_vector<int64_t>());
+        EXPECT_EQ(both[q].rows.to_vector<int64_t>(), alone.rows.to_vector<int64_t>());
+        EXPECT_EQ(both[q].row_slots.to_vector<int64_t>(), alone.row_slots.to_vector<int64_t>());
+      }
+    }
+}
+
+TEST(SlotOrder, NamesTheRankThatSentAnIdOfNoExpert) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    Lab lab;
+    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // rank 1's second one
+    for (RowOf row_of : {RowOf::slot, RowOf::token}) {
+      const auto order = [&] { ep::order_slots(ids, {4, 2, {}, row_of, &world}, 0, lab.stream()); };
+      EXPECT_EQ(message_of(ExitCode::communication, order),
+                "routing: rank 1 of group " + world.name() +
+                    " sent expert 7 for slot 0 of its row 1; expected 0 .. 3, or -1 for a dropped slot");
+    }
+  });
+}
+
 TEST(SlotOrder, OfTokensRefusesAnExpertNamedTwice) {
   Lab lab;
   EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
@@ -280,11 +316,10 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
       for (size_t c = 0; c < plan.counts.chunks.size(); ++c) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
         const ep::ChunkIndices& indices = plan.indices.chunks[c];
-        const Tensor rows = Tensor::empty({chunk.rows_to_send(), 2}, Dtype::f64, lab.context);
-        for (int64_t r = 0; r < rows.dim(0); ++r) {
-          rows.data<double>()[2 * r] = world.rank();
-          rows.data<double>()[2 * r + 1] = static_cast<double>(chunk.of(plan.indices.wire_tokens).data<int64_t>()[r]);
-        }
+        std::vector<double> names;
+        for (const int64_t token : chunk.of(plan.indices.wire_tokens).to_vector<int64_t>())
+          names.push_back(world.rank()), names.push_back(static_cast<double>(token));
+        const Tensor rows = lab.values(names, {chunk.rows_to_send(), 2});
         auto there = ep::send_to_experts(chunk, rows, world, lab.stream());
         there.arrived.wait();
         offsets.insert(offsets.end(), chunk.offsets.begin(), chunk.offsets.end());

@@ -30,7 +30,8 @@ struct Parts {
 };
 
 Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
-  require(experts <= counters, "[slots] cannot sort by ", experts, " experts; expected at most ", counters);
+  require(experts <= counters, "[slots] cannot sort by ", experts, " experts, or experts in chunks; expected at most ",
+          counters);
   require(tokens * top_k <= (1 << 30), "[slots] cannot sort ", tokens, " tokens of ", top_k, " slots");
   Parts p{.slots = static_cast<int>(tokens * top_k),
           .experts = static_cast<int>(experts),
