@@ -200,11 +200,11 @@ void routing(CudaTimer& b, const KernelTable& k) {
   b.line("permute row_dots", {.bytes = bytes({y, dy})}, [&](Stream& s) { p.row_dots(s, dots, y, dy); });
   for (const auto& [format, name] : enum_names(WireFormat{})) {
     const Tensor packed = b.empty({rows, wire_row_bytes(format, bf, hidden, 1)}, Dtype::u8);
-    const Tensor extras = b.normal({rows, 1}, f32);
+    const Tensor row_weights = b.normal({rows, 1}, f32);
     b.line(fmt::format("wire pack {}", name), {.bytes = bytes({y, packed})},
-           [&, f = format](Stream& s) { k.wire.pack(s, packed, y, {}, extras, f); });
+           [&, f = format](Stream& s) { k.wire.pack(s, packed, y, {}, row_weights, f); });
     b.line(fmt::format("wire unpack {}", name), {.bytes = bytes({dy, packed})},
-           [&, f = format](Stream& s) { k.wire.unpack(s, dy, extras, packed, {}, f); });
+           [&, f = format](Stream& s) { k.wire.unpack(s, dy, row_weights, packed, {}, f); });
   }
 }
 

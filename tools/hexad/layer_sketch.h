@@ -28,7 +28,7 @@ class LayerSketch {
 
  private:
   using Segment = std::function<Place(MemoryTape&, const Place&)>;
-  struct Trip;
+  struct MoePass;
 
   Place checkpoint(MemoryTape& t, const Place& x, const Segment& segment) const;
   Place run(MemoryTape& t, const Place& x, int64_t layer, bool recompute_attention) const;
@@ -39,11 +39,11 @@ class LayerSketch {
   Place attention(MemoryTape& t, const Place& x) const;
   Place mlp(MemoryTape& t, const Place& x, double size, bool gated) const;
   Place moe(MemoryTape& t, const Place& x) const;
-  Place route(MemoryTape& t, const Place& x, const Place& weights) const;
-  Place route_keeping(MemoryTape& t, const Place& x, const Place& weights, const Trip& trip) const;
-  Place route_restoring(MemoryTape& t, const Place& x, const Place& weights, const Trip& trip) const;
+  Place moe_pass(MemoryTape& t, const Place& x, const Place& weights) const;
+  Place keep(MemoryTape& t, const Place& x, const Place& weights, const MoePass& pass) const;
+  Place offload_or_recompute(MemoryTape& t, const Place& x, const Place& weights, const MoePass& pass) const;
   double most_rows() const;
-  Trip trip(bool restoring) const;
+  MoePass describe(bool restoring) const;
 
   const Recipe& recipe_;
   const layers::ModelConfig& model_;

@@ -32,7 +32,7 @@ struct PassBuffers {
   Rows together{};  // of all chunks, where they are computed at once: rows, then results
 
   Tensor returned{};              // [S, D]: slot rows, unless the pass is bounded
-  Tensor returned_row_weights{};  // [S, M X]: and the X numbers beside each of their slots
+  Tensor returned_row_weights{};  // [S, M X]: and X row weights for each of their slots
   Tensor collected{};             // rows of the pass's RowCollection, chunk by chunk, in each by rank
 };
 

@@ -54,7 +54,7 @@ struct PassGraph {
   /// After the chunk's last task.
   void add(size_t chunk, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork task);
 
-  /// Of rows with `row_weights` numbers beside each slot.
+  /// Of rows that have so many row weights for each slot.
   RowFormat format(int64_t row_weights) const;
   RowFormat format_back() const { return format(pass.row_weights_back); }
   /// Of a row as it was computed.

@@ -9,8 +9,8 @@ namespace hexad::moe {
 using namespace tensor;
 using device::Stream;
 
-/// values [R, D]; row_weights [R, M X] acc: X numbers for each of a row's M slots (M = 1 where rows are of slots). In
-/// dispatch these are routing weights, in the combine of backward their gradients.
+/// values [R, D]; row_weights [R, M X] acc: X for each of a row's M slots (M = 1 where rows are of slots). In dispatch
+/// these are routing weights, in the combine of backward their gradients.
 struct Rows {
   Tensor values, row_weights{};  // row_weights undefined: there are none
 };
@@ -21,7 +21,7 @@ struct RowSource {
   Tensor inverse{};  // of `index`, where that names each row's token and is whole (PermuteKernels::gather)
 };
 
-/// Of rows that a pass sends, with as many accompanying numbers.
+/// Of rows that a pass sends, each with `row_weights` row weights.
 struct RowFormat {
   kernels::WireFormat wire;
   int64_t width;

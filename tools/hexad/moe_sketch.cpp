@@ -10,42 +10,42 @@ namespace hexad::app {
 
 using moe::Restore;
 
-// One pass there and back, in chunks of equal size.
-struct LayerSketch::Trip {
+// A pass of the MoE layer (layers/moe/pass), forward or backward, in chunks of equal size.
+struct LayerSketch::MoePass {
   moe::MoeSchedule schedule;
   int64_t chunks = 1;
   bool alone, placed;         // nobody is sent anything; rows are put in order where they are computed
   double slots, sent, there;  // of a chunk: rows that return, are sent, and are computed
   double tokens, top_k;
   double row, middle, product;  // bytes of a row, and of what the experts have inside before and after the activation
-  double acc;                   // bytes of a number beside a row
+  double acc;                   // bytes of a row weight
   bool gated;
   double index_bytes;  // of the plan
 
   double of_expert;  // rows of a chunk that one expert computes, evenly
   // Where a chunk leaves nothing behind, those after the second are as that one.
   int64_t different_chunks() const { return std::min<int64_t>(chunks, 3); }
-  // On its way to the experts' rank, with `numbers` bytes beside each row.
-  Room send(const MemoryTape& t, double numbers) const {
-    Room rows = t.room(sent * (row + numbers));
-    if (!alone) rows = t.room(there * (row + numbers));
+  // P and S: on their way to the experts' rank, with `row_weights` bytes beside each row.
+  Room send(const MemoryTape& t, double row_weights) const {
+    Room rows = t.room(sent * (row + row_weights));
+    if (!alone) rows = t.room(there * (row + row_weights));
     return rows;
   }
-  // As the experts read them: in order, and unpacked.
-  Room put(const MemoryTape& t, Room rows, double numbers) const {
-    if (!placed && numbers == 0) return rows;
-    const Room extras = t.room(there * numbers);
+  // D: as the experts read them, in order and unpacked.
+  Room place(const MemoryTape& t, Room rows, double row_weights) const {
+    if (!placed && row_weights == 0) return rows;
+    const Room unpacked_weights = t.room(there * row_weights);
     rows = t.room(there * row);
     return rows;
   }
   // What a chunk may have on its way, `kinds` of rows, while another one is computed by lanes of their own threads.
   double on_its_way(int kinds) const { return kinds * (row + acc) * (sent + there + (alone ? 0 : there)); }
-  // What the experts made, as it comes back to its tokens' rank.
-  Room give_back(const MemoryTape& t, Room rows, double numbers) const {
-    if (placed || numbers > 0) rows = t.room(there * (row + numbers));
-    if (!alone) rows = t.room(slots * (row + numbers));
-    if (numbers > 0) {
-      const Room extras = t.room(slots * numbers);
+  // U, R and L: what the experts made, as it returns to its tokens' rank.
+  Room combine(const MemoryTape& t, Room rows, double row_weights) const {
+    if (placed || row_weights > 0) rows = t.room(there * (row + row_weights));
+    if (!alone) rows = t.room(slots * (row + row_weights));
+    if (row_weights > 0) {
+      const Room unpacked_weights = t.room(slots * row_weights);
       rows = t.room(slots * row);
     }
     return rows;
@@ -61,9 +61,9 @@ double LayerSketch::most_rows() const {
   return m.capacity_factor ? std::min(most, std::max(1.0, *m.capacity_factor)) : most;
 }
 
-LayerSketch::Trip LayerSketch::trip(bool restoring) const {
+LayerSketch::MoePass LayerSketch::describe(bool restoring) const {
   const moe::MoeConfig& m = model_.moe;
-  Trip p{};
+  MoePass p{};
   p.schedule = recipe_.schedule.moe.settled();
   p.tokens = rows_ < all_rows_ ? rows_ : all_rows_ / tp_;
   p.top_k = static_cast<double>(m.top_k);
@@ -120,7 +120,7 @@ Place LayerSketch::moe(MemoryTape& t, const Place& input) const {
   if (m.z_loss > 0)
     losses.push_back(t.record({t.room(acc_)}, {logits}, {logits.data, t.room(rows * acc_)}, WeightWork::none,
                               [scores](BackwardSketch& b) { b.accumulate(0, b.room(scores)); })[0]);
-  Place y = route(t, x, choice[1]);
+  Place y = moe_pass(t, x, choice[1]);
   // Their gradients come from outside, a number each.
   for (const Place& loss : losses)
     y = t.record({y.data}, {y, loss}, {}, WeightWork::none,
@@ -134,14 +134,14 @@ Place LayerSketch::moe(MemoryTape& t, const Place& input) const {
   return add(t, y, shared);
 }
 
-Place LayerSketch::route(MemoryTape& t, const Place& x, const Place& weights) const {
+Place LayerSketch::moe_pass(MemoryTape& t, const Place& x, const Place& weights) const {
   const bool restoring =
       t.mode() == MemoryTape::Mode::record && recipe_.schedule.moe.settled().restore != Restore::keep;
-  const Trip p = trip(restoring);
-  return restoring ? route_restoring(t, x, weights, p) : route_keeping(t, x, weights, p);
+  const MoePass p = describe(restoring);
+  return restoring ? offload_or_recompute(t, x, weights, p) : keep(t, x, weights, p);
 }
 
-Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& weights, const Trip& p) const {
+Place LayerSketch::keep(MemoryTape& t, const Place& x, const Place& weights, const MoePass& p) const {
   const Room plan = t.room(p.index_bytes);
   std::vector<Room> saved;
   const double n = static_cast<double>(p.chunks);
@@ -151,12 +151,12 @@ Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& wei
     Room arrived = std::move(next);
     if (c + 1 < p.chunks) next = p.send(t, 0);
     t.account().hand_over();
-    const Room rows = p.put(t, std::move(arrived), 0);
+    const Room rows = p.place(t, std::move(arrived), 0);
     const Room gate_up = t.room(p.there * p.middle), product = t.room(p.there * p.product);
     Room results = t.room(p.there * p.row);
     for (const Room& r : {rows, gate_up, product})
       if (t.recording() && r) saved.push_back(r);
-    const Room back = p.give_back(t, std::move(results), 0);
+    const Room back = p.combine(t, std::move(results), 0);
     if (!returned) returned = back;
     t.account().hand_over();
   }
@@ -176,13 +176,13 @@ Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& wei
       Room rows = dreturned;
       if (!p.alone) rows = tape.room(p.there * p.row);
       tape.account().hand_over();
-      rows = p.put(tape, std::move(rows), 0);
+      rows = p.place(tape, std::move(rows), 0);
       Room dproduct = tape.room(p.there * p.product);
       // What weight gradients read.
       std::vector<Room> held{tape.room(p.there * p.middle)};
       dproduct.reset();
       held.push_back(std::move(rows));
-      last = p.give_back(tape, tape.room(p.there * p.row), 0);
+      last = p.combine(tape, tape.room(p.there * p.row), 0);
       if (b.weights_delayed()) b.defer([held, kept] {});
       held.clear();
       tape.account().hand_over();
@@ -192,7 +192,7 @@ Place LayerSketch::route_keeping(MemoryTape& t, const Place& x, const Place& wei
   })[0];
 }
 
-Place LayerSketch::route_restoring(MemoryTape& t, const Place& x, const Place& weights, const Trip& p) const {
+Place LayerSketch::offload_or_recompute(MemoryTape& t, const Place& x, const Place& weights, const MoePass& p) const {
   const Room plan = t.room(p.index_bytes + 8 * p.tokens * p.top_k);
   const bool inputs_away = moe::offloads_inputs(p.schedule.restore),
              middles_away = moe::offloads_middles(p.schedule.restore);
@@ -201,7 +201,7 @@ Place LayerSketch::route_restoring(MemoryTape& t, const Place& x, const Place& w
   {
     Room next = p.send(t, 0);
     for (int64_t c = 0; c < p.different_chunks(); ++c) {
-      Room rows = p.put(t, std::move(next), 0);
+      Room rows = p.place(t, std::move(next), 0);
       const bool more = c + 1 < p.different_chunks();
       Room meanwhile = more ? t.room(p.on_its_way(1)) : Room{};
       Room gate_up = t.room(p.there * p.middle), product = t.room(p.there * p.product),
@@ -209,7 +209,7 @@ Place LayerSketch::route_restoring(MemoryTape& t, const Place& x, const Place& w
       product.reset();
       if (!inputs_away) rows.reset();
       if (!middles_away) gate_up.reset();
-      p.give_back(t, std::move(results), 0);
+      p.combine(t, std::move(results), 0);
       meanwhile.reset();
       if (more) next = p.send(t, 0);
     }
@@ -218,29 +218,28 @@ Place LayerSketch::route_restoring(MemoryTape& t, const Place& x, const Place& w
   if (!inputs_away) saved.push_back(x.data);
   return t.record({out}, {x, weights}, saved, WeightWork::deferred, [=](BackwardSketch& b) {
     const MemoryTape& tape = b.tape();
-    const double numbers = p.acc;
     const Room dx = tape.room(result), dweights = tape.room(p.tokens * p.top_k * p.acc),
                row_weights = tape.room(static_cast<double>(p.chunks) * p.sent * p.acc);
     const auto send = [&] {
       Room again = inputs_away ? tape.room(p.there * p.row) : p.send(tape, 0);
-      return std::pair{p.send(tape, numbers), std::move(again)};
+      return std::pair{p.send(tape, p.acc), std::move(again)};
     };
     auto next = send();
     for (int64_t c = 0; c < p.different_chunks(); ++c) {
       auto [rows, again] = std::exchange(next, {});
-      if (!inputs_away) again = p.put(tape, std::move(again), 0);
-      rows = p.put(tape, std::move(rows), numbers);
+      if (!inputs_away) again = p.place(tape, std::move(again), 0);
+      rows = p.place(tape, std::move(rows), p.acc);
       const bool more = c + 1 < p.different_chunks();
       Room meanwhile = more ? tape.room(p.on_its_way(2)) : Room{};
       Room gate_up = tape.room(p.there * p.middle), product = tape.room(p.there * p.product);
       {
         const double block = std::min(p.of_expert, static_cast<double>(moe::ExpertShape::block_rows));
-        const Room part = tape.room(block * p.product), number = tape.room(p.there * 8);
+        const Room part = tape.room(block * p.product), own = tape.room(p.there * 8);
       }
       product.reset();
       Room results = tape.room(p.there * p.row);
       for (Room* r : {&rows, &again, &gate_up}) r->reset();
-      p.give_back(tape, std::move(results), numbers);
+      p.combine(tape, std::move(results), p.acc);
       meanwhile.reset();
       if (more) next = send();
     }
