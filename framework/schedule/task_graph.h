@@ -41,7 +41,7 @@ using ByPass = std::array<T, enum_names(Pass{}).size()>;
 /// What a task moves and computes: what the simulator prices and the trace shows.
 struct Cost {
   double flops = 0;
-  ByPass<int64_t> products{};  // that share the FLOPs evenly, each with a weight of its own; all zero: one, forward
+  ByPass<int64_t> products{};  // with weights of one size, which share the FLOPs evenly; all zero: one, forward
   int64_t wire_bytes = 0;      // sent by this rank to others
   int64_t received_bytes = 0;  // from others, where routing makes it differ; the larger one is priced (full duplex)
   int64_t copy_bytes = 0;      // within the device, or between it and the host

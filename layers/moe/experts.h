@@ -58,7 +58,8 @@ class Experts {
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Elements that before_activation() leaves of a row.
   int64_t middle_width() const;
-  /// Of forward, for each expert, where gate and up count as two: with gates 3, else 2.
+  /// Of forward, for each expert, with weights of D F elements each, as prices are for that size: gate and up count as
+  /// two, though one call computes them. With gates 3, else 2.
   int64_t products() const;
   /// Of one product, per row: 2 D F.
   double flops_per_row() const;

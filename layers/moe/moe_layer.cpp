@@ -232,7 +232,7 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
   const double width = static_cast<double>(shared_width(config_)) / static_cast<double>(ranks);
   return {.compute = std::move(compute),
           .flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
-          .products = {config_.expert == ExpertKind::swiglu ? 3 : 2, 0, 0}};
+          .products = {experts_.products(), 0, 0}};
 }
 
 void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {

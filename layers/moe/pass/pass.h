@@ -37,7 +37,7 @@ struct RowCollection {
   std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
 };
 
-/// Of what experts compute in a pass.
+/// Of what experts compute in a pass; products are counted as Experts::products() does.
 struct ExpertCost {
   double flops_per_row = 0;              // of one product
   schedule::ByPass<int64_t> products{};  // of each expert, in Ci
