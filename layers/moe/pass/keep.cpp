@@ -55,9 +55,9 @@ Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) 
   return dweights;
 }
 
-class BackwardWork final : public PassWork {
+class KeepBackward final : public PassWork {
  public:
-  BackwardWork(const PassCall& call, const Tensor& dout, const KeptTensors& kept, std::vector<WeightWork>& work,
+  KeepBackward(const PassCall& call, const Tensor& dout, const KeptTensors& kept, std::vector<WeightWork>& work,
                Stream& stream)
       : call_(call),
         returned_(kept.returned),
@@ -190,7 +190,7 @@ class Keep final : public MemoryReuse {
  private:
   void run(Backward& b, const Tensor& dout, const KeptTensors& kept, std::vector<WeightWork>& left) const {
     const PassCall& call = *call_;
-    BackwardWork work(call, dout, kept, left, b.stream);
+    KeepBackward work(call, dout, kept, left, b.stream);
     MoePass pass = call.describe(dout);
     if (call.of_tokens()) pass.row_weights_out = pass.row_weights_back = 1;
     const int64_t products = call.experts->products();

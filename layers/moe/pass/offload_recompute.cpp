@@ -12,18 +12,20 @@
 namespace hexad::moe {
 namespace {
 
-// Of each of a chunk's ExpertActivations its place in offload memory; null: it has none.
-using OffloadCopies = std::vector<std::shared_ptr<SavedTensor>>;
+// What of a chunk's ExpertActivations is in offload memory; null: it is not there.
+struct OffloadCopies {
+  std::shared_ptr<SavedTensor> inputs, gate_up;
+};
 
 // Of the op's inputs.
 struct Gradients {
   Tensor x, weights;
 };
 
-class BackwardWork final : public PassWork {
+class OffloadOrRecomputeBackward final : public PassWork {
  public:
-  BackwardWork(const PassCall& call, const Tensor& dout, const Tensor& x, const Tensor& weights,
-               std::vector<OffloadCopies>& copies, Stream& stream)
+  OffloadOrRecomputeBackward(const PassCall& call, const Tensor& dout, const Tensor& x, const Tensor& weights,
+                             std::vector<OffloadCopies>& copies, Stream& stream)
       : call_(call),
         dout_(dout),
         x_(x),
@@ -37,11 +39,9 @@ class BackwardWork final : public PassWork {
   RowSource pack_inputs(Stream&, size_t chunk) override { return call_.token_rows(chunk, x_, {}); }
 
   void fetch(Stream& s, size_t chunk) override {
-    const OffloadCopies copies = std::move(copies_[chunk]);
-    auto next = copies.begin();
-    fetched_[chunk].each([&](Tensor& t) {
-      if (const auto& copy = *next++) t = copy->get(s);
-    });
+    const OffloadCopies copies = std::exchange(copies_[chunk], {});
+    if (copies.inputs) fetched_[chunk].inputs = copies.inputs->get(s);
+    if (copies.gate_up) fetched_[chunk].middle.gate_up = copies.gate_up->get(s);
   }
 
   Rows compute(Stream& s, size_t chunk, Rows rows, Tensor inputs) override {
@@ -86,16 +86,15 @@ class OffloadOrRecompute final : public MemoryReuse {
   }
 
   void keep(size_t chunk, ExpertActivations made) override {
-    // The product is cheaper to compute than to move.
-    made.middle.product = {};
     if (inputs_offloaded()) made_[chunk].inputs = std::move(made.inputs);
-    if (middle_offloaded()) made_[chunk].middle = std::move(made.middle);
+    // Its product is cheaper to compute than to move.
+    if (middle_offloaded()) made_[chunk].middle.gate_up = std::move(made.middle.gate_up);
   }
 
   void offload(Stream& s, size_t chunk) override {
-    ExpertActivations made = std::exchange(made_[chunk], {});
-    OffloadCopies& copies = copies_[chunk];
-    made.each([&](const Tensor& t) { copies.push_back(t.defined() ? policy_->save(t, s) : nullptr); });
+    const ExpertActivations made = std::exchange(made_[chunk], {});
+    const auto copy = [&](const Tensor& t) { return t.defined() ? policy_->save(t, s) : nullptr; };
+    copies_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.middle.gate_up)};
   }
 
   // Offloaded inputs make x itself dispensable.
@@ -113,7 +112,7 @@ class OffloadOrRecompute final : public MemoryReuse {
  private:
   Gradients run(Backward& b, const Tensor& dout, const Tensor& x, const Tensor& weights) {
     const PassCall& call = *call_;
-    BackwardWork work(call, dout, x, weights, copies_, b.stream);
+    OffloadOrRecomputeBackward work(call, dout, x, weights, copies_, b.stream);
     MoePass pass = call.describe(dout);
     pass.bounded = true;
     pass.row_weights_out = pass.row_weights_back = 1;
