@@ -61,8 +61,6 @@ namespace {
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-Tensor matrix_of(const Tensor& stack, int64_t expert) { return Weight(stack).of_expert(expert).data; }
-
 }  // namespace
 
 ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
@@ -71,7 +69,7 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   std::vector<std::pair<Parameter*, HeldWeight*>> order;
   const auto add = [&](const Product& from, ExpertWeights::Product& to) {
     to.adds_bias = from.adds_bias;
-    if (from.weight) order.emplace_back(from.weight, &to.weight);
+    order.emplace_back(from.weight, &to.weight);
     if (from.bias) order.emplace_back(from.bias, &to.bias);
   };
   add(gate_up_, all.gate_up_), add(down_, all.down_);
@@ -87,7 +85,8 @@ void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, c
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
   for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
     const auto begin = groups.rows.host[static_cast<size_t>(e)], end = groups.rows.host[static_cast<size_t>(e) + 1];
-    table(x).matmul.weight_gradient(s, matrix_of(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end), write);
+    table(x).matmul.weight_gradient(s, Weight(dw).of_expert(e).data, dy.slice(0, begin, end), x.slice(0, begin, end),
+                                    write);
   }
 }
 
