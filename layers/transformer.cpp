@@ -26,8 +26,6 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
                                             accumulator_dtype(dtype_), b.device());
   blocks_.resize(static_cast<size_t>(c.layers));
   for (const ModelPart& part : parts_) {
-    const size_t before = b.parameters().size();
-    std::vector<Parameter*> used;
     if (part.first) {
       embedding_ = &b.parameter("embedding.weight", {c.vocab, c.hidden}, vocabulary);
       if (c.position == PositionKind::learned)
@@ -39,16 +37,10 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
                                                                 b / "layers" / std::to_string(l));
     if (part.last) {
       norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
-      if (c.tied_embedding && embedding_) {
-        head_ = embedding_;
-        if (!part.first) used.push_back(head_);
-      } else {
-        head_ = &b.parameter(c.tied_embedding ? "embedding.weight" : "head.weight", {c.vocab, c.hidden}, vocabulary);
-      }
+      head_ = c.tied_embedding && embedding_ ? embedding_
+                                             : &b.parameter(c.tied_embedding ? "embedding.weight" : "head.weight",
+                                                            {c.vocab, c.hidden}, vocabulary);
     }
-    for (size_t i = before; i < b.parameters().size(); ++i)
-      used.push_back((b.parameters().begin() + static_cast<ptrdiff_t>(i))->get());
-    parameters_.push_back(std::move(used));
   }
 }
 

@@ -49,8 +49,6 @@ class Transformer {
   /// Shape of what one part hands to the next.
   Shape activation_shape(const MicroBatch& batch) const;
   Dtype dtype() const { return dtype_; }
-  /// The parameters that a part uses, a tied embedding in both its places.
-  const std::vector<Parameter*>& parameters_of(size_t part) const { return parameters_[part]; }
 
   /// An empty cache for one sequence of up to `length` tokens.
   KeyValueCache make_cache(int64_t length, Device device) const;
@@ -72,7 +70,6 @@ class Transformer {
   Dtype dtype_;
   tp::TensorParallel tensor_;
   std::vector<ModelPart> parts_;
-  std::vector<std::vector<Parameter*>> parameters_;
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
   std::unique_ptr<RotaryTable> rotary_;
   std::vector<std::unique_ptr<Block>> blocks_;  // by layer; null: on another rank

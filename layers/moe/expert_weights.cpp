@@ -1,5 +1,7 @@
 #include "layers/moe/expert_weights.h"
 
+#include "framework/kernels/gate_and_up.h"
+
 namespace hexad::moe {
 namespace {
 
@@ -7,16 +9,6 @@ const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.d
 
 Tensor rows_of(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
-}
-
-struct GateAndUp {
-  Tensor gate, up;
-};
-
-// The halves of [R, 2 F].
-GateAndUp halves(const Tensor& gate_up) {
-  const int64_t width = gate_up.dim(1) / 2;
-  return {gate_up.slice(1, 0, width), gate_up.slice(1, width, 2 * width)};
 }
 
 }  // namespace
@@ -80,7 +72,7 @@ Tensor ExpertWeights::product_like(const ExpertMiddle& m) const {
 
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
   if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
-  const auto [gate, up] = halves(m.gate_up);
+  const auto [gate, up] = kernels::gate_and_up(m.gate_up);
   table(out).swiglu.forward(s, out, gate, up, {});
 }
 
@@ -106,8 +98,8 @@ Tensor ExpertWeights::product_gradient(Stream& s, const Tensor& doutput, const R
 void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
                                         const ExpertMiddle& m) const {
   if (kind_ == ExpertKind::gelu) return table(dproduct).gelu.backward(s, dgate_up, dproduct, m.gate_up, gelu_);
-  const auto [dgate, dup] = halves(dgate_up);
-  const auto [gate, up] = halves(m.gate_up);
+  const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
+  const auto [gate, up] = kernels::gate_and_up(m.gate_up);
   table(dproduct).swiglu.backward(s, dgate, dup, {}, {}, dproduct, gate, up, {});
 }
 

@@ -18,17 +18,17 @@ constexpr auto both = {Replay::Weights::at_once, Replay::Weights::delayed};
 struct Block {
   explicit Block(Lab& lab)
       : gain(lab.parameter({width})),
-        gate(lab.parameter({width, width})),
-        bias(lab.parameter({width})),
+        gate_up(lab.parameter({2 * width, width})),
+        bias(lab.parameter({2 * width})),
         down(lab.parameter({width, width})) {}
   Value operator()(Tape& t, const Value& x) const {
-    const Value h = linear(t, rms_norm(t, x, gain, 1e-5), gate, &bias);
-    return add(t, x, linear(t, swiglu(t, h, h), down));
+    const Value h = linear(t, rms_norm(t, x, gain, 1e-5), gate_up, &bias);
+    return add(t, x, linear(t, swiglu(t, h), down));
   }
   Segment segment() const {
     return [this](Tape& t, std::span<const Value> x) { return std::vector<Value>{(*this)(t, x[0])}; };
   }
-  Parameter &gain, &gate, &bias, &down;
+  Parameter &gain, &gate_up, &bias, &down;
 };
 
 class Checkpoint : public testing::Test {
@@ -181,7 +181,7 @@ TEST_F(Checkpoint, OfASegmentThatGivesOtherValuesTheSecondTimeThrows) {
 TEST_F(Checkpoint, OfSeveralValuesPassesEachItsGradient) {
   gradcheck(lab, {lab.randn({3, width}), lab.randn({3, width})}, [&](Tape& t, Inputs x) {
     return checkpoint(t, "pair", x, [&](Tape& inner, std::span<const Value> in) {
-      return std::vector<Value>{swiglu(inner, a(inner, in[0]), in[1]), gelu(inner, in[1], GeluKind::exact), in[0]};
+      return std::vector<Value>{add(inner, a(inner, in[0]), in[1]), gelu(inner, in[1], GeluKind::exact), in[0]};
     });
   });
 }
@@ -203,7 +203,7 @@ TEST_F(Checkpoint, OfConstantsStillTrainsItsParameters) {
   Tape tape(lab.stream(), *keep);
   const Value y = recomputed(tape, {input, -1}, a.segment());
   backward(tape, y, dout);
-  for (Parameter* p : {&a.gain, &a.gate, &a.bias, &a.down}) EXPECT_TRUE(p->has_gradient()) << p->name();
+  for (Parameter* p : {&a.gain, &a.gate_up, &a.bias, &a.down}) EXPECT_TRUE(p->has_gradient()) << p->name();
 }
 
 TEST_F(Checkpoint, ThatNothingDependsOnReportsItsParametersAndRunsNoSecondTime) {

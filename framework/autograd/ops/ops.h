@@ -33,7 +33,6 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
 
 // --- activations (swiglu.cpp, gelu.cpp)
 
-Value swiglu(Tape& tape, const Value& gate, const Value& up);
 /// Of gate and up side by side, [T, 2 F].
 Value swiglu(Tape& tape, const Value& gate_up);
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
@@ -43,7 +42,6 @@ Value gelu(Tape& tape, const Value& x, GeluKind kind);
 Value add(Tape& tape, const Value& a, const Value& b);
 /// alpha x.
 Value scale(Tape& tape, const Value& x, double alpha);
-Value cast(Tape& tape, const Value& x, Dtype dtype);
 Value clamp(Tape& tape, const Value& x, double limit);
 /// The same elements in another shape.
 Value reshape(Tape& tape, const Value& x, const Shape& shape);

@@ -31,20 +31,6 @@ Value scale(Tape& tape, const Value& x, double alpha) {
       [scaled](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, scaled(b.stream, dout)); });
 }
 
-Value cast(Tape& tape, const Value& x, Dtype dtype) {
-  if (x.data.dtype() == dtype) return x;
-  const auto& k = kernels::kernels(x.device()).pointwise;
-  const auto converted = [&k](Stream& stream, const Tensor& in, Dtype to) {
-    Tensor out = Tensor::empty(in.shape(), to, in.device());
-    k.copy(stream, out, in);
-    return out;
-  };
-  return tape.record("cast", converted(tape.stream, x.data, dtype), {x}, {},
-                     [converted, from = x.data.dtype()](Backward& b, const Tensor& dout, const Saved&) {
-                       b.accumulate(0, converted(b.stream, dout, from));
-                     });
-}
-
 Value clamp(Tape& tape, const Value& x, double limit) {
   const auto& k = kernels::kernels(x.device()).pointwise;
   Tensor out = Tensor::like(x.data);
