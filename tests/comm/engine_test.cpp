@@ -4,133 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <tuple>
 
 #include "collectives_check.h"
 #include "framework/base/philox.h"
-#include "parallel/comm/engine_group.h"
+#include "tests/comm/loopback.h"
 
 namespace hexad::comm {
 namespace {
 
 using device::DeviceContext;
 using device::InlineStream;
-
-// What is on its way between the ranks of a job.
-struct Wires {
-  std::mutex mutex;
-  struct Message {
-    std::vector<std::byte> bytes;
-    std::shared_ptr<bool> taken;  // under the mutex, like all of it
-  };
-  std::map<std::tuple<int, int, int>, std::deque<Message>> messages;  // by from, to, tag
-  std::map<int, std::vector<Transport::Note>> notes;                  // by to
-};
-
-// Delivers messages in the order of each pair and tag, but looks at them only at random polls: a slow, unfair network.
-class LoopbackTransport final : public Transport {
- public:
-  LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size)
-      : wires_(std::move(wires)), random_(1, Purpose::jitter, "loopback", static_cast<uint64_t>(rank)) {
-    topology_ = {.rank = rank, .size = size, .node_of_rank = {}};
-    for (int r = 0; r < size; ++r) topology_.node_of_rank.push_back(r / 2);
-  }
-  const Topology& topology() const override { return topology_; }
-  int largest_tag() const override { return 1000; }
-
-  void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
-    std::lock_guard lock(wires_->mutex);
-    const auto taken = std::make_shared<bool>(when == SendDone::copied);
-    wires_->messages[{topology_.rank, to, tag}].push_back({{data, data + bytes}, taken});
-    sent_.push_back({token, taken});
-  }
-  void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
-    if (bytes == broken_size) base::fail(ExitCode::communication, "the wire is cut");
-    waiting_[{from, topology_.rank, tag}].push_back({token, data, bytes});
-  }
-  void poll(std::vector<Done>& done) override {
-    std::lock_guard lock(wires_->mutex);
-    std::erase_if(sent_, [&](const Sent& s) {
-      if (*s.taken) done.push_back({s.token, {}});
-      return *s.taken;
-    });
-    if (random_.below(polls_++, 3) != 0) return;
-    for (auto& [key, receives] : waiting_) {
-      auto& wire = wires_->messages[key];
-      if (receives.empty() || wire.empty()) continue;
-      const Receive r = receives.front();
-      ASSERT_EQ(static_cast<int64_t>(wire.front().bytes.size()), r.bytes);
-      if (r.bytes) std::memcpy(r.data, wire.front().bytes.data(), wire.front().bytes.size());
-      *wire.front().taken = true;
-      wire.pop_front();
-      receives.pop_front();
-      done.push_back({r.token, {}});
-    }
-  }
-  std::vector<Pending> pending(uint64_t token) const override {
-    std::vector<Pending> list;
-    for (const auto& [key, receives] : waiting_)
-      for (const Receive& r : receives)
-        if (r.token == token) list.push_back({std::get<0>(key), true});
-    return list;
-  }
-  void send_note(int to, const std::string& text) override {
-    std::lock_guard lock(wires_->mutex);
-    wires_->notes[to].push_back({topology_.rank, text});
-  }
-  void take_notes(std::vector<Note>& notes) override {
-    if (topology_.rank == deaf) return;
-    std::lock_guard lock(wires_->mutex);
-    for (Note& note : wires_->notes[topology_.rank]) notes.push_back(std::move(note));
-    wires_->notes[topology_.rank].clear();
-  }
-  void abort(int code) override { aborted = code; }
-
-  static constexpr int64_t broken_size = 13;
-  static inline std::atomic<int> aborted = 0;
-  static inline std::atomic<int> deaf = -1;  // a rank whose engine does not answer, as if it were stopped
-
- private:
-  struct Receive {
-    uint64_t token;
-    std::byte* data;
-    int64_t bytes;
-  };
-  struct Sent {
-    uint64_t token;
-    std::shared_ptr<bool> taken;
-  };
-  std::shared_ptr<Wires> wires_;
-  Topology topology_;
-  Philox random_;
-  uint64_t polls_ = 0;
-  std::vector<Sent> sent_;
-  std::map<std::tuple<int, int, int>, std::deque<Receive>> waiting_;
-};
-
-constexpr CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
-
-void with_engines(int ranks, const std::function<void(const ProcessGroup& world, const base::FileWork& work)>& body,
-                  CommEngine::Options options = small_rounds) {
-  const auto wires = std::make_shared<Wires>();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      CommEngine engine([&] { return std::make_unique<LoopbackTransport>(wires, rank, ranks); }, options);
-      body(EngineGroup(engine, TrafficClass::control, "world"), engine.file_work());
-    });
-  for (std::thread& thread : threads) thread.join();
-}
-
-void with_engines(int ranks, const std::function<void(const ProcessGroup& world)>& body,
-                  CommEngine::Options options = small_rounds) {
-  with_engines(
-      ranks, [&](const ProcessGroup& world, const base::FileWork&) { body(world); }, options);
-}
 
 TEST(CommEngine, GroupsWorkOverASlowNetwork) {
   with_engines(3, [](const ProcessGroup& world) {
@@ -242,150 +125,6 @@ TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
   });
 }
 
-// What rank 0 is told when all ranks do `body` with these guards.
-std::string failure_on_rank_0(int ranks, const Guards& guards, const std::function<void(const ProcessGroup&)>& body) {
-  CommEngine::Options options = small_rounds;
-  options.guards = guards;
-  std::string text = "no failure";
-  with_engines(
-      ranks,
-      [&](const ProcessGroup& world) {
-        try {
-          body(world);
-        } catch (const Error& e) {
-          EXPECT_EQ(e.code(), ExitCode::communication);
-          if (world.rank() == 0) text = e.what();
-        }
-      },
-      options);
-  return text;
-}
-
-// Faults 3 and 21.
-TEST(CommEngine, TheWatchdogNamesTheOperationAndWhoIsMissing) {
-  const std::string text = failure_on_rank_0(4, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
-    DeviceContext context;
-    InlineStream stream;
-    const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
-    half->barrier(stream).wait();
-    const Tensor x = Tensor::zeros({4}, Dtype::f32, context);
-    if (world.rank() != 2) half->all_reduce(x, Reduce::sum, stream).wait();
-  });
-  EXPECT_EQ(text.substr(0, text.find(" at ")),
-            "hang: 0.1 s in operation 1 of group dp (2 ranks), all_reduce of f32 [4]");
-  EXPECT_NE(text.find("comm/engine_test.cpp:"), std::string::npos) << text;
-  EXPECT_NE(text.find(": nothing comes from rank 2"), std::string::npos) << text;
-}
-
-TEST(CommEngine, TheWatchdogTellsTheOwnWorkOfARankFromItsPeers) {
-  const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
-    DeviceContext context{{.worker_lanes = true}};
-    Stream& lane = context.stream(device::Lane::inter);
-    std::atomic<bool> end = false;
-    if (world.rank() == 0) lane.run([&] { end.wait(false); });
-    try {
-      world.barrier(lane).wait();
-    } catch (...) {
-      end = true;
-      end.notify_all();
-      lane.synchronize();
-      throw;
-    }
-  });
-  EXPECT_NE(text.find("the work before it on this rank is not done"), std::string::npos) << text;
-}
-
-// Rank 0 waits for rank 1, which waits for rank 2.
-void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& rank_2) {
-  DeviceContext context;
-  const int r = world.rank();
-  const auto low = world.split(r < 2, 0, TrafficClass::dp, "low"),
-             high = world.split(r > 0, 0, TrafficClass::tp, "high");
-  InlineStream stream;
-  if (r == 2) rank_2();
-  if (r > 0) high->barrier(stream).wait();
-  if (r < 2) low->barrier(stream).wait();
-}
-
-TEST(CommEngine, TheWatchdogFollowsTheChainToWhoIsSilent) {
-  std::atomic<bool> over = false;
-  LoopbackTransport::deaf = 2;
-  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
-    try {
-      wait_in_a_chain(world, [&] { over.wait(false); });
-    } catch (...) {
-      over = true;
-      over.notify_all();
-      throw;
-    }
-  });
-  LoopbackTransport::deaf = -1;
-  EXPECT_NE(text.find("; to blame: rank 2 does not answer"), std::string::npos) << text;
-}
-
-TEST(CommEngine, TheWatchdogFollowsTheChainToWhoHangsInItsOwnCode) {
-  std::atomic<bool> over = false;
-  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
-    try {
-      wait_in_a_chain(world, [&] { over.wait(false); });
-    } catch (...) {
-      over = true;
-      over.notify_all();
-      throw;
-    }
-  });
-  EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
-                      "operation, all_gather at comm/"),
-            std::string::npos)
-      << text;
-}
-
-// Rank 2 works on a file for five times the watchdog's limit; with `moves` something happens to it all the time.
-std::string end_of_file_work(bool moves) {
-  CommEngine::Options options = small_rounds;
-  options.guards.watchdog_seconds = 0.6;
-  std::string text = "no failure";
-  std::atomic<bool> over = false;
-  with_engines(
-      3,
-      [&](const ProcessGroup& world, const base::FileWork& work) {
-        try {
-          wait_in_a_chain(world, [&] {
-            const auto phase = work.announce("saving");
-            work.moved("shard", 1);
-            for (int i = 0; i < 30 && !over; ++i) {
-              std::this_thread::sleep_for(std::chrono::milliseconds(100));
-              if (moves) work.moved("shard", 1);
-            }
-          });
-        } catch (const Error& e) {
-          over = true;
-          if (world.rank() == 0) text = e.what();
-        }
-      },
-      options);
-  return text;
-}
-
-TEST(CommEngine, FileWorkThatMovesIsNoHangForWhoWaitsAtTheEndOfAChain) {
-  EXPECT_EQ(end_of_file_work(true), "no failure");
-}
-
-TEST(CommEngine, FileWorkThatStandsStillIsReportedWithItsFile) {
-  const std::string text = end_of_file_work(false);
-  EXPECT_NE(text.find("; to blame: rank 2 its file work has not moved for 0."), std::string::npos) << text;
-  EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
-}
-
-TEST(CommEngine, WithoutAWatchdogALateRankIsWaitedFor) {
-  const auto late = [](const ProcessGroup& world) {
-    InlineStream stream;
-    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    world.barrier(stream).wait();
-  };
-  EXPECT_EQ(failure_on_rank_0(2, {.watchdog_seconds = 0}, late), "no failure");
-}
-
 // Fault 22.
 TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsWhenAsked) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
@@ -437,13 +176,6 @@ TEST(CommEngine, EventsNobodyWaitsForAreDoneAtTheEnd) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-// Work on a stream that others give and take time.
-struct Gate {
-  std::atomic<bool> open = false;
-  void wait() const { open.wait(false); }
-  void pass() { open = true, open.notify_all(); }
-};
-
 TEST(CommEngine, TheEndWaitsForWhatWaitsForItsStream) {
   DeviceContext context;
   std::vector<Tensor> sums;
@@ -470,24 +202,6 @@ TEST(CommEngine, TheEndWaitsForWhatWaitsForItsStream) {
   });
   later.join();
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
-}
-
-TEST(CommEngine, AtTheEndTheWatchdogLooksAtWhatWaitsForItsStream) {
-  LoopbackTransport::aborted = 0;
-  CommEngine::Options options = small_rounds;
-  options.guards.watchdog_seconds = 0.1;
-  const auto lane = device::make_worker_stream("lane");
-  Gate gate;
-  with_engines(
-      1,
-      [&](const ProcessGroup& world) {
-        lane->run([&] { gate.wait(); });
-        world.barrier(*lane);
-      },
-      options);
-  gate.pass();
-  lane->synchronize();
-  EXPECT_EQ(LoopbackTransport::aborted, static_cast<int>(ExitCode::communication));
 }
 
 // A stream comes to an operation when the engine that it belongs to has failed and is gone.

@@ -1,0 +1,156 @@
+// What an engine says of operations that do not end: who is waited for, and why.
+#include <gtest/gtest.h>
+
+#include "tests/comm/loopback.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::InlineStream;
+
+// Faults 3 and 21.
+TEST(Watchdog, NamesTheOperationAndWhoIsMissing) {
+  const std::string text = failure_on_rank_0(4, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
+    DeviceContext context;
+    InlineStream stream;
+    const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
+    half->barrier(stream).wait();
+    const Tensor x = Tensor::zeros({4}, Dtype::f32, context);
+    if (world.rank() != 2) half->all_reduce(x, Reduce::sum, stream).wait();
+  });
+  EXPECT_EQ(text.substr(0, text.find(" at ")),
+            "hang: 0.1 s in operation 1 of group dp (2 ranks), all_reduce of f32 [4]");
+  EXPECT_NE(text.find("comm/watchdog_test.cpp:"), std::string::npos) << text;
+  EXPECT_NE(text.find(": nothing comes from rank 2"), std::string::npos) << text;
+}
+
+TEST(Watchdog, TellsTheOwnWorkOfARankFromItsPeers) {
+  const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
+    DeviceContext context{{.worker_lanes = true}};
+    Stream& lane = context.stream(device::Lane::inter);
+    std::atomic<bool> end = false;
+    if (world.rank() == 0) lane.run([&] { end.wait(false); });
+    try {
+      world.barrier(lane).wait();
+    } catch (...) {
+      end = true;
+      end.notify_all();
+      lane.synchronize();
+      throw;
+    }
+  });
+  EXPECT_NE(text.find("the work before it on this rank is not done"), std::string::npos) << text;
+}
+
+// Rank 0 waits for rank 1, which waits for rank 2.
+void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& rank_2) {
+  DeviceContext context;
+  const int r = world.rank();
+  const auto low = world.split(r < 2, 0, TrafficClass::dp, "low"),
+             high = world.split(r > 0, 0, TrafficClass::tp, "high");
+  InlineStream stream;
+  if (r == 2) rank_2();
+  if (r > 0) high->barrier(stream).wait();
+  if (r < 2) low->barrier(stream).wait();
+}
+
+TEST(Watchdog, FollowsTheChainToWhoIsSilent) {
+  std::atomic<bool> over = false;
+  LoopbackTransport::deaf = 2;
+  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
+    try {
+      wait_in_a_chain(world, [&] { over.wait(false); });
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  });
+  LoopbackTransport::deaf = -1;
+  EXPECT_NE(text.find("; to blame: rank 2 does not answer"), std::string::npos) << text;
+}
+
+TEST(Watchdog, FollowsTheChainToWhoHangsInItsOwnCode) {
+  std::atomic<bool> over = false;
+  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
+    try {
+      wait_in_a_chain(world, [&] { over.wait(false); });
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  });
+  EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
+                      "operation, all_gather at comm/"),
+            std::string::npos)
+      << text;
+}
+
+// Rank 2 works on a file for five times the watchdog's limit; with `moves` something happens to it all the time.
+std::string end_of_file_work(bool moves) {
+  CommEngine::Options options = small_rounds;
+  options.guards.watchdog_seconds = 0.6;
+  std::string text = "no failure";
+  std::atomic<bool> over = false;
+  with_engines(
+      3,
+      [&](const ProcessGroup& world, const base::FileWork& work) {
+        try {
+          wait_in_a_chain(world, [&] {
+            const auto phase = work.announce("saving");
+            work.moved("shard", 1);
+            for (int i = 0; i < 30 && !over; ++i) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              if (moves) work.moved("shard", 1);
+            }
+          });
+        } catch (const Error& e) {
+          over = true;
+          if (world.rank() == 0) text = e.what();
+        }
+      },
+      options);
+  return text;
+}
+
+TEST(Watchdog, FileWorkThatMovesIsNoHangForWhoWaitsAtTheEndOfAChain) {
+  EXPECT_EQ(end_of_file_work(true), "no failure");
+}
+
+TEST(Watchdog, FileWorkThatStandsStillIsReportedWithItsFile) {
+  const std::string text = end_of_file_work(false);
+  EXPECT_NE(text.find("; to blame: rank 2 its file work has not moved for 0."), std::string::npos) << text;
+  EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
+}
+
+TEST(Watchdog, WithoutAWatchdogALateRankIsWaitedFor) {
+  const auto late = [](const ProcessGroup& world) {
+    InlineStream stream;
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    world.barrier(stream).wait();
+  };
+  EXPECT_EQ(failure_on_rank_0(2, {.watchdog_seconds = 0}, late), "no failure");
+}
+
+TEST(Watchdog, AtTheEndLooksAtWhatWaitsForItsStream) {
+  LoopbackTransport::aborted = 0;
+  CommEngine::Options options = small_rounds;
+  options.guards.watchdog_seconds = 0.1;
+  const auto lane = device::make_worker_stream("lane");
+  Gate gate;
+  with_engines(
+      1,
+      [&](const ProcessGroup& world) {
+        lane->run([&] { gate.wait(); });
+        world.barrier(*lane);
+      },
+      options);
+  gate.pass();
+  lane->synchronize();
+  EXPECT_EQ(LoopbackTransport::aborted, static_cast<int>(ExitCode::communication));
+}
+
+}  // namespace
+}  // namespace hexad::comm
