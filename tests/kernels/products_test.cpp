@@ -1,109 +1,16 @@
 #include "framework/kernels/cpu/products/products.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <random>
-
-#include "framework/kernels/cpu/parallel.h"
-#include "framework/kernels/cpu/products/gemm.h"
-#include "framework/kernels/cpu/products/onednn.h"
-#include "framework/kernels/cpu/simd/isa.h"
 #include "framework/kernels/pack_cache.h"
-#include "tests/support/guarded.h"
-#include "tests/support/tolerance.h"
+#include "tests/kernels/products.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
-using tests::Guarded;
-using tests::tolerance;
-
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// The elements of a matrix, read once: the loops below read each of them hundreds of times.
-class Values {
- public:
-  explicit Values(const Tensor& t) : columns_(t.dim(1)) {
-    with_dtype<float, bf16, double>("test", t.dtype(), [&]<class T>() {
-      const auto view = t.view<T, 2>();
-      for (int64_t i = 0; i < t.dim(0); ++i)
-        for (int64_t j = 0; j < t.dim(1); ++j) values_.push_back(static_cast<double>(view(i, j)));
-    });
-  }
-  double operator()(int64_t i, int64_t j) const { return values_[static_cast<size_t>(i * columns_ + j)]; }
-
- private:
-  int64_t columns_;
-  std::vector<double> values_;
-};
-
-using Factor = std::function<double(int64_t, int64_t)>;
-Factor plain(const Tensor& t) { return Values(t); }
-Factor transposed(const Tensor& t) {
-  return [v = Values(t)](int64_t i, int64_t j) { return v(j, i); };
-}
-
-void set(const Tensor& t, int64_t i, int64_t j, double value) {
-  with_dtype<float, bf16, double>("test", t.dtype(), [&]<class T>() {
-    t.data<T>()[i * t.strides()[0] + j * t.strides()[1]] = T(static_cast<accumulator_t<T>>(value));
-  });
-}
-
-void copy(const Tensor& to, const Tensor& from) {
-  const Values values(from);
-  for (int64_t i = 0; i < to.dim(0); ++i)
-    for (int64_t j = 0; j < to.dim(1); ++j) set(to, i, j, values(i, j));
-}
-
-class Products : public testing::TestWithParam<Dtype> {
- protected:
-  Dtype dtype() const { return GetParam(); }
-  Dtype accumulator() const { return accumulator_dtype(dtype()); }
-
-  /// Uniform in [-1, 1], rounded to the dtype; rows `right` elements longer than they look.
-  Tensor random(int64_t rows, int64_t columns, Dtype type, int64_t right = 0) {
-    const Tensor t = Tensor::empty({rows, columns + right}, type, context_).slice(1, 0, columns);
-    std::uniform_real_distribution<double> uniform(-1, 1);
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) set(t, i, j, uniform(generator_));
-    return t;
-  }
-  Tensor random(int64_t rows, int64_t columns) { return random(rows, columns, dtype()); }
-
-  /// c must be `start` (zero if undefined) plus the product of a and b.
-  void expect_product(const Tensor& c, int64_t depth, const Factor& a, const Factor& b, const Tensor& start = {}) {
-    const Values got(c);
-    const Factor first = start.defined() ? plain(start) : [](int64_t, int64_t) { return 0.0; };
-    for (int64_t i = 0; i < c.dim(0); ++i) {
-      for (int64_t j = 0; j < c.dim(1); ++j) {
-        double sum = first(i, j), magnitude = std::abs(sum);
-        for (int64_t k = 0; k < depth; ++k) {
-          sum += a(i, k) * b(k, j);
-          magnitude += std::abs(a(i, k) * b(k, j));
-        }
-        const double limit = tolerance(c.dtype(), depth + 1) * magnitude;
-        ASSERT_LE(std::abs(got(i, j) - sum), limit) << "element (" << i << ", " << j << ") of " << c.shape() << ": "
-                                                    << got(i, j) << ", expected " << sum << "; depth " << depth;
-      }
-    }
-  }
-
-  device::DeviceContext context_;
-  Stream& stream_ = context_.compute();
-  std::mt19937_64 generator_{20240229};
-};
-
+class Products : public ProductTest {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, Products, testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64),
                          [](const auto& p) { return std::string(name_of(p.param)); });
-
-struct Sizes {
-  int64_t rows, outputs, inputs;
-};
-// Below, at and above the register blocks (14 x 32, 6 x 16), the blocks of k (512, 256), of rows (84), of columns
-// (512).
-constexpr Sizes sizes[] = {{1, 1, 1},      {1, 65, 7},    {7, 1, 65},   {14, 32, 16},  {15, 33, 17},    {65, 7, 256},
-                           {13, 131, 257}, {169, 61, 31}, {3, 521, 64}, {29, 67, 613}, {127, 515, 259}, {64, 64, 64}};
 
 TEST_P(Products, ForwardIsXTimesWTransposed) {
   for (const auto& [rows, outputs, inputs] : sizes) {
@@ -244,11 +151,6 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-std::vector<unsigned char> bytes_of(const Tensor& t, int64_t rows) {
-  const auto* p = static_cast<const unsigned char*>(t.raw());
-  return {p, p + rows * t.strides()[0] * size_of(t.dtype())};
-}
-
 // What schedule.moe.products chooses between. 1 to 300 rows: below and above the blocks, and beyond oneDNN's kernels.
 TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
@@ -284,171 +186,6 @@ TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
     }
     compare(y[0], y[1], "forward"), compare(dx[0], dx[1], "input gradient");
   }
-}
-
-GemmTile forward_tile(const Tensor& out, const Tensor& x, const Tensor& w) {
-  return {.m = x.dim(0),
-          .n = w.dim(0),
-          .k = x.dim(1),
-          .a = {x.raw(), x.dtype(), x.dim(1), 1},
-          .b = {w.raw(), w.dtype(), 1, w.dim(1)},
-          .c = {out.raw(), out.dtype(), w.dim(0)},
-          .add = false};
-}
-
-TEST_P(Products, OwnKernelsGiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
-  const int64_t rows = 200, outputs = 700, inputs = 600;
-  const Tensor x = random(rows, inputs), w = random(outputs, inputs),
-               want = Tensor::empty({rows, outputs}, dtype(), context_);
-  const auto memory = Tensor::empty({gemm_scratch + 64}, Dtype::u8, context_);
-  void* scratch = memory.data<uint8_t>() + (64 - reinterpret_cast<uintptr_t>(memory.raw()) % 64) % 64;
-  // A bf16 sum over several blocks of k is kept for at most gemm_sums elements: well above 200 x 700.
-  v3::gemm_tile(forward_tile(want, x, w), nullptr, scratch);
-  for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
-    const Tensor out = Tensor::empty({some, outputs}, dtype(), context_);
-    const GemmTile tile = forward_tile(out, x.slice(0, 0, some), w);
-    gemm({&tile, 1});
-    EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows";
-    if (machine_isa() != Isa::v4) continue;
-    v4::gemm_tile(tile, nullptr, scratch);
-    EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows, AVX-512";
-  }
-}
-
-class MatrixUnit : public Products {
- protected:
-  void SetUp() override {
-    if (!machine_has_amx()) GTEST_SKIP() << "no AMX";
-  }
-  void TearDown() override { set_thread_count(threads_); }
-  int threads_ = thread_count();
-};
-INSTANTIATE_TEST_SUITE_P(Dtypes, MatrixUnit, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
-
-TEST_P(MatrixUnit, EveryLayoutMatchesDoubleLoopsBeyondItsBlocks) {
-  // Terms: 1024 at once; columns of so many: 256, or 512 where a is packed too; packed rows of so many: 128.
-  for (const auto& [rows, outputs, inputs] : {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}}) {
-    const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
-    for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
-      const Guarded out(rows, outputs, type, context_), dx(rows, inputs, type, context_);
-      matmul_forward(stream_, out.tensor(), x, w, Write::replace);
-      expect_product(out.tensor(), inputs, plain(x), transposed(w));
-      matmul_input_gradient(stream_, dx.tensor(), dy, w, Write::replace);
-      expect_product(dx.tensor(), outputs, plain(dy), plain(w));
-      out.expect_band_untouched(), dx.expect_band_untouched();
-    }
-    const Tensor before = random(outputs, inputs, Dtype::f32);
-    const Guarded dw(outputs, inputs, Dtype::f32, context_);
-    copy(dw.tensor(), before);
-    matmul_weight_gradient(stream_, dw.tensor(), dy, x, Write::add);
-    expect_product(dw.tensor(), rows, transposed(dy), plain(x), before);
-    dw.expect_band_untouched();
-  }
-}
-
-TEST_P(MatrixUnit, GivesTheSameBitsForAnyCutAndThreads) {
-  // One thread keeps bf16 sums of 768 rows at once, more threads take fewer.
-  const int64_t rows = 800, outputs = 700, inputs = 1100;
-  const Tensor x = random(rows, inputs), w = random(outputs, inputs);
-  for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
-    const Tensor want = Tensor::empty({rows, outputs}, type, context_);
-    set_thread_count(1);
-    matmul_forward(stream_, want, x, w, Write::replace);
-    for (const int threads : {1, 2, 3}) {
-      set_thread_count(threads);
-      for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
-        const Tensor out = Tensor::empty({some, outputs}, type, context_);
-        matmul_forward(stream_, out, x.slice(0, 0, some), w, Write::replace);
-        EXPECT_EQ(bytes_of(out, some), bytes_of(want, some)) << some << " rows, " << threads << " threads";
-      }
-    }
-  }
-}
-
-class OneDnn : public Products {
- protected:
-  void SetUp() override {
-    if (!onednn::available()) GTEST_SKIP() << onednn::description();
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Dtypes, OneDnn, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
-
-TEST_P(OneDnn, EveryLayoutMatchesDoubleLoops) {
-  for (const auto& [rows, outputs, inputs] : sizes) {
-    const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
-    PackCache packs;
-    for (PackCache* cache : {static_cast<PackCache*>(nullptr), &packs, &packs}) {  // plain, packed now, packed before
-      const Guarded out(rows, outputs, Dtype::bf16, context_), dx(rows, inputs, Dtype::f32, context_);
-      GemmTile p = forward_tile(out.tensor(), x, w);
-      onednn::multiply(p, cache, 0);
-      expect_product(out.tensor(), inputs, plain(x), transposed(w));
-      p = {.m = rows,
-           .n = inputs,
-           .k = outputs,
-           .a = {dy.raw(), Dtype::bf16, outputs, 1},
-           .b = {w.raw(), Dtype::bf16, inputs, 1},
-           .c = {dx.tensor().raw(), Dtype::f32, inputs},
-           .add = false};
-      onednn::multiply(p, cache, 1);
-      expect_product(dx.tensor(), outputs, plain(dy), plain(w));
-      out.expect_band_untouched(), dx.expect_band_untouched();
-    }
-    const Tensor before = random(outputs, inputs, Dtype::f32);
-    const Guarded dw(outputs, inputs, Dtype::f32, context_);
-    copy(dw.tensor(), before);
-    onednn::multiply({.m = outputs,
-                      .n = inputs,
-                      .k = rows,
-                      .a = {dy.raw(), Dtype::bf16, 1, outputs},
-                      .b = {x.raw(), Dtype::bf16, inputs, 1},
-                      .c = {dw.tensor().raw(), Dtype::f32, inputs},
-                      .add = true},
-                     nullptr, 0);
-    expect_product(dw.tensor(), rows, transposed(dy), plain(x), before);
-    dw.expect_band_untouched();
-  }
-}
-
-TEST_P(OneDnn, GivesTheSameBitsForAnyNumberOfThreads) {
-  const int before = thread_count();
-  for (const int64_t outputs : {33, 130, 300, 1024})  // of the weight gradient, shared out as rows of the others are
-    for (const int64_t rows : {33, 257, 1000}) {
-      const int64_t inputs = 512;
-      const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
-      std::vector<unsigned char> y, dw;
-      for (const int threads : {1, 2, 3, 5}) {
-        set_thread_count(threads);
-        const Tensor out = Tensor::empty({rows, outputs}, Dtype::f32, context_);
-        const Tensor gradient = Tensor::empty({outputs, inputs}, Dtype::f32, context_);
-        PackCache packs;
-        onednn::multiply(forward_tile(out, x, w), &packs, 0);
-        onednn::multiply({.m = outputs,
-                          .n = inputs,
-                          .k = rows,
-                          .a = {dy.raw(), Dtype::bf16, 1, outputs},
-                          .b = {x.raw(), Dtype::bf16, inputs, 1},
-                          .c = {gradient.raw(), Dtype::f32, inputs},
-                          .add = false},
-                         nullptr, 0);
-        if (threads == 1) y = bytes_of(out, rows), dw = bytes_of(gradient, outputs);
-        EXPECT_EQ(bytes_of(out, rows), y) << rows << " rows, " << outputs << " outputs, " << threads << " threads";
-        EXPECT_EQ(bytes_of(gradient, outputs), dw) << rows << " rows, " << outputs << " outputs, " << threads;
-      }
-    }
-  set_thread_count(before);
-}
-
-TEST_P(OneDnn, PackedWeightsAreKeptUntilCleared) {
-  const Tensor x = random(9, 64), w = random(32, 64), first = Tensor::empty({9, 32}, Dtype::f32, context_);
-  const Tensor again = Tensor::like(first);
-  PackCache packs;
-  onednn::multiply(forward_tile(first, x, w), &packs, 0);
-  set(w, 0, 0, 1000);
-  onednn::multiply(forward_tile(again, x, w), &packs, 0);
-  EXPECT_EQ(bytes_of(again, 9), bytes_of(first, 9));
-  packs.clear();
-  onednn::multiply(forward_tile(again, x, w), &packs, 0);
-  EXPECT_NE(bytes_of(again, 9), bytes_of(first, 9));
 }
 
 template <class F>

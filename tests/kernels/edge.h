@@ -1,0 +1,44 @@
+// What tests of inputs at the edge share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/backends.h"
+
+namespace hexad::tests {
+
+using namespace kernels;
+
+inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float inf = std::numeric_limits<float>::infinity();
+
+/// One of the tables that the test program is for, and tensors for it.
+class EdgeTest : public ::testing::TestWithParam<Backend> {
+ protected:
+  const KernelTable& k = *GetParam().table;
+  device::DeviceContext context{{.kind = GetParam().kind}};
+  Device device{context};
+  Stream& stream = context.compute();
+
+  template <class T>
+  Tensor tensor(std::vector<T> values, Shape shape) {
+    return Tensor::from<T>(values, shape, device);
+  }
+  Tensor doubles(const std::vector<double>& values) {
+    return tensor<double>(values, {static_cast<int64_t>(values.size())});
+  }
+  Tensor empty(Shape shape, Dtype dtype = Dtype::f32) { return Tensor::empty(shape, dtype, device); }
+  Tensor filled(Shape shape, float value) {
+    return tensor(std::vector<float>(static_cast<size_t>(shape.numel()), value), shape);
+  }
+};
+
+using Ids = std::vector<int32_t>;
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+using Rows = std::vector<int64_t>;
+
+}  // namespace hexad::tests
