@@ -48,10 +48,10 @@ enum class Write : uint8_t { replace, add };
 struct GroupOffsets {
   int64_t groups = 0;
   int64_t max_rows = 0;             // no group has more; what a launch is made for where the host does not know
-  std::span<const int64_t> host{};  // empty: unknown
+  std::span<const int64_t> host{};  // empty: unknown; read before a kernel's call returns
   Tensor device{};                  // [groups + 1] i64; undefined: not there
 
-  /// Known to the host, which keeps `offsets` until the work is done that they are given to.
+  /// Known to the host, in pageable memory, which may be changed or freed when the kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 

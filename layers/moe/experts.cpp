@@ -138,7 +138,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   // Block by block the weighted gradient takes the product's place.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const std::span<const int64_t> offsets = groups.rows.host;
-  std::vector<int64_t> block(offsets.size(), 0);
+  std::vector<int64_t> block(offsets.size(), 0);  // changed after each call, which has read it (GroupOffsets::host)
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + ExpertShape::block_rows, offsets[e + 1]);

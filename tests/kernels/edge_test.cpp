@@ -1,4 +1,5 @@
 // Inputs at the edge, by name, for the tables that the test program is for.
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
@@ -190,6 +191,30 @@ TEST_P(Edge, OffsetsOnTheDeviceMayBeAllThereIs) {
   const Tensor dbias = filled({2, 1}, 1);
   k.bias.grouped_backward(stream, dbias, x, groups);
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
+}
+
+// GroupOffsets::host. A card and the emulated device are behind anyway; a lane of the CPU is kept busy.
+TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
+  std::atomic<bool> go = false;
+  const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
+  Stream& late = lane ? *lane : stream;
+  if (lane) lane->run([&] { go.wait(false); });
+  const Tensor x = tensor<float>({1, 2, 3}, {3, 1}), w = tensor<float>({10, 100}, {2, 1, 1}), y = filled({3, 1}, nan);
+  const Tensor dx = filled({3, 1}, nan), dw = filled({2, 1, 1}, nan), dbias = filled({2, 1}, 0), z = filled({3, 1}, 0);
+  std::vector<int64_t> offsets{0, 1, 3};
+  k.grouped_matmul.forward(late, y, x, w, GroupOffsets::on_host(offsets), Write::replace);
+  k.grouped_matmul.input_gradient(late, dx, x, w, GroupOffsets::on_host(offsets), Write::replace);
+  k.grouped_matmul.weight_gradient(late, dw, x, x, GroupOffsets::on_host(offsets), Write::replace);
+  k.bias.grouped_forward(late, z, w.reshape({2, 1}), GroupOffsets::on_host(offsets));
+  k.bias.grouped_backward(late, dbias, x, GroupOffsets::on_host(offsets));
+  offsets.assign(3, 99);
+  go = true;
+  go.notify_all();
+  late.synchronize();
+  for (const Tensor& t : {y, dx}) EXPECT_EQ(t.to_vector<float>(), (Floats{10, 200, 300}));
+  EXPECT_EQ(dw.to_vector<float>(), (Floats{1, 13}));
+  EXPECT_EQ(z.to_vector<float>(), (Floats{10, 100, 100}));
+  EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 5}));
 }
 
 TEST_P(Edge, BackendsWantAtLeastOneRow) {
