@@ -5,6 +5,7 @@
 
 namespace hexad::tests {
 
+using base::step_tolerance;
 using base::tolerance;
 using base::unit_roundoff;
 
