@@ -1,4 +1,4 @@
-// R_i of MPMoE: a chunk's results return to their tokens' ranks, and what goes with that.
+// The way back of a chunk's results to the ranks of their tokens: the tasks U, A, R, K, L and X of pass.h.
 #include <utility>
 
 #include "layers/moe/pass/pass_builders.h"
@@ -11,6 +11,8 @@ namespace {
 // Whether ranks that share an expert's width add up their results before these return.
 bool adds_up(const PassGraph& g) { return g.shares_width(ep::Spread::gather) || g.shares_width(ep::Spread::held); }
 
+// U: results, which lie grouped by expert, go back into the order in which their rows arrived; of rows of tokens, those
+// of a row's copies become their sum. Then they are packed for R, unless A comes between, which adds up unpacked rows.
 void add_reducing(PassGraph& g, size_t c) {
   const RowFormat format = g.format_back();
   const bool summed = adds_up(g);
@@ -33,7 +35,8 @@ void add_reducing(PassGraph& g, size_t c) {
         }));
 }
 
-// Rows that came in at each rank: their sums go back there.
+// A of Spread::gather: each etp rank has addends for the rows of all of them, and gets the sums for the rows that it
+// had received itself.
 void add_reduce_scatter(PassGraph& g, size_t c) {
   const ep::ChunkCounts& chunk = g.counts.chunks[c];
   const int64_t mine = chunk.rows_received() * g.result_bytes();
@@ -49,7 +52,7 @@ void add_reduce_scatter(PassGraph& g, size_t c) {
       }));
 }
 
-// Rows that all ranks hold: so they do their sums.
+// A of Spread::held: each etp rank was sent all rows and has addends for all, and gets all sums.
 void add_all_reduce(PassGraph& g, size_t c) {
   const int64_t ranks = g.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g.counts.chunks[c].rows_received() * g.result_bytes() / ranks;
@@ -62,11 +65,11 @@ void add_all_reduce(PassGraph& g, size_t c) {
         }));
 }
 
-// How results come to where they are read.
+// How the rows that return in a chunk become slot rows in PassBuffers::returned.
 enum class Landing : uint8_t {
-  as_they_are,  // what returns is the result
-  in_place,     // the all-to-all writes into it
-  unpacked,     // Li
+  as_they_are,  // the received tensor becomes `returned` itself: there is one chunk, and its rows are in order
+  in_place,     // they are received into the chunk's part of `returned`
+  unpacked,     // Li copies them there or, in a bounded pass, hands them to PassWork::accept
 };
 
 Landing landing_of(const PassGraph& g) {
@@ -107,7 +110,8 @@ void add_returning(PassGraph& g, size_t c) {
   });
 }
 
-// What came back, as slot rows: of rows that were sent to several ranks the sums.
+// The slot rows of a chunk, made from `sent`, the rows that returned in `format`. With Spread::direct a row was sent to
+// every etp rank, and its slot row is the sum of the addends that returned (PlanIndices::copies).
 Rows slot_rows(const MoePass& pass, size_t c, const RowFormat& format, const Tensor& sent, Stream& s) {
   const ep::ChunkCounts& chunk = pass.plan.counts.chunks[c];
   Rows rows{sent};
@@ -163,8 +167,8 @@ void add_collecting(PassGraph& g, size_t c) {
 
 void add_combine(PassGraph& g, size_t c) {
   const bool plain = g.format_back().plain();
-  // Sums are taken of rows as they were computed; otherwise they are made ready to be sent at once. Not on the lane of
-  // what comes after they returned: a chunk's results would wait for those of the one before.
+  // Without U, results return in the order in which they were computed. Where A follows, U is not needed for packing:
+  // A packs its sums. U is not on L's lane, where it would wait until the chunk before has returned.
   if (g.counts.chunks[c].placed || g.counts.merged || (!plain && !adds_up(g))) add_reducing(g, c);
   if (g.shares_width(ep::Spread::gather)) add_reduce_scatter(g, c);
   if (g.shares_width(ep::Spread::held)) add_all_reduce(g, c);

@@ -1,4 +1,4 @@
-// S_i of MPMoE: a chunk's rows are sent to the experts' ranks, and what goes with that.
+// The way of a chunk's rows to the ranks of their experts: the tasks B, P, N, S, G, D and F of pass.h.
 #include <utility>
 
 #include "layers/moe/pass/pass_builders.h"
@@ -8,9 +8,10 @@
 namespace hexad::moe {
 namespace {
 
-// Of rows, or of inputs that are sent again: in buffers of their own, as both may be on their way.
+// How one of the two things that a pass dispatches goes to the experts: its rows, or T_DI once more (P' to D'). Both
+// may be on their way at the same time, so each has buffers of its own.
 struct Way {
-  std::string_view mark;
+  std::string_view mark;  // in names of tasks
   RowFormat format;
   RowSource (PassWork::*pack)(Stream& s, size_t chunk);
   DispatchBuffer PassBuffers::Chunk::*buffer;
@@ -22,7 +23,8 @@ Way way_of(const PassGraph& g, Dispatched what) {
 }
 
 void add_packing(PassGraph& g, size_t c, const Way& way) {
-  // Rows are packed while the chunk before is computed, where they may be packed only late.
+  // A bounded pass packs a chunk when the one before the last has returned: by then the chunk before is being computed,
+  // and on the compute lane packing would wait for its end.
   const Lane lane = g.pass.bounded ? Lane::copy : Lane::compute;
   DispatchBuffer& buffer = g.buffers.chunks[c].*way.buffer;
   g.add(c, lane, Kind::copy, cat("P", way.mark, c),
@@ -51,7 +53,7 @@ void add_sending(PassGraph& g, size_t c, const Way& way) {
            [nodes = g.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
              return ep::send_inside_node(at, rows, *nodes, s);
            });
-  // Rows that pass this rank are sorted by node before they leave it.
+  // What N brought here is sorted by node (NodeSteps::between) before it is sent on: a copy that S has to do as well.
   Cost across = g.exchange(*g.nodes->across, "_across", chunk.steps->across, way.format);
   across.copy_bytes = g.passing_bytes(c, way.format);
   add_step(Lane::inter, "S", std::move(across),
@@ -74,7 +76,7 @@ void add_width_gather(PassGraph& g, size_t c, const Way& way) {
         });
 }
 
-// Where rows are copied to their places: MoNTA's O2 gathers and copies in one stage, O3 in two.
+// The lane of D. MoNTA's O2 has D and G, the gather before it, in one stage, and O3 in two.
 Lane placing_lane(Overlap overlap) {
   switch (overlap) {
     case Overlap::sequential:
@@ -114,7 +116,8 @@ void add_way(PassGraph& g, size_t c, Dispatched what) {
   add_sending(g, c, way);
   if (g.shares_width(ep::Spread::gather)) add_width_gather(g, c, way);
   const bool placed = !way.format.plain() || g.counts.chunks[c].placed || g.counts.merged;
-  // On the lane of the experts what they compute before must not wait for these rows.
+  // D is added with the chunk's C (add_late_placing): a lane runs its tasks in the order in which they were added, so
+  // on the compute lane the experts' work for the chunk before would wait for the rows of this one to arrive.
   if (placed && !g.counts.merged) return tasks.unplaced.push_back({what, tasks.last});
   if (placed) add_placing(g, c, way);
   tasks.arrived.push_back(tasks.last);
@@ -131,7 +134,7 @@ void add_gather(PassGraph& g) {
 void add_dispatch(PassGraph& g, size_t c) {
   const MoePass& pass = g.pass;
   ChunkTasks& tasks = g.chunks[c];
-  // Bounded: its buffers are those of the chunk before the last one.
+  // A bounded pass has buffers for two chunks: this one takes those of the last but one, once that has returned.
   const size_t before = g.dispatched.size();
   const TaskId from = pass.bounded && before >= 2 ? g.chunks[g.combined[before - 2]].returned : g.gathered;
   g.dispatched.push_back(c);

@@ -23,16 +23,15 @@ struct IssueStep {
 /// "S0 S1 C0 R0 W0": dispatch S, compute C, combine R, weights W, as tasks are called (pass.h).
 std::string to_string(std::span<const IssueStep> steps);
 
-/// Why steps cannot be taken in this order ("step 2 is C0, but S0 has to come before it"), or nothing when they can:
-///   every stage of every chunk once;
-///   a chunk's dispatch before its compute, and that before its combine and its weights;
-///   weights by chunk, so that their sums are added up in one order: every legal order gives the same bits;
-///   `bounded`: at most two chunks dispatched and not yet combined, as they share two buffers.
+/// Empty for a legal order, else what is wrong with it: "step 2 is C0, but S0 has to come before it". In a legal order
+///   - every stage of every chunk occurs once, dispatch before compute, and that before combine and before weights;
+///   - weights come in the order of chunks: gradients are summed in that order, so all legal orders give the same bits;
+///   - `bounded`: at any time at most two chunks are dispatched and not yet combined, since there are buffers for two.
 std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
-/// An order by name. Steps are issued as listed: each goes to its lane as soon as what it needs is there and the lane
-/// has passed what was listed earlier. Dispatches and combines share a lane, computes and weights another one, so an
-/// order decides what waits behind what there, never what is computed.
+/// An order by name. Dispatch and combine run on one lane, compute and weights on another. Each lane takes its steps in
+/// the listed order, and begins one when the chunk's steps before it are done. So an order decides which steps wait for
+/// each other, never what is computed.
 struct IssueOrder {
   std::string name;
   /// A pure function: all ranks call it with the same number of chunks, and must get the same steps.
@@ -42,20 +41,18 @@ struct IssueOrder {
 /// The steps of `order`. Throws Error(usage) naming the order and the step when they are illegal.
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded);
 
-/// S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2: one dispatch ahead, sending and returning in turn (MPMoE, Fig. 4(b) and section
-/// 3.2.1), and weight gradients while the next chunk is on its way.
+/// S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2: a chunk is sent while the one before it is computed, then that one returns
+/// (MPMoE, Fig. 4(b) and section 3.2.1), and its weight gradients are computed meanwhile.
 IssueOrder alternating_order();
 
-/// All there are without a user's:
-///   alternating: see above;
-///   weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: no result waits for weight gradients, which fill the time of
-///   the
-///     last returns;
-///   returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all is sent before anything returns. So do the systems that
-///   MPMoE
-///     is compared with: Tutel issues all its sending, then all computing, then all returning, and so does FasterMoE
-///     with parts that are nodes. Early chunks' results wait behind late chunks' rows, and all chunks are there at
-///     once: it needs restore: keep unless there are two.
+/// Those that Hexad brings; a user's program may register more:
+///   - alternating: see above;
+///   - weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: all weight gradients at the end, so that no chunk waits for
+///     them to be computed; they overlap with the last return;
+///   - returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all chunks are sent before the first returns, as Tutel does,
+///     and FasterMoE, whose chunks are nodes: what MPMoE is compared with. Results of early chunks wait for late ones
+///     to be sent, and the rows of all chunks are in memory at once: with restore other than keep it is legal for two
+///     chunks only.
 std::vector<IssueOrder> built_in_orders();
 
 }  // namespace hexad::moe
