@@ -14,7 +14,8 @@ void RouterStatistics::reset() {
 }
 
 void RouterStatistics::count(int64_t row, const Tensor& ids, Stream& stream) {
-  require(sums_.counts.defined() && row < sums_.counts.dim(0), "[router] nobody gave statistics a place on the device");
+  require(sums_.counts.defined() && row < sums_.counts.dim(0), "[router] nobody gave statistics a place for ",
+          row == 0 ? "choices" : "kept slots", " on the device");
   kernels::kernels(ids.device())
       .router_loss.count(stream, sums_.counts.slice(0, row, row + 1), ids, {}, kernels::Write::add);
 }
@@ -29,7 +30,7 @@ void RouterStatistics::add_choices(const Tensor& ids, Stream& stream) {
 void RouterStatistics::add_kept(const Tensor& ids, Stream& stream) {
   if (!ids.device().on_host()) return count(1, ids, stream);
   const int32_t* id = ids.data<int32_t>();
-  kept_ += ids.numel() - std::count(id, id + ids.numel(), -1);
+  kept_ += std::count_if(id, id + ids.numel(), [](int32_t i) { return i >= 0; });
   dropped = assignments - kept_;
 }
 

@@ -13,6 +13,8 @@ class DeviceMark {
   virtual ~DeviceMark() = default;
   virtual bool passed() const = 0;
   virtual void wait() const = 0;  // blocks the host
+  /// When it was passed, in seconds of std::chrono::steady_clock. Of marks of Stream::record_timed() that have passed.
+  virtual double passed_at() const = 0;
 };
 
 /// Shared handle. A default-constructed event has already happened. It owns what is in flight (`keep`): nothing that an

@@ -24,6 +24,8 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   /// Done when everything appended so far is.
   virtual Event record() = 0;
+  /// record() whose mark, on a device's queue, will also know when it was passed.
+  virtual Event record_timed() { return record(); }
   /// Whether work has run when run() returns.
   virtual bool runs_at_once() const { return false; }
   /// Whether this is a device's queue.

@@ -238,15 +238,15 @@ constexpr auto enum_names(DropRule) {
 /// Of each scope of `scope_tokens` consecutive tokens (the last may be shorter), an expert keeps at most
 /// min(ceil(factor K n / E), n) slots (GShard), n being the scope's tokens with any slot.
 struct Capacity {
-  int64_t scope_tokens;
-  double factor;
+  int64_t scope_tokens;  // > 0
+  double factor;         // >= 0
   DropRule rule;
 };
 
 struct CapacityKernels {
-  /// ids [T, K] (i32, an expert at most once a token) = -1 for slots over capacity. Kept are those with the highest
-  /// scores [T, E] (acc; NaN counts as -infinity), of equal ones the earlier token's, or simply the earliest. Token t
-  /// is row rows[t] (i64 [T]) of both; undefined: row t. Ids that name no expert are nobody's slots and stay.
+  /// ids [T, K] (i32; a token names an expert once at most) = -1 for slots over capacity. Kept are those with the
+  /// highest scores [T, E] (acc; NaN counts as -infinity), of equal ones the earlier token's, or simply the earliest.
+  /// Token t is row rows[t] (i64 [T]) of both; undefined: row t. Ids that name no expert are nobody's slots and stay.
   void (*drop)(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity);
 };
 
@@ -258,9 +258,9 @@ struct SlotKernels {
   /// offsets[E + 1] (i64): rows of each expert; rows[T, K] (i64): the row of each slot, -1: dropped; tokens[T K] (i64):
   /// the token of each row, -1 for the rows from offsets[E] on, which are nobody's.
   void (*sort)(Stream&, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids);
-  /// What slots are sorted by that are cut into chunks: keys[t, k] (i32) = c experts + ids[t, k], c being the slot's
-  /// chunk: chunk_of[ids[t, k]] (i32 [experts]), or where that is undefined t chunks / T. -1 stays -1, and an id that
-  /// names no expert becomes chunks experts. keys may be ids.
+  /// What to sort slots by for an order by chunk, then expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T, K].
+  /// Chunk c of the slot is chunk_of[ids[t, k]] (i32 [experts]), or where that is undefined t chunks / T, rounded down.
+  /// -1 stays -1, and an id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
   void (*keys)(Stream&, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks);
   /// out[i] (i64) = first + i.
   void (*iota)(Stream&, const Tensor& out, int64_t first);
@@ -272,8 +272,8 @@ struct IndexKernels {
   void (*shift)(Stream&, const Tensor& out, const Tensor& x, int64_t by);
   /// out[i] (i32 or i64) = x[i] - first where first <= x[i] < first + count, else -1; x is i32.
   void (*within)(Stream&, const Tensor& out, const Tensor& x, int64_t first, int64_t count);
-  /// out[i] = x[i] + parts[1, p], p being the first part that ends behind x[i]: x[i] < parts[0, p]; all i64. A negative
-  /// x[i] stays; the others are below the last part's end.
+  /// out[i] = x[i] + parts[1, p] with parts [2, P], p being the first part that ends behind x[i]: x[i] < parts[0, p].
+  /// All i64. A negative x[i] stays; the others are below the last part's end.
   void (*shift_parts)(Stream&, const Tensor& out, const Tensor& x, const Tensor& parts);
   /// out[i] = x[index[i]], all i64. out may be index.
   void (*take)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);

@@ -57,8 +57,9 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
 struct Stopwatch {
   explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
   std::vector<TaskTime> on_lane;
-  std::vector<double> arrived;  // ends of asynchronous parts
-  std::latch running;           // asynchronous parts
+  std::vector<double> arrived;              // ends of asynchronous parts
+  std::latch running;                       // asynchronous parts
+  std::vector<std::array<Event, 2>> marks;  // of tasks on a device's lanes, where they begin and end
 };
 
 // The asynchronous part of a task that its lane will issue. A lane that has failed skips what is left for it: then the
@@ -98,14 +99,35 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
+void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream) {
+  if (stream.on_device())
+    watch->marks.push_back({stream.record_timed(), {}});
+  else
+    stream.run([watch, task] { watch->on_lane[task].begin = now(); });
+}
+
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
   const bool over = asynchronous.done();  // asked before the lane's mark, which then comes later
-  stream.run([watch, task] { watch->on_lane[task].end = now(); });
+  if (stream.on_device())
+    watch->marks.back()[1] = stream.record_timed();
+  else
+    stream.run([watch, task] { watch->on_lane[task].end = now(); });
   if (over) return watch->running.count_down();
   asynchronous.then([watch, task] {
     watch->arrived[task] = now();
     watch->running.count_down();
   });
+}
+
+double passed_at(const Event& marked) {
+  marked.wait();
+  return marked.launched()->passed_at();
+}
+
+// When all is over.
+void read_marks(Stopwatch& watch) {
+  for (size_t i = 0; i < watch.marks.size(); ++i)
+    watch.on_lane[i] = {passed_at(watch.marks[i][0]), passed_at(watch.marks[i][1])};
 }
 
 std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch) {
@@ -158,7 +180,6 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
   HandOvers hand_overs(tasks, context, turns);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
-  base::require(!times || context.on_host(), "[executor] tasks are only timed on the host");
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
   try {
     begin(context);
@@ -171,7 +192,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
         stream.wait(before.passed);
         stream.wait(before.asynchronous);
       }
-      if (watch) stream.run([watch, i] { watch->on_lane[i].begin = now(); });
+      if (watch) measure_begin(watch, i, stream);
       Event asynchronous = issue(task, stream);
       if (watch) measure_end(watch, i, stream, asynchronous);
       issued.push_back({stream.record(), std::move(asynchronous)});
@@ -184,6 +205,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
   }
   if (!watch) return;
   watch->running.wait();
+  read_marks(*watch);
   *times = times_of(tasks, *watch);
 }
 

@@ -17,7 +17,8 @@ struct TaskTime {
 
 /// Issues the tasks in insertion order on the lanes of `context`; a task waits for what it comes after. Returns when
 /// every task is done, also the asynchronous parts; on a device, whose queues go on by themselves, when all are issued
-/// and the compute lane waits for them. `times` (may be null; on the host only) receives one entry a task.
+/// and the compute lane waits for them. `times` (may be null) receives one entry a task; who asks for it waits for all
+/// tasks on a device, too.
 ///
 /// `turns` (may be null): the caller's thread hands over whenever it is about to wait for tasks that ranks take part in
 /// or that run on other threads, also when they happen to be done: graphs of the same structure hand over equally

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
-#include "framework/tensor/host_read.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_logits.h"
 #include "parallel/tp/regions.h"
@@ -189,9 +188,8 @@ Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const
 
 void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const {
   const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
-  const Tensor own = r.own(ids);
-  drop_over_capacity(own, r.own(scores), pass.batch, *tokens_, {scope, *config_.capacity_factor, config_.drop}, stream);
-  if (r.alike) tensor_.group->all_gather(ids, own, stream).wait();
+  drop_over_capacity(ids, r.own_begin, r.own(scores), pass.batch, *tokens_,
+                     {scope, *config_.capacity_factor, config_.drop}, stream);
 }
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {

@@ -259,6 +259,15 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
   });
 }
 
+// [S, M]: of rows of slots the slot that each is.
+Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
+  if (order.row_slots.defined()) return order.row_slots;
+  const Device device = order.rows.device();
+  const Tensor slots = Tensor::empty({order.size()}, Dtype::i64, device, Category::communication);
+  kernels::kernels(device).index.inverse(stream, slots, order.rows.reshape({order.rows.numel()}));
+  return slots.reshape({order.size(), 1});
+}
+
 // Rows lie by (chunk, rank that they are sent to, slot row): `destinations` lists the ranks of the all-to-all in order,
 // rank p etp + j being j of those that a row for ep rank p is sent to.
 void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
@@ -325,12 +334,13 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   PlanIndices& device_side = plan.indices;
   host.spread = options.spread, host.row_of = options.row_of, host.merged = options.merged;
   host.all_to_all = options.all_to_all;
-  host.slots_per_row = order.row_slots.dim(1);
+  device_side.row_slots = row_slots_of(order, stream);
+  host.slots_per_row = device_side.row_slots.dim(1);
   const comm::ProcessGroup& all_to_all = host.all_to_all_group(groups);
   const comm::NodeGrid grid(all_to_all.node_of_rank());
   const bool two_steps = host.node_groups(groups) != nullptr;
   device_side.wire_tokens = order.tokens;
-  device_side.rows = order.rows, device_side.row_slots = order.row_slots;
+  device_side.rows = order.rows;
   std::vector<std::vector<int64_t>> slots_to;
   const auto add = [&](int64_t c, const GroupedOrder& grouped) {
     slots_to.push_back(rows_to(order, c, ranks, 1));

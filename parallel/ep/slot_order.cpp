@@ -29,37 +29,34 @@ void check_ids(const Tensor& known, const Ordering& o) {
     require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i], " of ", o.experts);
 }
 
-// Slots sorted on the device, of one rank after another.
+// Slots of one rank after another, sorted where their ids are.
 struct SortedSlots {
-  Tensor tokens;   // [T K] i64, those of each rank together; -1 behind its kept slots
-  Tensor rows;     // [T, K] i64: of each slot, counted among its rank's
-  Tensor offsets;  // [ranks, chunks E + 2] i64: rows of each chunk and expert, at last of ids that name no expert
+  std::vector<Tensor> tokens;  // [T K] i64: of each row; -1 behind the kept ones
+  std::vector<Tensor> rows;    // [T, K] i64: of each slot
+  Tensor offsets;              // [ranks, chunks E + 2] i64: rows of each chunk and expert, at last of wrong ids
 };
 
 SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
   const auto& slots = kernels::kernels(ids.device()).slots;
   const auto parts = static_cast<int64_t>(of.size());
   const int64_t share = ids.dim(0) / parts, top_k = ids.dim(1), groups = o.cutting.chunks * o.experts + 1;
-  const SortedSlots sorted{.tokens = table({ids.numel()}, Dtype::i64, ids.device()),
-                           .rows = table(ids.shape(), Dtype::i64, ids.device()),
-                           .offsets = table({parts, groups + 1}, Dtype::i64, ids.device())};
-  const Tensor keys = table(ids.shape(), Dtype::i32, ids.device());
+  SortedSlots sorted;
+  sorted.offsets = table({parts, groups + 1}, Dtype::i64, ids.device());
   for (int64_t q = 0; q < parts; ++q) {
-    const int64_t begin = q * share, end = begin + share;
-    const Tensor key = keys.slice(0, begin, end);
-    slots.keys(stream, key, ids.slice(0, begin, end), chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()),
-               o.experts, o.cutting.chunks);
-    slots.sort(stream, sorted.tokens.slice(0, begin * top_k, end * top_k), sorted.rows.slice(0, begin, end),
-               sorted.offsets.slice(0, q, q + 1).reshape({groups + 1}), key);
+    sorted.tokens.push_back(table({share * top_k}, Dtype::i64, ids.device()));
+    sorted.rows.push_back(table({share, top_k}, Dtype::i64, ids.device()));
+    const Tensor keys = table({share, top_k}, Dtype::i32, ids.device());
+    slots.keys(stream, keys, ids.slice(0, q * share, (q + 1) * share),
+               chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()), o.experts, o.cutting.chunks);
+    slots.sort(stream, sorted.tokens.back(), sorted.rows.back(),
+               sorted.offsets.slice(0, q, q + 1).reshape({groups + 1}), keys);
   }
   return sorted;
 }
 
-// Part q of the sorted slots. `offsets` are its own.
-SlotOrder order_of(const SortedSlots& sorted, int64_t q, std::span<const int64_t> offsets, const Ordering& o,
-                   Stream& stream) {
+// `tokens`, `rows`, `offsets`: of one rank's sorted slots.
+SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.cutting.chunks * o.experts, local = o.experts / o.ranks;
-  const int64_t parts = sorted.offsets.dim(0), share = sorted.rows.dim(0) / parts, top_k = sorted.rows.dim(1);
   SlotOrder order;
   order.experts = o.experts;
   order.rows_to.assign(static_cast<size_t>(groups / local), 0);
@@ -68,12 +65,8 @@ SlotOrder order_of(const SortedSlots& sorted, int64_t q, std::span<const int64_t
     order.counts.push_back(offsets[i + 1] - offsets[i]);
     order.rows_to[static_cast<size_t>(g / local)] += order.counts.back();
   }
-  const int64_t kept = offsets[static_cast<size_t>(groups)];
-  order.tokens = sorted.tokens.slice(0, q * share * top_k, q * share * top_k + kept);
-  order.rows = sorted.rows.slice(0, q * share, (q + 1) * share);
-  order.row_slots = table({kept, 1}, Dtype::i64, sorted.rows.device());
-  kernels::kernels(sorted.rows.device())
-      .index.inverse(stream, order.row_slots.reshape({kept}), order.rows.reshape({share * top_k}));
+  order.tokens = tokens.slice(0, 0, offsets[static_cast<size_t>(groups)]);
+  order.rows = rows;
   return order;
 }
 
@@ -105,7 +98,7 @@ int Cutting::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
   o.cutting.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
-  require(ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens of ", parts, " ranks");
+  require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens of ", parts, " ranks");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token) {
     const Tensor known = copy_to_host("routing: ids", ids, stream);
@@ -125,8 +118,11 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   const std::span offsets(known.data<int64_t>(), width * of.size());
   for (size_t q = 0; q < of.size(); ++q) {
     const auto own = offsets.subspan(q * width, width);
-    if (own[width - 1] > own[width - 2]) check_ids(copy_to_host("routing: ids", ids, stream), o);
-    orders.push_back(order_of(sorted, static_cast<int64_t>(q), own, o, stream));
+    if (own[width - 1] > own[width - 2]) {
+      check_ids(copy_to_host("routing: ids", ids, stream), o);
+      fail_invariant("[ep] ids that name no expert were counted, but there are none");
+    }
+    orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }
   return orders;
 }

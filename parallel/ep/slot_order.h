@@ -49,9 +49,9 @@ struct SlotOrder {
   std::vector<int64_t> rows_to;  // [chunks, ranks]: rows
   Tensor tokens;                 // [S] i64: token of each row
   Tensor rows;                   // [T, K] i64: row of each slot; -1: dropped, or an earlier slot of the token has it
-  Tensor row_slots;              // [S, M] i64: slots t K + k that go with each row, in order; -1: no more
-  // Of rows of tokens, on the host: [S, M] i32, experts of the slots, counted among those of one rank; -1: no more.
-  Tensor row_experts;
+  // Of rows of tokens:
+  Tensor row_slots;    // [S, M] i64: slots t K + k that go with each row, in order; -1: no more
+  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, counted among those of one rank
 
   int64_t size() const { return tokens.dim(0); }
 };
@@ -67,8 +67,8 @@ struct Ordering {
 };
 
 /// ids: [T, K] i32, entries in [0, experts) or -1 for a dropped slot, of the tokens of one rank after another, equally
-/// many of each; `of` are these ranks' places in their ep groups. Returns an order for each of them. M is 1 for rows of
-/// slots, else as many of a token's K distinct experts as one rank can have.
+/// many of each; `of` are these ranks' places in their ep groups. Returns an order for each of them. M is as many of a
+/// token's K distinct experts as one rank can have. `stream` is the compute lane.
 ///
 /// Rows of slots are sorted where the ids are, and the host reads their counts only ("routing: counts"); of rows of
 /// tokens it reads the ids ("routing: ids"). Throws Error(communication) for ids of `senders` that name no expert,

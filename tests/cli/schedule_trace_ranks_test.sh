@@ -46,4 +46,17 @@ test_what_cannot_be_recorded_is_refused_before_step_0() {
   expect_no_text out "step 1/"
 }
 
+test_passes_of_a_device_are_recorded() {
+  HEXAD_DEVICE=emulated expect 0 trained schedule.trace=3
+  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
+  expect_text trace.json '"name":"inter"' '"name":"inter (predicted)"' '"pass":"layers.1.moe backward"'
+  expect_count 1 run/log/rank-0000.log "schedule of step 3, 8 passes backward: predicted"
+}
+
+test_schedules_of_a_device_are_chosen() {
+  HEXAD_DEVICE=emulated expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=20 schedule.moe.cut=tokens \
+    schedule.moe.parts=auto schedule.moe.trial_share=0.5
+  expect_text run/log/rank-0000.log 'schedule.moe: tried ' 'schedule.moe: chosen ' ', measured '
+}
+
 run_tests "$@"

@@ -23,6 +23,10 @@ void sort(K k, Trial& r) {
       for (int64_t dropped : {0, 3, 7})
         k.slots.sort(r.stream, r.output({tokens * slots}, Dtype::i64), r.output({tokens, slots}, Dtype::i64),
                      r.output({experts + 1}, Dtype::i64), ids_for(r, slots, experts, dropped));
+  // More than a card's scans take at once, than its warps have counters for, and than its blocks have.
+  for (int64_t experts : {600, 3000, 8192, 8193, 40000})
+    k.slots.sort(r.stream, r.output({tokens * 2}, Dtype::i64), r.output({tokens, 2}, Dtype::i64),
+                 r.output({experts + 1}, Dtype::i64), ids_for(r, 2, experts, 1));
 }
 
 // Whole numbers around zero, of `type`.
@@ -113,9 +117,9 @@ void inverse(K k, Trial& r) {
   }
 }
 
-// Scores with many ties and some NaN; rows in order, and the other way round.
-void drop(K k, Trial& r) {
-  const int64_t tokens = r.size.rows, experts = 5, top_k = 2;
+// Scores with many ties, some NaN and -infinity; rows in order, and the other way round.
+void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
+  const int64_t experts = 5, top_k = 2;
   const Dtype acc = r.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   std::vector<int32_t> ids;
   std::vector<int64_t> backwards;
@@ -126,15 +130,22 @@ void drop(K k, Trial& r) {
   }
   const Tensor scores = r.scratch({tokens, experts}, acc);
   reference::Array a = reference::zeros(scores);
-  for (int64_t i = 0; i < a.size(); ++i) a[i] = i % 13 == 4 ? std::nan("") : static_cast<double>(i * 7 % 9) / 8 - 0.25;
+  for (int64_t i = 0; i < a.size(); ++i)
+    a[i] = i % 13 == 4 ? std::nan("") : i % 17 == 2 ? -INFINITY : static_cast<double>(i * 7 % 9) / 8 - 0.25;
   reference::store(scores, a);
   for (DropRule rule : {DropRule::probability, DropRule::position})
     for (double factor : {0.0, 0.6, 1e18})
       for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})}) {
         const Tensor out = r.output({tokens, top_k}, Dtype::i32);
         reference_table.pointwise.copy(r.host_stream, out, r.values<int32_t>(ids, {tokens, top_k}));
-        k.capacity.drop(r.stream, out, scores, rows, {std::max<int64_t>(1, tokens / 2 + 1), factor, rule});
+        k.capacity.drop(r.stream, out, scores, rows, {scope_tokens, factor, rule});
       }
+}
+
+void drop(K k, Trial& r) {
+  drop_of(k, r, r.size.rows, r.size.rows / 2 + 1);
+  // More tokens than a block of a card has threads, and a last scope of one.
+  if (r.size.rows == 1) drop_of(k, r, 1501, 1500);
 }
 
 }  // namespace

@@ -95,8 +95,6 @@ void check_device(const Recipe& r, int64_t world, Problems& problems) {
     problems.add(key, cat(what, " on device: ", name_of(r.device), "; device: cpu has it"));
   };
   if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes are the device's queues");
-  if (r.schedule.trace > 0) refuse("schedule.trace", "passes are not timed yet");
-  if (r.model.moe.experts > 0 && r.schedule.moe.open()) refuse("schedule.moe", "auto is not supported yet");
   if (r.device != device::DeviceKind::cuda) return;
   // What is computed on devices, and was never tried on a card.
   if (world > 1) refuse("device", "several ranks are not supported yet");

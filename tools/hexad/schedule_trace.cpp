@@ -113,7 +113,8 @@ RankTrace unpacked(const std::vector<uint8_t>& bytes, int rank) {
 }
 
 // One rank after the other: rank 0 holds the bytes of one at a time.
-std::vector<RankTrace> gathered(RankTrace mine, const comm::ProcessGroup& world, Device device) {
+std::vector<RankTrace> gathered(RankTrace mine, const comm::ProcessGroup& world, Device at) {
+  const Device device = at.host();
   Stream& stream = device.context().compute();
   const std::vector<uint8_t> bytes = world.rank() == 0 ? std::vector<uint8_t>{} : packed(mine);
   const auto length = static_cast<int64_t>(bytes.size());

@@ -51,6 +51,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   int ordinal() const { return ordinal_; }
   /// The present end of the queue.
   std::shared_ptr<const DeviceMark> record();
+  /// The same, and it will be known when it was passed.
+  std::shared_ptr<const DeviceMark> record_timed();
   /// A mark of another queue is waited for by this queue, of this queue it needs nothing; for others the host blocks.
   void wait(const Event& event);
   /// Blocks the host until the queue is empty.
@@ -58,11 +60,16 @@ class Queue : public std::enable_shared_from_this<Queue> {
 
  private:
   class Mark;
+  class Clock;
+  /// Events of one kind that nobody holds: making one costs several times what recording it does.
+  using Unused = std::vector<cudaEvent_t>;
+  std::shared_ptr<const DeviceMark> record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
 
   int ordinal_;
   cudaStream_t handle_ = nullptr;
-  std::mutex mutex_;
-  std::vector<cudaEvent_t> unused_;  // making an event costs several times what recording it does
+  std::mutex mutex_;  // guards what follows
+  Unused plain_, timed_;
+  std::shared_ptr<const Clock> clock_;
 };
 
 class CudaStream final : public Stream {
@@ -73,6 +80,7 @@ class CudaStream final : public Stream {
   void run(std::function<void()> work) override;  // throws std::logic_error
   void wait(const Event& event) override { queue_->wait(event); }
   Event record() override { return Event::at(queue_->record()); }
+  Event record_timed() override { return Event::at(queue_->record_timed()); }
   bool on_device() const override { return true; }
 
   cudaStream_t handle() const { return queue_->handle(); }

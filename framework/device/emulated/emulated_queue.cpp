@@ -19,10 +19,12 @@ class Queue::Mark final : public DeviceMark {
     passed_.wait(false);
     if (error_) std::rethrow_exception(error_);
   }
+  double passed_at() const override { return passed_at_; }
   bool is_of(const Queue& queue) const { return queue_ == &queue; }
   bool passed_well() const { return passed_ && !error_; }
   void pass(std::exception_ptr error) {
     error_ = std::move(error);
+    passed_at_ = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
     passed_ = true;
     passed_.notify_all();
   }
@@ -30,7 +32,8 @@ class Queue::Mark final : public DeviceMark {
  private:
   const Queue* queue_;
   std::atomic<bool> passed_ = false;
-  std::exception_ptr error_;  // written before passed_
+  std::exception_ptr error_;  // written before passed_, as is ...
+  double passed_at_ = 0;
 };
 
 Queue::Queue(const std::string& name, std::optional<uint64_t> jitter_seed)

@@ -1,5 +1,7 @@
 // Slots over capacity. A block an expert and scope finds the score of the last slot that is kept, digit by digit from
 // the highest, and drops what is below it, and of the slots that have it those of the last tokens.
+#include <limits>
+
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/order.cuh"
 #include "framework/kernels/cuda/scan.cuh"
@@ -7,9 +9,9 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = 1024;  // there may be few experts, and a block each
 constexpr int digit_bits = 8, digits = 1 << digit_bits;
-static_assert(digits == threads, "a thread clears a counter");
+static_assert(digits <= threads, "a thread clears a counter");
 
 struct Operands {
   int32_t* ids;
@@ -21,7 +23,8 @@ struct Operands {
 
   __device__ int64_t row(int64_t token) const { return rows ? rows[token] : token; }
   __device__ bool is_expert(int32_t id) const { return id >= 0 && id < experts; }
-  /// Where row `row` names an expert; -1: it does not.
+  /// Where row `row` names an expert; -1: it does not. Other blocks may be dropping other experts' slots of the row
+  /// meanwhile: before and after, these are not this expert's.
   __device__ int64_t slot(int64_t row, int expert) const {
     for (int64_t i = row * top_k; i < (row + 1) * top_k; ++i)
       if (ids[i] == expert) return i;
@@ -70,7 +73,7 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
   Order<A> last = 0, known = 0;
   unsigned left = most;
   for (int shift = 8 * sizeof(A) - digit_bits; o.by_score && most > 0 && shift >= 0; shift -= digit_bits) {
-    counts[threadIdx.x] = 0;
+    if (threadIdx.x < digits) counts[threadIdx.x] = 0;
     __syncthreads();
     for (int64_t t = begin + threadIdx.x; t < end; t += threads) {
       const int64_t row = o.row(t);
@@ -104,6 +107,8 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
 
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
   const int64_t tokens = ids.dim(0), experts = scores.dim(1);
+  require(capacity.scope_tokens > 0 && capacity.factor >= 0, "[drop] scopes of ", capacity.scope_tokens,
+          " tokens, factor ", capacity.factor);
   require_flat("drop", "ids", ids, tokens * ids.dim(1));
   require_flat("drop", "scores", scores, tokens * experts);
   if (rows.defined()) require_flat("drop", "rows", rows, tokens);

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 namespace hexad::kernels::cuda {
 
-/// Integers in the order of the numbers that they stand for: NaN before all numbers, and `taken` before NaN.
+/// Integers in the order of the numbers that they stand for: NaN before all numbers. Zero is none.
 template <class A>
 using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;
-inline constexpr uint32_t taken = 0, nan_order = 1;
+inline constexpr uint32_t nan_order = 1;
 
 template <class A>
 inline constexpr Order<A> sign_bit = Order<A>{1} << (8 * sizeof(A) - 1);
@@ -26,18 +25,6 @@ __device__ Order<A> order_of(A x) {
     bits = __float_as_uint(x);
   }
   return bits & sign_bit<A> ? ~bits : bits | sign_bit<A>;
-}
-
-/// The number, or -infinity for NaN.
-template <class A>
-__device__ A number_of(Order<A> order) {
-  if (order == nan_order) return -std::numeric_limits<A>::infinity();
-  const Order<A> bits = order & sign_bit<A> ? order ^ sign_bit<A> : ~order;
-  if constexpr (std::is_same_v<A, double>) {
-    return __longlong_as_double(static_cast<long long>(bits));
-  } else {
-    return __uint_as_float(bits);
-  }
 }
 
 }  // namespace hexad::kernels::cuda

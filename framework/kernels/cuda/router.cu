@@ -38,6 +38,21 @@ void check_rule(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
+/// The order of an expert that was chosen already: below all.
+constexpr uint32_t taken = 0;
+
+/// The number, or -infinity for NaN.
+template <class A>
+__device__ A number_of(Order<A> order) {
+  if (order == nan_order) return -std::numeric_limits<A>::infinity();
+  const Order<A> bits = order & sign_bit<A> ? order ^ sign_bit<A> : ~order;
+  if constexpr (std::is_same_v<A, double>) {
+    return __longlong_as_double(static_cast<long long>(bits));
+  } else {
+    return __uint_as_float(bits);
+  }
+}
+
 template <class A>
 struct Candidate {
   Order<A> order = taken;

@@ -1,5 +1,9 @@
 // A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
 // expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
+// Where experts, or experts in chunks, are more than a block has counters, CUB's radix sort does it.
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/scan.cuh"
 
@@ -30,9 +34,6 @@ struct Parts {
 };
 
 Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
-  require(experts <= counters, "[slots] cannot sort by ", experts, " experts, or experts in chunks; expected at most ",
-          counters);
-  require(tokens * top_k <= (1 << 30), "[slots] cannot sort ", tokens, " tokens of ", top_k, " slots");
   Parts p{.slots = static_cast<int>(tokens * top_k),
           .experts = static_cast<int>(experts),
           .top_k = static_cast<int>(top_k),
@@ -135,6 +136,61 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
+__global__ void __launch_bounds__(threads) number_kernel(int32_t* out, int count) {
+  const int i = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  if (i < count) out[i] = i;
+}
+
+/// From the slots in the order of their ids (as unsigned numbers, so that dropped ones are last).
+__global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
+                                                               const int32_t* slots, int count, int top_k) {
+  const int row = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  if (row >= count) return;
+  const bool kept = static_cast<int32_t>(ids[row]) >= 0;
+  tokens[row] = kept ? slots[row] / top_k : -1;
+  rows[slots[row]] = kept ? row : -1;
+}
+
+/// offsets[e]: how many sorted ids are below e.
+__global__ void __launch_bounds__(threads)
+    sorted_offsets_kernel(int64_t* offsets, const uint32_t* ids, int count, int experts) {
+  const int e = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  if (e > experts) return;
+  int first = 0, last = count;  // the first id that is not below e is one of these
+  while (first < last) {
+    const int middle = first + (last - first) / 2;
+    if (ids[middle] < static_cast<uint32_t>(e))
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  offsets[e] = first;
+}
+
+void sort_many(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
+  const auto count = static_cast<int>(ids.numel()), experts = static_cast<int>(offsets.numel() - 1);
+  const auto room = [&] { return Tensor::empty({int64_t{count}}, Dtype::i32, ids.device()); };
+  const Tensor sorted_ids = room(), sorted_slots = room(), numbers = room();
+  launch("slots_sort", number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
+  auto* const sorted = reinterpret_cast<uint32_t*>(pointer<int32_t>(sorted_ids));
+  size_t bytes = 0;
+  const auto by_id = [&](void* scratch) {
+    check(cub::DeviceRadixSort::SortPairs(scratch, bytes, reinterpret_cast<const uint32_t*>(pointer<int32_t>(ids)),
+                                          sorted, pointer<int32_t>(numbers), pointer<int32_t>(sorted_slots), count, 0,
+                                          // That many are no id's, so that the bits of -1, all ones, are not either.
+                                          static_cast<int>(std::bit_width(static_cast<uint32_t>(experts))),
+                                          cuda_stream(stream).handle()),
+          "slots_sort");
+  };
+  by_id(nullptr);  // says how much it needs
+  const Tensor scratch = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, ids.device());
+  by_id(pointer<uint8_t>(scratch));
+  launch("slots_sort", place_sorted_kernel, blocks_of(count, threads), threads, stream, pointer<int64_t>(tokens),
+         pointer<int64_t>(rows), sorted, pointer<int32_t>(sorted_slots), count, static_cast<int>(ids.dim(1)));
+  launch("slots_sort", sorted_offsets_kernel, blocks_of(experts + 1, threads), threads, stream,
+         pointer<int64_t>(offsets), sorted, count, experts);
+}
+
 void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
   const int64_t tokens = ids.dim(0), top_k = ids.dim(1);
   require_flat("slots_mask", "ids", ids, tokens * top_k);
@@ -150,6 +206,8 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   require_flat("slots_sort", "tokens", tokens, ids.numel());
   require_flat("slots_sort", "offsets", offsets, offsets.numel());
   require(offsets.numel() > 0, "[slots_sort] offsets has no elements; expected one more than there are experts");
+  require(ids.numel() <= (1 << 30), "[slots_sort] cannot sort ", ids.dim(0), " tokens of ", ids.dim(1), " slots");
+  if (offsets.numel() - 1 > counters && ids.numel() > 0) return sort_many(stream, tokens, rows, offsets, ids);
   const Parts p = parts_of(ids.dim(0), ids.dim(1), offsets.numel() - 1);
   const Tensor counts = Tensor::empty({int64_t{p.experts} * (p.count + 1)}, Dtype::i32, ids.device());
   auto* const count = reinterpret_cast<unsigned*>(pointer<int32_t>(counts));
@@ -169,8 +227,8 @@ void keys(Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& c
   require_flat("slots_keys", "keys", keys, slots);
   if (chunk_of.defined()) require_flat("slots_keys", "chunk_of", chunk_of, experts);
   launch("slots_keys", keys_kernel, blocks_of(slots, threads), threads, stream, pointer<int32_t>(keys),
-         pointer<int32_t>(ids), chunk_of.defined() ? pointer<int32_t>(chunk_of) : nullptr, ids.dim(0), slots,
-         static_cast<int>(ids.dim(1)), experts, chunks);
+         pointer<int32_t>(ids), pointer<int32_t>(chunk_of), ids.dim(0), slots, static_cast<int>(ids.dim(1)), experts,
+         chunks);
 }
 
 void iota(Stream& stream, const Tensor& out, int64_t first) {

@@ -19,16 +19,17 @@ Tensor rows_of_tokens(const layers::MicroBatch& batch, Device device) {
 
 }  // namespace
 
-void drop_over_capacity(const Tensor& ids, const Tensor& scores, const layers::MicroBatch& batch,
+void drop_over_capacity(const Tensor& ids, int64_t own, const Tensor& scores, const layers::MicroBatch& batch,
                         const comm::ProcessGroup& tokens, const kernels::Capacity& capacity, Stream& stream) {
   const auto& drop = kernels::kernels(ids.device()).capacity.drop;
+  const int64_t mine = scores.dim(0), rows = ids.dim(0);
   if (tokens.size() == 1) return drop(stream, ids, scores, {}, capacity);
-  const Tensor all_ids = comm::all_gather_rows(ids, tokens, stream);
+  const Tensor all_ids = comm::all_gather_rows(ids.slice(0, own, own + mine), tokens, stream);
   if (all_ids.device().on_host()) ep::check_gathered_ids(all_ids, scores.dim(1), tokens);
   const Tensor all_scores = comm::all_gather_rows(scores, tokens, stream);
   drop(stream, all_ids, all_scores, rows_of_tokens(batch, ids.device()), capacity);
-  const int64_t mine = ids.dim(0), first = tokens.rank() * mine;
-  ids.copy_from(all_ids.slice(0, first, first + mine), stream);
+  const int64_t first = tokens.rank() * mine - own;
+  ids.copy_from(all_ids.slice(0, first, first + rows), stream);
 }
 
 }  // namespace hexad::moe

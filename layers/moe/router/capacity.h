@@ -9,11 +9,13 @@ namespace hexad::moe {
 
 using namespace tensor;
 
-/// Sets ids (i32 [T, K]) of slots over capacity to -1 (kernels::CapacityKernels::drop), counted over all tokens of
+/// Sets ids (i32 [R, K]) of slots over capacity to -1 (kernels::CapacityKernels::drop), counted over all tokens of
 /// `batch`, of which the ranks of `tokens` (the tp x cp ranks, ranked t + tp c) hold equal shares of rows: the same
-/// slots are dropped whoever holds them. ids and scores [T, E] (acc; never raw logits) are this rank's; collective.
-/// Throws Error(communication) for an id of another rank that names no expert, where the host can see it.
-void drop_over_capacity(const Tensor& ids, const Tensor& scores, const layers::MicroBatch& batch,
+/// slots are dropped whoever holds them. This rank's rows of ids begin at `own` and have these scores [T, E] (acc;
+/// never raw logits); ids are these rows alone, or those of all tp ranks of its context rank, which then are all
+/// decided. Collective. Throws Error(communication) for an id of another rank that names no expert where the host can
+/// see it; a device takes it for nobody's slot. `stream` is the compute lane.
+void drop_over_capacity(const Tensor& ids, int64_t own, const Tensor& scores, const layers::MicroBatch& batch,
                         const comm::ProcessGroup& tokens, const kernels::Capacity& capacity, Stream& stream);
 
 }  // namespace hexad::moe
