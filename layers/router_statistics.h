@@ -27,18 +27,33 @@ struct RouterStatistics {
 
   /// Where the host cannot see what is added, it is added up here instead, and found by whoever zeroed and reads them.
   struct OnDevice {
-    Tensor counts;  // [1, E] i64; with a capacity [2, E]: chosen, kept
+    Tensor counts;  // [2, E] i64: slots chosen, slots kept
     Tensor losses;  // [2] f64: aux_loss, z_loss
   };
   void add_up_in(OnDevice sums) { sums_ = std::move(sums); }
-  /// What was read of them.
-  void take(std::span<const int64_t> more_counts, std::span<const double> more_losses);
+  /// What was read of them, instead of what was known.
+  void take(std::span<const int64_t> read_counts, std::span<const double> read_losses);
 
  private:
   void count(int64_t row, const Tensor& ids, Stream& stream);
   void add_loss(int64_t which, const Tensor& loss, Stream& stream);
   OnDevice sums_;
   int64_t kept_ = 0;
+  bool some_may_be_dropped_ = false;  // add_kept() was called
+};
+
+/// Those of all MoE layers of a model, with a place on its device.
+class ModelStatistics {
+ public:
+  ModelStatistics(int64_t moe_layers, int64_t experts, Device device);
+  void reset(Stream& stream);
+  /// Brings what the device has added up since the last reset; nothing to do where the host added it up.
+  void read(Stream& stream);
+
+  std::vector<RouterStatistics> layers;
+
+ private:
+  Tensor counts_, losses_;  // [L, 2, E] i64 and [L, 2] f64 where the host cannot see them; else undefined
 };
 
 }  // namespace hexad::layers

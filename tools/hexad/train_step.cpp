@@ -22,40 +22,13 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
       buckets_(instance.buckets,
                recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? dp::Sums::rounded : dp::Sums::accumulator),
       policy_(make_policy(recipe)),
-      pipeline_(recipe, instance, *policy_) {
-  RouterStatistics empty;
-  empty.counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
-  statistics_.assign(static_cast<size_t>(recipe.model.moe_layers()), empty);
-  const auto layers = static_cast<int64_t>(statistics_.size());
-  if (instance.context.on_host() || layers == 0) return;
-  const int64_t rows = recipe.model.moe.capacity_factor ? 2 : 1;
-  counts_ = Tensor::empty({layers * rows, recipe.model.moe.experts}, Dtype::i64, instance.device());
-  losses_ = Tensor::empty({layers, 2}, Dtype::f64, instance.device());
-  for (int64_t l = 0; l < layers; ++l)
-    statistics_[static_cast<size_t>(l)].add_up_in(
-        {counts_.slice(0, l * rows, (l + 1) * rows), losses_.slice(0, l, l + 1).reshape({2})});
-}
+      pipeline_(recipe, instance, *policy_),
+      statistics_(recipe.model.moe_layers(), recipe.model.moe.experts, instance.device()) {}
 
 std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t first_sequence) {
   const auto ahead = std::exchange(ahead_, std::nullopt);
   if (ahead && ahead->source == &source && ahead->first_sequence == first_sequence) return ahead->batches;
   return load(source, first_sequence);
-}
-
-void TrainStep::begin_statistics(Stream& stream) {
-  for (auto& s : statistics_) s.reset();
-  for (const Tensor& t : {counts_, losses_})
-    if (t.defined()) t.fill_bytes(0, stream);
-}
-
-void TrainStep::read_statistics(Stream& stream) {
-  if (!counts_.defined()) return;
-  const HostRead counts = read_to_host("step: router counts", counts_, stream),
-                 losses = read_to_host("step: router losses", losses_, stream);
-  const size_t of_layer = counts.wait<int64_t>().size() / statistics_.size();
-  for (size_t l = 0; l < statistics_.size(); ++l)
-    statistics_[l].take(counts.wait<int64_t>().subspan(l * of_layer, of_layer),
-                        losses.wait<double>().subspan(2 * l, 2));
 }
 
 // Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the
@@ -111,7 +84,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // All labels masked: a loss of zero and zero gradients, not 0/0.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
-  begin_statistics(stream);
+  statistics_.reset(stream);
   for (const auto& p : instance_.parameters) p->clear_gradient();
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
   buckets_.begin(static_cast<int64_t>(batches.size()));
@@ -121,7 +94,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const Tensor loss_sum = pipeline_.train(batches, {.step = step,
                                                     .loss_gradient = gradient_scale,
                                                     .penalty_gradient = 1 / micro_batches,
-                                                    .statistics = &statistics_,
+                                                    .statistics = &statistics_.layers,
                                                     .contributed = contributed});
   buckets_.finish(stream);
   if (on_gradients_) on_gradients_();
@@ -145,8 +118,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   StepResult result;
   result.tokens = recipe_.batch.global * recipe_.model.context;
-  read_statistics(stream);
-  result.routers = statistics_;
+  statistics_.read(stream);
+  result.routers = statistics_.layers;
   reduce_statistics(result.routers);
   const auto values = read.wait<double>();
   result.loss = values[1] * gradient_scale;

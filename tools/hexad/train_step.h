@@ -36,8 +36,6 @@ class TrainStep {
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
   /// What was loaded ahead, if it is this, else loads it.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
-  void begin_statistics(Stream& stream);
-  void read_statistics(Stream& stream);
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
 
   const Recipe& recipe_;
@@ -46,9 +44,7 @@ class TrainStep {
   dp::GradientBuckets buckets_;
   std::unique_ptr<SavePolicy> policy_;
   ModelPipeline pipeline_;
-  std::vector<RouterStatistics> statistics_;
-  Tensor counts_,
-      losses_;  // [L, E] i64 and [L, 2] f64, of the statistics where the host cannot see them; else undefined
+  ModelStatistics statistics_;
 
   struct Loaded {
     const data::Source* source;
