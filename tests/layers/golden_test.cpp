@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/io/safetensors.h"
+#include "framework/tensor/host_read.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/stack.h"
 #include "tests/training/training.h"
@@ -105,7 +106,8 @@ struct GoldenRun {
       const Tensor w = golden_tensor(weights, *p);
       used += std::max<size_t>(1, p->spec().stack.names.size());
       EXPECT_EQ(w.shape(), p->global_shape()) << p->name();
-      kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), p->local(), w);
+      kernels::kernels(instance.context)
+          .pointwise.copy(instance.context.compute(), p->local(), on_device(w, instance.context, Category::temporary));
       p->changed();
     }
     EXPECT_EQ(weights.size(), used);

@@ -16,28 +16,32 @@ using namespace tensor;
 constexpr int64_t positions = 64, head_size = 16, half = head_size / 2;
 constexpr double theta = 10000;
 
+double at(const Tensor& t, int64_t i) { return values_of(t)[static_cast<size_t>(i)]; }
+
 // The angle at position 1, and the table's factor.
 struct Entry {
   double frequency, magnitude;
 };
 Entry entry(const RotaryTable& table, int64_t i) {
-  const double c = table.cosine.data<double>()[half + i], s = table.sine.data<double>()[half + i];
+  const double c = at(table.cosine, half + i), s = at(table.sine, half + i);
   return {std::atan2(s, c), std::hypot(s, c)};
 }
 
 RotaryTable table(const YarnConfig& yarn, Dtype dtype = Dtype::f64) {
-  static device::DeviceContext context;
+  static device::DeviceContext context(on_test_device());
   return RotaryTable(positions, head_size, theta, yarn, dtype, context);
 }
 
 TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
   const RotaryTable t = table({});
   EXPECT_EQ(t.cosine.shape(), (Shape{positions, half}));
+  const auto cosines = values_of(t.cosine), sines = values_of(t.sine);
   for (int64_t p = 0; p < positions; ++p)
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * std::pow(theta, -static_cast<double>(i) / half);
-      EXPECT_NEAR(t.cosine.data<double>()[p * half + i], std::cos(angle), 1e-13);
-      EXPECT_NEAR(t.sine.data<double>()[p * half + i], std::sin(angle), 1e-13);
+      const auto e = static_cast<size_t>(p * half + i);
+      EXPECT_NEAR(cosines[e], std::cos(angle), 1e-13);
+      EXPECT_NEAR(sines[e], std::sin(angle), 1e-13);
     }
 }
 
@@ -65,13 +69,13 @@ TEST(RotaryTable, YarnKeepsFastDimensionsAndInterpolatesSlowOnes) {
 }
 
 TEST(RotaryTable, F32IsTheRoundingOfF64) {
-  const RotaryTable a = table({}), b = table({}, Dtype::f32);
-  for (int64_t i = 0; i < positions * half; ++i)
-    EXPECT_EQ(b.cosine.data<float>()[i], static_cast<float>(a.cosine.data<double>()[i]));
+  const auto exact = table({}).cosine.to_vector<double>();
+  const auto rounded = table({}, Dtype::f32).cosine.to_vector<float>();
+  EXPECT_EQ(rounded, std::vector<float>(exact.begin(), exact.end()));
 }
 
 TEST(RotaryTable, RefusesAnOddHeadSize) {
-  device::DeviceContext context;
+  device::DeviceContext context(on_test_device());
   EXPECT_THROW(RotaryTable(4, 7, theta, {}, Dtype::f64, context), std::logic_error);
 }
 

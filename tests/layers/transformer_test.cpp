@@ -37,11 +37,12 @@ data::Batch sequence(bool two_documents) {
   return b;
 }
 
+// On the host: they may outlive the model.
 Tensor logits(ModelInstance& instance, const data::Batch& batch) {
   const auto policy = keep_policy();
   const MicroBatch micro = make_micro_batch(batch, 0, batch.count, instance.context);
   Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
-  return instance.model.logits(tape, {.batch = micro});
+  return to_host(instance.model.logits(tape, {.batch = micro}));
 }
 
 bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
@@ -171,18 +172,17 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   for (const auto& p : lab.parameters) p->initialize(3);
   const FixedSource source = documents(2, 5, recipe.model.vocab, 11);
   const MicroBatch batch = make_micro_batch(source.batch(0, 2), 0, 2, lab.context);
-  std::vector<RouterStatistics> statistics(1);
-  statistics[0].counts.assign(static_cast<size_t>(std::max<int64_t>(1, recipe.model.moe.experts)), 0);
+  ModelStatistics statistics(1, std::max<int64_t>(1, recipe.model.moe.experts), lab.context);
   gradcheck(lab, {},
             [&](Tape& t, const std::vector<Value>&) {
               CrossEntropyOptions options;
               options.gradient_scale = 0.5, options.chunk_rows = 3;
-              auto losses = model.loss(t, {.batch = batch, .statistics = &statistics}, {.loss = options});
+              auto losses = model.loss(t, {.batch = batch, .statistics = &statistics.layers}, {.loss = options});
               std::vector<Value> all{losses.value};
               all.insert(all.end(), losses.penalties.begin(), losses.penalties.end());
               return all;
             },
-            {.root_gradient = 0.5, .zeros = Zeros::expected});
+            {.root_gradient = 0.5, .zeros = Zeros::expected, .of_layers = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -15,14 +15,13 @@ class MoeLab : public Lab {
          Dtype dtype = Dtype::f64)
       : config(small_recipe(overrides).model),
         mesh(world, {.dp = world.size(), .ep = ep}),
-        layer(config, 0, 0, Builder(parameters, states, mesh, dtype) / "moe") {
+        layer(config, 0, 0, Builder(parameters, states, mesh, dtype) / "moe"),
+        statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);
       // Biases start as zero, which would hide where they are added.
       if (p->spec().init.kind == Init::Kind::constant) fill_counting(p->local());
     }
-    statistics.resize(1);
-    statistics[0].counts.assign(static_cast<size_t>(config.moe.experts), 0);
   }
   explicit MoeLab(const std::vector<std::string>& overrides = {}) : MoeLab(overrides, alone()) {}
 
@@ -39,13 +38,18 @@ class MoeLab : public Lab {
     }
     return b;
   }
+  /// What its router has done so far.
+  const RouterStatistics& observed() {
+    statistics.read(stream());
+    return statistics.layers[0];
+  }
   Parameter& parameter(const std::string& name) { return parameters.find("moe." + name); }
 
   ModelConfig config;
   mesh::Mesh mesh;
   StateSet states;
   moe::MoeLayer layer;
-  std::vector<RouterStatistics> statistics;
+  ModelStatistics statistics;
 
  private:
   static const comm::ProcessGroup& alone() {

@@ -146,7 +146,7 @@ std::vector<Row> rows_of(const Tensor& x) {
 Tensor forward(MoeLab& lab, const Tensor& x, const MicroBatch& batch) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::forget);
-  return lab.layer(tape, {x}, {.batch = batch, .statistics = &lab.statistics}).y.data;
+  return lab.layer(tape, {x}, {.batch = batch, .statistics = &lab.statistics.layers}).y.data;
 }
 
 class MoeLayerEquals : public testing::TestWithParam<Case> {};
@@ -191,13 +191,13 @@ TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
               // An evaluation has no penalty; gradcheck compares it with the training pass.
               return std::vector<Value>{out.y};
             },
-            {.zeros = Zeros::expected});
+            {.zeros = Zeros::expected, .of_layers = true});
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
-              const auto out = lab.layer(t, x[0], {.batch = batch, .statistics = &lab.statistics});
+              const auto out = lab.layer(t, x[0], {.batch = batch, .statistics = &lab.statistics.layers});
               return std::vector<Value>{out.y, out.penalty};
             },
-            {.zeros = Zeros::expected});
+            {.zeros = Zeros::expected, .of_layers = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -233,9 +233,9 @@ TEST(MoeLayer, CountsChoicesBeforeDropsAndWithoutPadding) {
   MoeLab lab({"model.moe.capacity_factor=0.5", "model.moe.routing=balanced"});
   forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4, 8));
   // Eight tokens of two slots over four experts; each keeps half.
-  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{4, 4, 4, 4}));
-  EXPECT_EQ(lab.statistics[0].assignments, 16);
-  EXPECT_EQ(lab.statistics[0].dropped, 8);
+  EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{4, 4, 4, 4}));
+  EXPECT_EQ(lab.observed().assignments, 16);
+  EXPECT_EQ(lab.observed().dropped, 8);
 }
 
 TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
@@ -243,10 +243,11 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
   MoeLab padded(overrides), plain(overrides);
   const Tensor x = padded.randn({12, padded.config.hidden});
   const Tensor y = forward(padded, x, padded.batch(3, 4, 7));
-  const Tensor expected = forward(plain, x.slice(0, 0, 7), plain.batch(1, 7));
+  const Tensor first = plain.values(values_of(x.slice(0, 0, 7)), {7, plain.config.hidden});
+  const Tensor expected = forward(plain, first, plain.batch(1, 7));
   expect_close(expected, y.slice(0, 0, 7), tolerance(Dtype::f64, 100));
   expect_zeros(y.slice(0, 7, 12));
-  const RouterStatistics &a = plain.statistics[0], &b = padded.statistics[0];
+  const RouterStatistics &a = plain.observed(), &b = padded.observed();
   EXPECT_EQ(a.counts, b.counts);
   EXPECT_EQ(a.dropped, b.dropped);
   EXPECT_NEAR(a.aux_loss, b.aux_loss, tolerance(Dtype::f64, 100));
@@ -261,9 +262,9 @@ TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   const auto policy = keep_policy();
   for (const auto mode : {Tape::Mode::forget, Tape::Mode::recompute}) {
     Tape tape(lab.stream(), *policy, mode);
-    lab.layer(tape, tape.leaf(x), {.batch = batch, .statistics = &lab.statistics});
+    lab.layer(tape, tape.leaf(x), {.batch = batch, .statistics = &lab.statistics.layers});
   }
-  EXPECT_EQ(lab.statistics[0].assignments, 24);
+  EXPECT_EQ(lab.observed().assignments, 24);
 }
 
 TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoPenalty) {
@@ -272,7 +273,7 @@ TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoPenalty) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::forget);
   EXPECT_FALSE(lab.layer(tape, {lab.randn({12, lab.config.hidden})}, {.batch = batch}).penalty.data.defined());
-  EXPECT_EQ(lab.statistics[0].assignments, 0);
+  EXPECT_EQ(lab.observed().assignments, 0);
 }
 
 // bf16 logits would lie further apart than these.
@@ -291,7 +292,7 @@ TEST(MoeLayer, A5_TheRouterTellsApartWhatBf16Cannot) {
     for (size_t t = 0; t < 12; ++t) values[t * hidden] = bf16(1.0f);
   });
   forward(lab, x, lab.batch(3, 4));
-  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{0, 0, 12, 0}));
+  EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{0, 0, 12, 0}));
 }
 
 TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
@@ -322,7 +323,7 @@ TEST(MoeLayer, B1_TheBiasChangesTheChoiceAndNotTheWeights) {
   MoeLab forced({"model.moe.bias_rate=100", "model.moe.experts=4"});
   const Tensor x = lab.randn({12, lab.config.hidden});
   const Tensor y = forward(lab, x, lab.batch(3, 4));
-  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{12, 12, 0, 0}));
+  EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 12, 0, 0}));
   const auto rows = rows_of(x);
   Naive naive(forced);
   const Weights router{values_of(lab.parameter("router.weight").local()), 4, lab.config.hidden};
@@ -352,7 +353,7 @@ TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
   MoeLab lab;
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
-  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{12, 12, 0, 0}));
+  EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 12, 0, 0}));
 }
 
 // Forward and backward with all gradients of `y` one.
@@ -363,7 +364,7 @@ Passed forward_backward(MoeLab& lab, const Tensor& x, const MicroBatch& batch) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
   const Value in = tape.leaf(x);
-  const auto out = lab.layer(tape, in, {.batch = batch, .statistics = &lab.statistics});
+  const auto out = lab.layer(tape, in, {.batch = batch, .statistics = &lab.statistics.layers});
   for (const auto& p : lab.parameters) p->clear_gradient();
   const Tensor one = Tensor::like(out.y.data), penalty = Tensor::like(out.penalty.data);
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), one, 1.0);
@@ -398,8 +399,8 @@ TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
   MoeLab lab({"model.moe.top_k=1", "model.moe.capacity_factor=1"});
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
-  EXPECT_EQ(lab.statistics[0].counts, (std::vector<int64_t>{12, 0, 0, 0}));
-  EXPECT_EQ(lab.statistics[0].dropped, 9);  // of 12, the mean of 3 stays
+  EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 0, 0, 0}));
+  EXPECT_EQ(lab.observed().dropped, 9);  // of 12, the mean of 3 stays
   expect_zeros(y.slice(0, 3, 12));
   expect_finite(dx);
 }
@@ -412,7 +413,7 @@ TEST(MoeLayer, F27_OneTokenAndNoTokenPassThrough) {
     EXPECT_EQ(dx.shape(), y.shape());
     expect_finite(y), expect_finite(dx);
     for (const auto& p : lab.parameters) expect_finite(p->gradient_to_add(lab.stream()));
-    EXPECT_TRUE(std::isfinite(lab.statistics[0].aux_loss));
+    EXPECT_TRUE(std::isfinite(lab.observed().aux_loss));
   }
 }
 

@@ -22,7 +22,7 @@ moe::MoeConfig config(moe::Routing routing) {
 
 std::vector<int32_t> choose(const moe::MoeConfig& c, int64_t first_token, int64_t tokens, uint64_t step = 1,
                             int64_t layer = 0) {
-  device::DeviceContext context;
+  device::DeviceContext context(on_test_device());
   MicroBatch batch;
   batch.sequences = 1, batch.length = tokens, batch.first_token = first_token;
   return moe::RoutingOverride(c, layer)

@@ -28,12 +28,12 @@ class ScheduledLayer : public Lab {
                       {.sequence = recipe.parallel.sp,
                        .moe = recipe.schedule.moe.settled(),
                        .moe_order = *Registry().moe_order(recipe.schedule.moe.settled().order)}) /
-                  "moe") {
+                  "moe"),
+        statistics(1, 8, context) {
     for (const auto& p : parameters) p->initialize(default_seed);
-    statistics.resize(1);
-    statistics[0].counts.assign(8, 0);
   }
 
+  // On the host: it outlives the layer.
   struct Result {
     Tensor y, dx, penalty;
     std::vector<Tensor> gradients;
@@ -54,13 +54,15 @@ class ScheduledLayer : public Lab {
     const auto policy = keep_policy();
     Tape tape(stream(), *policy);
     const Value in = tape.leaf(x);
-    const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics});
+    const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics.layers});
     const Replay::Root roots[] = {{out.y, dy}, {out.penalty, values<double>({1.0})}};
-    Result result{copy_of(out.y.data), {}, copy_of(out.penalty.data), {}, statistics[0]};
+    statistics.read(stream());
+    const auto kept = [](const Tensor& t) { return to_host(copy_of(t)); };
+    Result result{kept(out.y.data), {}, kept(out.penalty.data), {}, statistics.layers[0]};
     Replay replay(tape, roots);
     replay.run();
-    result.dx = replay.take_gradient(in);
-    for (const auto& p : parameters) result.gradients.push_back(copy_of(p->gradient_to_add(stream())));
+    result.dx = to_host(replay.take_gradient(in));
+    for (const auto& p : parameters) result.gradients.push_back(kept(p->gradient_to_add(stream())));
     return result;
   }
 
@@ -68,7 +70,7 @@ class ScheduledLayer : public Lab {
   mesh::Mesh mesh;
   StateSet states;
   moe::MoeLayer layer;
-  std::vector<RouterStatistics> statistics;
+  ModelStatistics statistics;
 };
 
 }  // namespace hexad::tests

@@ -1,4 +1,4 @@
-// Gradients against finite differences, in double on the CPU.
+// Gradients against finite differences, in double.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,9 @@ struct GradcheckOptions {
   std::optional<double> root_gradient = {};
   /// Of the gradients.
   Zeros zeros = Zeros::mistrusted;
+  /// Of whole layers: elsewhere than on the CPU, where each of their many launches takes its time, a few differences of
+  /// each tensor are taken, not all. The kernels are the CPU's, so that these tell whether launches are in order.
+  bool of_layers = false;
 };
 
 /// What is checked: values in, values out, parameters in between.

@@ -72,7 +72,9 @@ std::string bits(const Tensor& a, const Tensor& b) { return bitwise_difference(a
 }  // namespace
 
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides, int64_t world) {
-  return load_recipe(config::parse(yaml, "test.yaml", overrides), Registry(), world);
+  std::vector<std::string> possible = overrides;
+  if (test_device() != device::DeviceKind::cpu) std::erase(possible, "schedule.worker_lanes=true");  // queues are lanes
+  return load_recipe(config::parse(yaml, "test.yaml", possible), Registry(), world);
 }
 
 Recipe small_recipe(const std::vector<std::string>& overrides) { return recipe_of(small_yaml, overrides); }
