@@ -15,9 +15,10 @@ function(hexad_library name)
 endfunction()
 
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) -> test 'autograd.tape', one executable a file.
-# ANY_DEVICE: and 'autograd.tape.emulated', the same on the emulated device, whose queues are late at random.
+# ANY_DEVICE: and 'autograd.tape.emulated', the same on the emulated device, whose queues are late at random;
+# EMULATED_FILTER "*.First:*/Second": of a file that would take too long there, these.
 function(hexad_test source)
-  cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT" "DEPENDS;LABELS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
   set(target test_${A_FOLDER}_${name})
   add_executable(${target} ${source})
@@ -31,7 +32,10 @@ function(hexad_test source)
   endif()
   set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_ANY_DEVICE)
-    add_test(NAME ${A_FOLDER}.${name}.emulated COMMAND ${target})
+    if(NOT A_EMULATED_FILTER)
+      set(A_EMULATED_FILTER "*")
+    endif()
+    add_test(NAME ${A_FOLDER}.${name}.emulated COMMAND ${target} --gtest_filter=${A_EMULATED_FILTER})
     set_tests_properties(${A_FOLDER}.${name}.emulated PROPERTIES LABELS "${A_LABELS};emulated" TIMEOUT ${A_TIMEOUT}
       ENVIRONMENT "HEXAD_TEST_DEVICE=emulated;HEXAD_DEVICE=emulated;HEXAD_EMULATED_JITTER=1")
   endif()

@@ -127,7 +127,8 @@ TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
     TrainingRun run(recipe_in(scratch, two.parallel), world);
     run.step(documents_of(run.recipe));
     if (world.rank() == 1)
-      run.instance.parameters.find("layers.1.moe.experts.gate_up.weight").local().data<double>()[5] = std::nan("");
+      change<double>(run.instance.parameters.find("layers.1.moe.experts.gate_up.weight").local(),
+                     [](std::span<double> values) { values[5] = std::nan(""); });
     EXPECT_EQ(
         message_of(ExitCode::numeric, [&] { run.save(); }),
         "checkpoint of step 1 was not saved: rank 1: main: 'layers.1.moe.experts.gate_up.weight' [2, 2, 12, 16] holds "

@@ -1,7 +1,7 @@
 // Fault 19: weights that are not numbers are neither saved nor loaded unnoticed.
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <cmath>
 
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
@@ -21,7 +21,7 @@ Recipe recipe_in(const Scratch& scratch) {
 
 void ruin(TrainingRun& run) {
   const Parameter& head = run.instance.parameters.find("head.weight");
-  head.local().data<double>()[3] = std::numeric_limits<double>::quiet_NaN();
+  change<double>(head.local(), [](std::span<double> values) { values[3] = std::nan(""); });
 }
 
 TEST(Fault19, ASaveRefusesThemAndLeavesNothing) {

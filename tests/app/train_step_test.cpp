@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "parallel/comm/self_group.h"
+#include "tests/support/lab.h"
 #include "tests/training/training.h"
 #include "tools/hexad/evaluation.h"
 
@@ -187,8 +187,7 @@ TEST(TrainStep, F18_AStepThatIsNotFiniteChangesNothing) {
     run.step(source);
     Parameter& p = run.instance.parameters.find("head.weight");
     const Tensor& w = p.local();
-    const Tensor saved = Tensor::like(w);
-    std::memcpy(saved.raw(), w.raw(), static_cast<size_t>(w.bytes()));
+    const Tensor saved = copy_of(w);
     kernels::kernels(run.instance.context)
         .pointwise.fill(run.instance.context.compute(), w.slice(0, 3, 4), std::nan(""));
     p.changed();
@@ -197,7 +196,7 @@ TEST(TrainStep, F18_AStepThatIsNotFiniteChangesNothing) {
     EXPECT_TRUE(bad.skipped);
     expect_bitwise(before, run.weights());
     expect_bitwise(states, run.states());
-    std::memcpy(w.raw(), saved.raw(), static_cast<size_t>(w.bytes()));
+    w.copy_from(saved, run.instance.context.compute());
     p.changed();
     const StepResult good = run.step(source);
     EXPECT_FALSE(good.skipped);
@@ -210,7 +209,7 @@ TEST(TrainStep, F18_AllRanksSkipTheSameStep) {
     TrainingRun run(small_recipe({"parallel.ep=2"}), world);
     if (world.rank() == 1) {
       Parameter& p = run.instance.parameters.find("layers.1.moe.experts.gate_up.weight");
-      p.local().data<double>()[0] = std::nan("");
+      change<double>(p.local(), [](std::span<double> values) { values[0] = std::nan(""); });
       p.changed();
     }
     EXPECT_TRUE(run.step(documents_of(run.recipe)).skipped);
