@@ -43,10 +43,8 @@ class ScheduledLayer : public Lab {
   Result run(int64_t sequences = 3, int64_t length = 4) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;
-    Lab data(default_seed + static_cast<uint64_t>(mesh.coordinate(Axis::dp)));
-    // On this device: the lanes that a pass runs on are those of its rows.
-    const auto own = [&](const Tensor& t) { return values(values_of(t), t.shape()); };
-    Tensor x = own(data.randn({batch.tokens(), recipe.model.hidden})), dy = own(data.randn(x.shape()));
+    restart(default_seed + static_cast<uint64_t>(mesh.coordinate(Axis::dp)));
+    Tensor x = randn({batch.tokens(), recipe.model.hidden}), dy = randn(x.shape());
     if (recipe.parallel.sp) {
       const int64_t share = batch.tokens() / mesh.size(Axis::tp), begin = share * mesh.coordinate(Axis::tp);
       x = copy_of(x.slice(0, begin, begin + share)), dy = copy_of(dy.slice(0, begin, begin + share));

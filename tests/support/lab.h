@@ -20,6 +20,8 @@ class Lab {
   /// On the device of on_device.h; `options.poison` is set.
   explicit Lab(uint64_t seed = default_seed, device::DeviceContext::Options options = {});
 
+  /// From here on numbers are those of a lab of this seed.
+  void restart(uint64_t seed) { seed_ = seed, drawn_ = 0; }
   /// Standard normal values.
   Tensor randn(Shape shape, Dtype dtype = Dtype::f64);
   /// Whole numbers from [low, high): sums of them are exact in every order.
