@@ -216,13 +216,16 @@ TEST(PassRecorder, HearsOfNothingBeforeAndAfter) {
 TEST(PassRecorder, KeepsNoTensorOfAPass) {
   const comm::SelfGroup self;
   TrainingRun run(small_recipe(), self);
-  const auto in_use = [&] { return run.instance.context.allocator()->stats().total; };
+  const auto in_use = [&] {
+    run.instance.context.compute().synchronize();
+    return run.instance.context.allocator()->stats().total;
+  };
   const FixedSource source = documents_of(run.recipe);
   run.step(source);
   const int64_t before = in_use();
   const PassRecorder recorder(run.instance);
   run.step(source);
-  EXPECT_EQ(in_use(), before);
+  EXPECT_LE(in_use(), before);  // less where a step without a recorder ends before its last launches
   EXPECT_FALSE(recorder.passes().empty());
 }
 

@@ -86,24 +86,25 @@ class FactorPass : public moe::PassWork {
   }
   // Beside the rows the weights times the factor, where they return.
   Rows compute(Stream& s, size_t c, Rows rows, Tensor) override {
-    const Tensor numbers = pass.row_weights_back > 0 ? Tensor::like(rows.row_weights) : Tensor{};
-    s.run([this, c, rows, numbers] {
-      for_each(rows.values, c, [&](double factor, double* row, int64_t r) {
-        for (int64_t d = 0; d < width; ++d) row[d] *= factor;
-        if (numbers.defined()) numbers.data<double>()[r] = factor * rows.row_weights.data<double>()[r];
-      });
-    });
+    const Tensor by = factors(c), row = Tensor::empty(by.shape(), Dtype::i64, lab.context);
+    const auto& k = kernels::kernels(by.device());
+    k.slots.iota(s, row, 0);
+    k.permute.gather_weighted(s, rows.values, rows.values, row, by);
+    if (pass.row_weights_back == 0) return {rows.values};
+    const Tensor numbers = Tensor::like(rows.row_weights);
+    k.permute.gather_weighted(s, numbers, rows.row_weights, row, by);
     return {rows.values, numbers};
   }
 
-  // f(factor, row, number of the row) for grouped rows of chunk c, or of all.
-  template <class F>
-  void for_each(const Tensor& rows, size_t c, const F& f) const {
+  // Of the grouped rows of chunk c, or of all.
+  Tensor factors(size_t c) {
     const auto& offsets = plan.counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
+    std::vector<double> all;
     for (int64_t e = 0; e < local; ++e)
-      for (int64_t r = offsets[static_cast<size_t>(e)]; r < offsets[static_cast<size_t>(e) + 1]; ++r)
-        f(factor(ep_group->rank() * local + e, etp->rank()), rows.data<double>() + r * width, r);
+      all.insert(all.end(), static_cast<size_t>(offsets[static_cast<size_t>(e) + 1] - offsets[static_cast<size_t>(e)]),
+                 factor(ep_group->rank() * local + e, etp->rank()));
+    return lab.values(all);
   }
   static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }
 
@@ -118,16 +119,17 @@ class FactorPass : public moe::PassWork {
   // What `f(factor over all etp ranks, weight)` of a token's kept slots, times the token, adds up to.
   template <class F>
   Tensor expected(const F& f) {
-    const Tensor out = Tensor::zeros(x.shape(), Dtype::f64, lab.context);
-    for (int64_t i = 0; i < ids.numel(); ++i) {
-      if (ids.data<int32_t>()[i] < 0) continue;
+    const auto id = ids.to_vector<int32_t>();
+    const auto weight = weights.to_vector<double>(), in = x.to_vector<double>();
+    std::vector<double> out(in.size());
+    for (size_t i = 0; i < id.size(); ++i) {
+      if (id[i] < 0) continue;
       double all = 0;
-      for (int j = 0; j < etp->size(); ++j) all += factor(ids.data<int32_t>()[i], j);
-      const int64_t t = i / ids.dim(1);
-      for (int64_t d = 0; d < width; ++d)
-        out.data<double>()[t * width + d] += f(all, weights.data<double>()[i]) * x.data<double>()[t * width + d];
+      for (int j = 0; j < etp->size(); ++j) all += factor(id[i], j);
+      const size_t t = i / static_cast<size_t>(ids.dim(1));
+      for (size_t d = t * width; d < (t + 1) * width; ++d) out[d] += f(all, weight[i]) * in[d];
     }
-    return out;
+    return lab.values(out, x.shape());
   }
 
   // Where rows are held alike, etp ranks hold the same tokens.
@@ -193,15 +195,16 @@ TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
     t.pass.row_weights_back = 1;
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
-    const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context), wanted = Tensor::like(numbers);
+    const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context);
     moe::put_by_slot(t.lab.stream(), numbers, t.buffers.returned_row_weights, t.plan.indices.row_slots);
-    for (int64_t i = 0; i < wanted.numel(); ++i) {
-      const int32_t id = t.ids.data<int32_t>()[i];
+    std::vector<double> wanted = t.weights.to_vector<double>();
+    const std::vector<int32_t> ids = t.ids.to_vector<int32_t>();
+    for (size_t i = 0; i < wanted.size(); ++i) {
       double all = 0;
-      for (int j = 0; j < t.etp->size() && id >= 0; ++j) all += FactorPass::factor(id, j);
-      wanted.data<double>()[i] = all * t.weights.data<double>()[i];
+      for (int j = 0; j < t.etp->size() && ids[i] >= 0; ++j) all += FactorPass::factor(ids[i], j);
+      wanted[i] *= all;
     }
-    expect_bitwise(wanted, numbers, Zeros::expected);
+    expect_bitwise(t.lab.values(wanted, t.ids.shape()), numbers, Zeros::expected);
   });
 }
 
@@ -249,8 +252,10 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
     for (RowOf row_of : {RowOf::token, RowOf::slot}) {
       FactorPass t(world, 1, Spread::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
       // Token t visits both experts of the devices t and t + 1.
-      for (int64_t i = 0; i < t.ids.numel(); ++i)
-        t.ids.data<int32_t>()[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
+      change<int32_t>(t.ids, [k = k](std::span<int32_t> ids) {
+        for (int64_t i = 0; i < std::ssize(ids); ++i)
+          ids[static_cast<size_t>(i)] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
+      });
       const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream());
       const Tensor row_weights = moe::wire_weights(t.lab.stream(), plan, t.weights);
       struct Echo : moe::PassWork {

@@ -16,7 +16,7 @@ const KernelTable& cuda_kernels() {
       .router = cuda::router,
       .router_loss = cuda::router_loss,
       .capacity = cuda::capacity,
-    .slots = cuda::slots,
+      .slots = cuda::slots,
       .index = cuda::indices,
       .permute = cuda::permute,
       .wire = cuda::wire,
