@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/kernels/kernel_table.h"
+#include "layers/moe/router/capacity.h"
+#include "parallel/comm/thread_group.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
+#include "tests/training/training.h"
 
 namespace hexad::tests {
 namespace {
@@ -101,6 +103,42 @@ TEST(Capacity, TokensMayLieInRowsOfAnotherOrder) {
       .capacity.drop(lab.stream(), ids, s, lab.values(std::vector<int64_t>{2, 3, 0, 1}, {4}),
                      {4, 1.0, DropRule::probability});
   EXPECT_EQ(ids.to_vector<int32_t>(), (std::vector<int32_t>{-1, -1, 0, 0}));
+}
+
+// Two tp ranks hold three tokens of the six each; `whole`: and know the ids of all.
+TEST(Capacity, IsCountedOverTheTokensOfAllRanks) {
+  for (bool whole : {false, true})
+    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+      Lab lab;
+      layers::MicroBatch batch;
+      batch.sequences = 1, batch.length = 6;
+      const int64_t begin = 3 * world.rank();
+      const Tensor all = lab.values(all_to_one, {6, 1}), ids = whole ? all : all.slice(0, begin, begin + 3);
+      const Tensor own = lab.values(scores, {6, 2}).slice(0, begin, begin + 3);
+      moe::drop_over_capacity(ids, whole ? begin : 0, own, batch, world, {6, 1.0, DropRule::probability}, lab.stream());
+      std::vector<int32_t> wanted{-1, 0, 0, 0, -1, -1};
+      if (!whole) wanted = {wanted.begin() + begin, wanted.begin() + begin + 3};
+      EXPECT_EQ(ids.to_vector<int32_t>(), wanted);
+    });
+}
+
+TEST(Capacity, AnIdOfNoExpertEndsTheJobWithTheRankWhereTheHostSeesIt) {
+  const auto decide = [] {
+    comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+      Lab lab;
+      layers::MicroBatch batch;
+      batch.sequences = 1, batch.length = 2;
+      const Tensor ids = lab.values(std::vector<int32_t>{world.rank() == 1 ? 9 : 0}, {1, 1});
+      const Tensor own = lab.values(std::vector<double>{0.5, 0.5}, {1, 2});
+      moe::drop_over_capacity(ids, 0, own, batch, world, {2, 1.0, DropRule::position}, lab.stream());
+      EXPECT_EQ(ids.to_vector<int32_t>().front(), world.rank() == 1 ? 9 : 0) << "nobody's slot stays";
+    });
+  };
+  if (test_device() != device::DeviceKind::cpu) return decide();
+  EXPECT_EQ(
+      message_of(ExitCode::communication, decide),
+      "routing: rank 1 of group world sent expert 9 for slot 0 of its row 0; expected 0 .. 1, or -1 for a dropped "
+      "slot");
 }
 
 TEST(Capacity, IdsThatNameNoExpertAreNobodys) {
