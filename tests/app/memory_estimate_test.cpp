@@ -149,7 +149,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"S3Bf16", 1, {"schedule.moe.restore=s3", "train.precision=bf16"}},
         Case{"S4", 1, {"schedule.moe.restore=s4"}}, Case{"InTurns", 1, {"schedule.pipeline.overlap=micro_batches"}},
         Case{"Experts", 2, {"parallel.ep=2"}},
-        Case{"ExpertsS4Cut", 2, {"parallel.ep=2", "schedule.moe.restore=s4", "schedule.moe.cut=tokens"}},
+        // Threads as lanes would make the peak depend on when they run.
+        Case{"ExpertsS4Cut",
+             2,
+             {"parallel.ep=2", "schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.worker_lanes=false"}},
         Case{"ExpertsInTurns", 2, {"parallel.ep=2", "schedule.pipeline.overlap=micro_batches"}},
         Case{"ZeroOne", 2, {"parallel.zero=1"}},
         Case{"ZeroTwo", 2, {"parallel.zero=2", "train.precision=bf16", "distributed.bucket_bytes=256KiB"}},

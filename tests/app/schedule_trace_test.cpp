@@ -225,7 +225,9 @@ TEST(PassRecorder, KeepsNoTensorOfAPass) {
   const int64_t before = in_use();
   const PassRecorder recorder(run.instance);
   run.step(source);
-  EXPECT_LE(in_use(), before);  // less where a step without a recorder ends before its last launches
+  // On a device the numbers that the host has read of a step may be freed a little later.
+  EXPECT_NEAR(static_cast<double>(in_use()), static_cast<double>(before),
+              test_device() == device::DeviceKind::cpu ? 0 : 512);
   EXPECT_FALSE(recorder.passes().empty());
 }
 
