@@ -55,10 +55,10 @@ void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& ran
   if (r < 2) low->barrier(stream).wait();
 }
 
-TEST(Watchdog, FollowsTheChainToWhoIsSilent) {
+// What rank 0 says of the chain, while rank 2 stays in its own code.
+std::string failure_in_a_chain() {
   std::atomic<bool> over = false;
-  LoopbackTransport::deaf = 2;
-  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
+  return failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
     try {
       wait_in_a_chain(world, [&] { over.wait(false); });
     } catch (...) {
@@ -67,21 +67,17 @@ TEST(Watchdog, FollowsTheChainToWhoIsSilent) {
       throw;
     }
   });
+}
+
+TEST(Watchdog, FollowsTheChainToWhoIsSilent) {
+  LoopbackTransport::deaf = 2;
+  const std::string text = failure_in_a_chain();
   LoopbackTransport::deaf = -1;
   EXPECT_NE(text.find("; to blame: rank 2 does not answer"), std::string::npos) << text;
 }
 
 TEST(Watchdog, FollowsTheChainToWhoHangsInItsOwnCode) {
-  std::atomic<bool> over = false;
-  const std::string text = failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
-    try {
-      wait_in_a_chain(world, [&] { over.wait(false); });
-    } catch (...) {
-      over = true;
-      over.notify_all();
-      throw;
-    }
-  });
+  const std::string text = failure_in_a_chain();
   EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
                       "operation, all_gather at comm/"),
             std::string::npos)

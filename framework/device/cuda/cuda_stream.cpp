@@ -86,8 +86,8 @@ Queue::Queue(int ordinal, int priority) : ordinal_(ordinal) {
 
 // Errors are of no use here: the process may be ending, and CUDA may be gone already.
 Queue::~Queue() {
-  for (const Unused& unused : {plain_, timed_})
-    for (cudaEvent_t event : unused) static_cast<void>(cudaEventDestroy(event));
+  for (const Unused* unused : {&plain_, &timed_})
+    for (cudaEvent_t event : *unused) static_cast<void>(cudaEventDestroy(event));
   static_cast<void>(cudaStreamDestroy(handle_));
 }
 
