@@ -16,7 +16,8 @@ endfunction()
 
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) -> test 'autograd.tape', one executable a file.
 # ANY_DEVICE: and 'autograd.tape.emulated', the same on the emulated device, whose queues are late at random;
-# EMULATED_FILTER "*.First:*/Second": of a file that would take too long there, these.
+# EMULATED_FILTER "*.First:*/Second": of a file that would take too long there, these; all of it is
+# 'autograd.tape.emulated_whole', label slow.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -32,12 +33,16 @@ function(hexad_test source)
   endif()
   set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_ANY_DEVICE)
-    if(NOT A_EMULATED_FILTER)
+    set(late_queues ENVIRONMENT "HEXAD_TEST_DEVICE=emulated;HEXAD_DEVICE=emulated;HEXAD_EMULATED_JITTER=1")
+    if(A_EMULATED_FILTER)
+      add_test(NAME ${A_FOLDER}.${name}.emulated_whole COMMAND ${target})
+      set_tests_properties(${A_FOLDER}.${name}.emulated_whole PROPERTIES LABELS slow TIMEOUT 900 ${late_queues})
+    else()
       set(A_EMULATED_FILTER "*")
     endif()
     add_test(NAME ${A_FOLDER}.${name}.emulated COMMAND ${target} --gtest_filter=${A_EMULATED_FILTER})
     set_tests_properties(${A_FOLDER}.${name}.emulated PROPERTIES LABELS "${A_LABELS};emulated" TIMEOUT ${A_TIMEOUT}
-      ENVIRONMENT "HEXAD_TEST_DEVICE=emulated;HEXAD_DEVICE=emulated;HEXAD_EMULATED_JITTER=1")
+      ${late_queues})
   endif()
 endfunction()
 
