@@ -1,8 +1,18 @@
 # The CUDA backend's compiler, libraries and headers.
 #
+# HEXAD_CUDA_RUNTIME is what the backend links to: CUDA's, or with HEXAD_CUDA_DOUBLE the doubles of tests/support/cuda_double,
+# for which g++ compiles all of it, and which run without a card.
+#
 # HEXAD_CUDA_ARCH names one generation: "90a" (H100, H200) uses what later ones lack, so that the program runs on no
 # other; "90" would run on later ones, too, but the products' kernels need "90a".
 set(HEXAD_CUDA_ARCH 90a CACHE STRING "Generation of GPUs to build for")
+if(HEXAD_CUDA_DOUBLE)
+  find_package(CUDAToolkit 13.0 REQUIRED)  # its headers
+  set(HEXAD_CUDA_RUNTIME $<BUILD_INTERFACE:hexad_cuda_double>)
+  return()
+endif()
+set(HEXAD_CUDA_RUNTIME CUDA::cudart_static)
+
 set(HEXAD_CUTLASS_DIR ${PROJECT_SOURCE_DIR}/build/headers/cutlass/include CACHE PATH "Headers of CUTLASS 4.2")
 set(HEXAD_CUDNN_FRONTEND_DIR ${PROJECT_SOURCE_DIR}/build/headers/cudnn-frontend/include CACHE PATH
     "Headers of cuDNN's C++ front end")

@@ -1,0 +1,171 @@
+#include "tests/support/cuda_double/device.h"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::cuda_double {
+namespace {
+
+constexpr int most_devices = 64;
+thread_local int chosen = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+std::array<std::atomic<bool>, most_devices> broken;
+
+}  // namespace
+
+int device_count() {
+  static const int count = [] {
+    const char* text = std::getenv("HEXAD_CUDA_DOUBLE_DEVICES");
+    const int wanted = text ? std::atoi(text) : 8;
+    return wanted < 0 ? 0 : wanted > most_devices ? most_devices : wanted;
+  }();
+  return count;
+}
+
+int current_device() { return chosen; }
+
+cudaError_t set_last_error(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+void break_device(int device, const std::string& why) {
+  std::fprintf(stderr, "CUDA double: device %d: %s\n", device, why.c_str());
+  broken[static_cast<size_t>(device)] = true;
+}
+
+cudaError_t state_of(int device) {
+  return broken[static_cast<size_t>(device)] ? set_last_error(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+void mend_devices() {
+  for (auto& b : broken) b = false;
+}
+
+}  // namespace hexad::cuda_double
+
+using namespace hexad::cuda_double;
+
+extern "C" {
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
+  chosen = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = chosen;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device_count();
+  return *count ? cudaSuccess : set_last_error(cudaErrorNoDevice);
+}
+
+// An H100's, as far as anybody asks.
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+  if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
+  *p = {};
+  std::snprintf(p->name, sizeof p->name, "double of an H100");
+  p->uuid.bytes[0] = static_cast<char>(device + 1);
+  p->totalGlobalMem = size_t{80} << 30;
+  p->sharedMemPerBlock = 48 << 10;
+  p->sharedMemPerBlockOptin = 227 << 10;
+  p->sharedMemPerMultiprocessor = 228 << 10;
+  p->regsPerBlock = 65536;
+  p->warpSize = 32;
+  p->maxThreadsPerBlock = 1024;
+  p->maxThreadsPerMultiProcessor = 2048;
+  p->multiProcessorCount = 132;
+  p->major = 9;
+  p->minor = 0;
+  p->l2CacheSize = 50 << 20;
+  p->pciBusID = device + 1;
+  p->unifiedAddressing = 1;
+  p->concurrentKernels = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp p;
+  if (const cudaError_t e = cudaGetDeviceProperties(&p, device); e != cudaSuccess) return e;
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      return *value = p.major, cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      return *value = p.minor, cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      return *value = p.multiProcessorCount, cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      return *value = static_cast<int>(p.sharedMemPerBlockOptin), cudaSuccess;
+    default:
+      return set_last_error(cudaErrorInvalidValue);
+  }
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
+  std::snprintf(text, static_cast<size_t>(length), "0000:%02x:00.0", device + 1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() { return synchronize_device(current_device()); }
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorLaunchFailure:
+      return "cudaErrorLaunchFailure";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    default:
+      return "cudaError";
+  }
+}
+
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+
+}  // extern "C"

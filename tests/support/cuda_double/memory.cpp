@@ -1,0 +1,217 @@
+#include "tests/support/cuda_double/memory.h"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::cuda_double {
+namespace {
+
+struct Range {
+  int64_t bytes;
+  Memory kind;
+  int device;
+};
+
+struct Ranges {
+  std::mutex mutex;
+  std::map<uintptr_t, Range> by_begin;
+  std::map<int, int64_t> in_use;  // by device
+  int64_t capacity = int64_t{80} << 30;
+};
+
+Ranges& ranges() {
+  static Ranges all;
+  return all;
+}
+
+// The range that holds `p`, or none. Under the mutex.
+const std::pair<const uintptr_t, Range>* range_at(const void* p) {
+  const auto place = reinterpret_cast<uintptr_t>(p);
+  auto it = ranges().by_begin.upper_bound(place);
+  if (it == ranges().by_begin.begin()) return nullptr;
+  --it;
+  return place < it->first + static_cast<uintptr_t>(it->second.bytes) ? &*it : nullptr;
+}
+
+constexpr size_t alignment = 512;  // as a card's
+
+void* take(size_t bytes) { return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment); }
+
+}  // namespace
+
+Memory kind_of(const void* p) {
+  std::lock_guard lock(ranges().mutex);
+  const auto* range = range_at(p);
+  return range ? range->second.kind : Memory::pageable;
+}
+
+int device_at(const void* p) {
+  std::lock_guard lock(ranges().mutex);
+  const auto* range = range_at(p);
+  return range && range->second.kind == Memory::device ? range->second.device : -1;
+}
+
+bool reaches(const void* p, int64_t bytes) {
+  std::lock_guard lock(ranges().mutex);
+  auto place = reinterpret_cast<uintptr_t>(p);
+  const uintptr_t end = place + static_cast<uintptr_t>(bytes);
+  do {
+    const auto* range = range_at(reinterpret_cast<const void*>(place));
+    if (!range) return false;
+    place = range->first + static_cast<uintptr_t>(range->second.bytes);
+  } while (place < end);
+  return true;
+}
+
+void set_capacity(int64_t bytes) {
+  std::lock_guard lock(ranges().mutex);
+  ranges().capacity = bytes;
+}
+
+int64_t capacity() {
+  std::lock_guard lock(ranges().mutex);
+  return ranges().capacity;
+}
+
+int64_t in_use(int device) {
+  std::lock_guard lock(ranges().mutex);
+  return ranges().in_use[device];
+}
+
+bool charge(int device, int64_t bytes) {
+  std::lock_guard lock(ranges().mutex);
+  if (bytes > 0 && ranges().in_use[device] + bytes > ranges().capacity) return false;
+  ranges().in_use[device] += bytes;
+  return true;
+}
+
+void add_range(void* begin, int64_t bytes, Memory kind, int device) {
+  std::lock_guard lock(ranges().mutex);
+  ranges().by_begin[reinterpret_cast<uintptr_t>(begin)] = {bytes, kind, device};
+}
+
+int64_t remove_range(void* begin) {
+  std::lock_guard lock(ranges().mutex);
+  const auto it = ranges().by_begin.find(reinterpret_cast<uintptr_t>(begin));
+  const int64_t bytes = it->second.bytes;
+  ranges().by_begin.erase(it);
+  return bytes;
+}
+
+namespace {
+
+bool begins_a_range(void* p, Memory kind) {
+  std::lock_guard lock(ranges().mutex);
+  const auto it = ranges().by_begin.find(reinterpret_cast<uintptr_t>(p));
+  return it != ranges().by_begin.end() && it->second.kind == kind;
+}
+
+// Copies from pages that may move have read everything when the call returns; to such pages, written everything.
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  const auto size = static_cast<int64_t>(bytes);
+  const Memory source = kind_of(from), target = kind_of(to);
+  if ((source != Memory::pageable && !reaches(from, size)) || (target != Memory::pageable && !reaches(to, size)))
+    return set_last_error(cudaErrorInvalidValue);
+  std::shared_ptr<char[]> staged;
+  if (source == Memory::pageable) {
+    staged.reset(new char[bytes]);
+    std::memcpy(staged.get(), from, bytes);
+    from = staged.get();
+  }
+  enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  return target == Memory::pageable ? cudaStreamSynchronize(stream) : state_of(device_of(stream));
+}
+
+}  // namespace
+}  // namespace hexad::cuda_double
+
+using namespace hexad::cuda_double;
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** p, size_t bytes) {
+  *p = nullptr;
+  if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;
+  if (bytes == 0) return cudaSuccess;
+  const auto size = static_cast<int64_t>(bytes);
+  void* block = charge(current_device(), size) ? take(bytes) : nullptr;
+  if (!block) return set_last_error(cudaErrorMemoryAllocation);
+  add_range(block, size, Memory::device, current_device());
+  return *p = block, cudaSuccess;
+}
+
+// Waits for the device, as CUDA's does.
+cudaError_t cudaFree(void* p) {
+  if (!p) return cudaSuccess;
+  if (!begins_a_range(p, Memory::device)) return set_last_error(cudaErrorInvalidValue);
+  const int device = device_at(p);
+  const cudaError_t state = synchronize_device(device);
+  charge(device, -remove_range(p));
+  std::free(p);
+  return state;
+}
+
+cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
+  *p = take(bytes);
+  if (!*p) return set_last_error(cudaErrorMemoryAllocation);
+  add_range(*p, static_cast<int64_t>(bytes), Memory::pinned, -1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* p) {
+  if (!p) return cudaSuccess;
+  if (!begins_a_range(p, Memory::pinned)) return set_last_error(cudaErrorInvalidValue);
+  const cudaError_t state = synchronize_device(current_device());
+  remove_range(p);
+  std::free(p);
+  return state;
+}
+
+cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
+  *total = static_cast<size_t>(capacity());
+  *available = *total - static_cast<size_t>(in_use(current_device()));
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  return copy(to, from, bytes, stream);
+}
+
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (!reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
+  enqueue(stream, [=] { std::memset(p, value, bytes); });
+  return state_of(device_of(stream));
+}
+
+// Through the default stream, as far as there is one: the host waits.
+cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+  if (bytes && !reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
+  const cudaError_t state = synchronize_device(current_device());
+  std::memset(p, value, bytes);
+  return state;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
+  const Memory kind = kind_of(p);
+  *a = {};
+  a->type = kind == Memory::device   ? cudaMemoryTypeDevice
+            : kind == Memory::pinned ? cudaMemoryTypeHost
+                                     : cudaMemoryTypeUnregistered;
+  a->device = kind == Memory::device ? device_at(p) : -1;
+  a->devicePointer = kind == Memory::pageable ? nullptr : const_cast<void*>(p);
+  a->hostPointer = kind == Memory::device ? nullptr : const_cast<void*>(p);
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,272 @@
+#include "tests/support/cuda_double/stream.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "framework/base/blocked_signals.h"
+#include "tests/support/cuda_double/device.h"
+
+using namespace hexad::cuda_double;
+
+namespace {
+
+// A stream lives until its last work is done: its thread holds it.
+std::mutex& streams_mutex() {
+  static std::mutex m;
+  return m;
+}
+std::set<cudaStream_t>& streams() {
+  static std::set<cudaStream_t> all;
+  return all;
+}
+
+std::optional<uint64_t> jitter_seed() {
+  const char* text = std::getenv("HEXAD_CUDA_DOUBLE_JITTER");
+  if (!text) return {};
+  static std::atomic<uint64_t> made{0};
+  return std::strtoull(text, nullptr, 10) + (made++ << 32);
+}
+
+}  // namespace
+
+struct CUstream_st {
+  CUstream_st(int on_device, int its_priority)
+      : device(on_device), priority(its_priority), seed(jitter_seed()), random(seed.value_or(0)) {
+    const hexad::base::BlockedSignals blocked;
+    thread = std::thread([this] { loop(); });
+  }
+  ~CUstream_st() {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  void push(std::function<void()> f) {
+    {
+      std::lock_guard lock(mutex);
+      work.push_back(std::move(f));
+    }
+    changed.notify_all();
+  }
+  bool empty() {
+    std::lock_guard lock(mutex);
+    return work.empty() && !running;
+  }
+  void wait_until_empty() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return work.empty() && !running; });
+  }
+
+  const int device, priority;
+
+ private:
+  void delay() {
+    if (!seed || random() % 4 != 0) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+  }
+
+  void loop() {
+    static_cast<void>(cudaSetDevice(device));
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return stopping || !work.empty(); });
+      if (work.empty()) return;
+      std::function<void()> f = std::move(work.front());
+      work.pop_front();
+      running = true;
+      lock.unlock();
+      delay();
+      try {
+        f();
+      } catch (const std::exception& e) {
+        break_device(device, e.what());
+      }
+      f = nullptr;
+      lock.lock();
+      running = false;
+      changed.notify_all();
+    }
+  }
+
+  const std::optional<uint64_t> seed;
+  std::minstd_rand random;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool stopping = false, running = false;
+  std::thread thread;
+};
+
+namespace hexad::cuda_double {
+
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  stream->push([device = stream->device, work = std::move(work)] {
+    if (state_of(device) == cudaSuccess) work();
+  });
+}
+
+int device_of(cudaStream_t stream) { return stream->device; }
+int priority_of(cudaStream_t stream) { return stream->priority; }
+
+cudaError_t synchronize_device(int device) {
+  std::vector<cudaStream_t> its;
+  {
+    std::lock_guard lock(streams_mutex());
+    for (cudaStream_t s : streams())
+      if (s->device == device) its.push_back(s);
+  }
+  for (cudaStream_t s : its) s->wait_until_empty();
+  return state_of(device);
+}
+
+}  // namespace hexad::cuda_double
+
+// What an event was recorded as last: later records make another one, so that a wait keeps what it has seen.
+struct Recorded {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool passed = false;
+  std::chrono::steady_clock::time_point at{};
+};
+
+struct CUevent_st {
+  int device = 0;
+  bool timed = true;
+  std::mutex mutex;
+  std::shared_ptr<Recorded> recorded;
+
+  std::shared_ptr<Recorded> latest() {
+    std::lock_guard lock(mutex);
+    return recorded;
+  }
+};
+
+namespace {
+
+void wait_for(Recorded& r) {
+  std::unique_lock lock(r.mutex);
+  r.changed.wait(lock, [&] { return r.passed; });
+}
+
+bool has_passed(Recorded& r) {
+  std::lock_guard lock(r.mutex);
+  return r.passed;
+}
+
+// The double has no default stream: whoever uses it is told.
+bool is_stream(cudaStream_t stream) {
+  std::lock_guard lock(streams_mutex());
+  return streams().count(stream) != 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  if (flags != cudaStreamNonBlocking) return set_last_error(cudaErrorInvalidValue);
+  if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;
+  *stream = new CUstream_st(current_device(), priority);
+  std::lock_guard lock(streams_mutex());
+  streams().insert(*stream);
+  return cudaSuccess;
+}
+
+// Here the host waits for the stream's work; a card's stream would end behind the host's back.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    std::lock_guard lock(streams_mutex());
+    if (!streams().erase(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
+  }
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
+  stream->wait_until_empty();
+  return state_of(stream->device);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t e = state_of(stream->device); e != cudaSuccess) return e;
+  return stream->empty() ? cudaSuccess : set_last_error(cudaErrorNotReady);
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  *device = stream->device;
+  return cudaSuccess;
+}
+
+// An event that was never recorded is not waited for.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
+  if (const auto recorded = event->latest()) stream->push([recorded] { wait_for(*recorded); });
+  return state_of(stream->device);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new CUevent_st;
+  (*event)->device = current_device();
+  (*event)->timed = !(flags & cudaEventDisableTiming);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (!is_stream(stream) || event->device != stream->device) return set_last_error(cudaErrorInvalidResourceHandle);
+  const auto recorded = std::make_shared<Recorded>();
+  {
+    std::lock_guard lock(event->mutex);
+    event->recorded = recorded;
+  }
+  stream->push([recorded] {
+    {
+      std::lock_guard lock(recorded->mutex);
+      recorded->passed = true;
+      recorded->at = std::chrono::steady_clock::now();
+    }
+    recorded->changed.notify_all();
+  });
+  return state_of(stream->device);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t e = state_of(event->device); e != cudaSuccess) return e;
+  const auto recorded = event->latest();
+  return !recorded || has_passed(*recorded) ? cudaSuccess : set_last_error(cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const auto recorded = event->latest()) wait_for(*recorded);
+  return state_of(event->device);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (!start->timed || !end->timed) return set_last_error(cudaErrorInvalidResourceHandle);
+  const auto from = start->latest(), to = end->latest();
+  if (!from || !to) return set_last_error(cudaErrorInvalidResourceHandle);
+  if (!has_passed(*from) || !has_passed(*to)) return set_last_error(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  return cudaSuccess;
+}
+
+}  // extern "C"

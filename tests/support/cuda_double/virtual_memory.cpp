@@ -1,0 +1,128 @@
+// The driver's virtual memory: ranges of addresses into which pages of the device are mapped.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/memory.h"
+
+using namespace hexad::cuda_double;
+
+namespace {
+
+constexpr size_t granularity = size_t{2} << 20;
+
+// Pages that a handle stands for, in a file without a name.
+struct Pages {
+  int file;
+  size_t bytes;
+  int device;
+};
+
+std::mutex& mutex() {
+  static std::mutex m;
+  return m;
+}
+std::map<CUmemGenericAllocationHandle, Pages>& all_pages() {
+  static std::map<CUmemGenericAllocationHandle, Pages> pages;
+  return pages;
+}
+
+void* address(CUdeviceptr p) { return reinterpret_cast<void*>(p); }
+bool whole(size_t bytes) { return bytes > 0 && bytes % granularity == 0; }
+
+CUresult get_granularity(size_t* size, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+  *size = granularity;
+  return CUDA_SUCCESS;
+}
+
+CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  if (!whole(bytes)) return CUDA_ERROR_INVALID_VALUE;
+  // More, so that a multiple of the granularity lies in it; addresses cost nothing.
+  void* range = mmap(nullptr, bytes + granularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUdeviceptr begin = reinterpret_cast<CUdeviceptr>(range);
+  *p = (begin + granularity - 1) / granularity * granularity;
+  if (*p > begin) munmap(range, *p - begin);
+  if (const size_t rest = begin + granularity - *p) munmap(address(*p + bytes), rest);
+  return CUDA_SUCCESS;
+}
+
+CUresult release_addresses(CUdeviceptr p, size_t bytes) {
+  return munmap(address(p), bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
+                unsigned long long) {
+  if (!whole(bytes) || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!charge(prop->location.id, static_cast<int64_t>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+  const int file = memfd_create("cuda double", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::lock_guard lock(mutex());
+  static CUmemGenericAllocationHandle next = 0;
+  all_pages()[++next] = {file, bytes, prop->location.id};
+  *handle = next;
+  return CUDA_SUCCESS;
+}
+
+CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long) {
+  std::lock_guard lock(mutex());
+  const auto it = all_pages().find(handle);
+  if (it == all_pages().end() || offset != 0 || bytes != it->second.bytes || p % granularity != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (mmap(address(p), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, it->second.file, 0) == MAP_FAILED)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  if (count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+  if (mprotect(address(p), bytes, PROT_READ | PROT_WRITE) != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t page = 0; page < bytes; page += granularity)
+    add_range(address(p + page), granularity, Memory::device, access->location.id);
+  return CUDA_SUCCESS;
+}
+
+// As a card's driver: what is still in flight there would fault; the double waits for nobody.
+CUresult unmap(CUdeviceptr p, size_t bytes) {
+  for (size_t page = 0; page < bytes; page += granularity) remove_range(address(p + page));
+  void* there = mmap(address(p), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return there == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult release(CUmemGenericAllocationHandle handle) {
+  std::lock_guard lock(mutex());
+  const auto it = all_pages().find(handle);
+  if (it == all_pages().end()) return CUDA_ERROR_INVALID_VALUE;
+  close(it->second.file);
+  charge(it->second.device, -static_cast<int64_t>(it->second.bytes));
+  all_pages().erase(it);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
+                                                        unsigned long long, cudaDriverEntryPointQueryResult* result) {
+  static const std::map<std::string_view, void*> functions{
+      {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(get_granularity)},
+      {"cuMemAddressReserve", reinterpret_cast<void*>(reserve)},
+      {"cuMemAddressFree", reinterpret_cast<void*>(release_addresses)},
+      {"cuMemCreate", reinterpret_cast<void*>(create)},
+      {"cuMemRelease", reinterpret_cast<void*>(release)},
+      {"cuMemMap", reinterpret_cast<void*>(map)},
+      {"cuMemUnmap", reinterpret_cast<void*>(unmap)},
+      {"cuMemSetAccess", reinterpret_cast<void*>(set_access)}};
+  const auto it = functions.find(symbol);
+  *function = it == functions.end() ? nullptr : it->second;
+  if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
