@@ -50,7 +50,17 @@ std::string MemoryStats::table() const {
   for (int c = 0; c < category_count; ++c)
     add(name_of(static_cast<Category>(c)), used[static_cast<size_t>(c)], peak[static_cast<size_t>(c)]);
   add("total", total, peak_total);
+  if (peak_held) add("held", held, peak_held);
   return text;
+}
+
+double MemoryStats::fragmentation() const {
+  return peak_held ? 1 - static_cast<double>(peak_total) / static_cast<double>(peak_held) : 0;
+}
+
+void Allocator::hold(int64_t bytes) {
+  stats_.held = bytes;
+  stats_.peak_held = std::max(stats_.peak_held, bytes);
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
@@ -103,6 +113,7 @@ void Allocator::reset_peaks() {
   std::lock_guard lock(mutex_);
   stats_.peak = stats_.used;
   stats_.peak_total = stats_.total;
+  stats_.peak_held = stats_.held;
 }
 
 CachingAllocator::~CachingAllocator() { trim_locked(); }

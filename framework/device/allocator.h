@@ -35,6 +35,7 @@ class Allocator {
 
  protected:
   void count(int64_t bytes, Category category);  // negative bytes: freed
+  void hold(int64_t bytes);                      // MemoryStats::held; under the mutex
   mutable std::mutex mutex_;
 
  private:

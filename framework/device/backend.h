@@ -13,6 +13,7 @@ namespace hexad::device {
 struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
   int64_t memory_limit = 0;   // bytes; 0: none
+  int64_t pinned_limit = 0;   // bytes of page-locked host memory, on devices that copy from it; 0: none
   bool poison = false;        // fill new blocks with NaN
   bool worker_lanes = false;  // see DeviceContext::run_lanes_by_themselves
   std::string offload_folder = "/tmp";

@@ -13,6 +13,14 @@ std::optional<int64_t> FreeRanges::take(int64_t size) {
   return begin;
 }
 
+void FreeRanges::take(int64_t begin, int64_t size) {
+  const auto range = std::prev(by_begin_.upper_bound(begin));
+  const auto [first, length] = *range;
+  remove(range);
+  if (begin > first) give(first, begin - first);
+  if (const int64_t rest = first + length - (begin + size); rest > 0) give(begin + size, rest);
+}
+
 void FreeRanges::give(int64_t begin, int64_t size) {
   int64_t end = begin + size;
   auto next = by_begin_.lower_bound(begin);

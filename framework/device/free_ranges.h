@@ -17,6 +17,10 @@ class FreeRanges {
   std::optional<int64_t> take(int64_t size);
   /// Those from `begin` on, which are not free.
   void give(int64_t begin, int64_t size);
+  /// Takes exactly these, which are free.
+  void take(int64_t begin, int64_t size);
+  /// begin -> size.
+  const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }
   /// The begin of the range that reaches up to `end`, which is taken whole; `end` where there is none.
   int64_t take_tail(int64_t end);
 

@@ -7,9 +7,10 @@
 
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
+#include "framework/device/cuda/card_allocator.h"
 #include "framework/device/cuda/check.h"
-#include "framework/device/cuda/cuda_allocator.h"
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/device/cuda/pinned_allocator.h"
 #include "framework/device/cuda/pinned_buffers.h"
 
 namespace hexad::device {
@@ -63,6 +64,15 @@ void require_generation(const cudaDeviceProp& card) {
                      " and this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
 }
 
+// A segment grows where there is room in a row, so it has more addresses than the card has memory.
+int64_t addresses_of(const cudaDeviceProp& card) {
+  constexpr int64_t step = int64_t{1} << 30;
+  return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
+}
+
+// What others wait for goes first where the card has room for one of two: traffic before copies and computation.
+int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
+
 constexpr int64_t most_staged = int64_t{64} << 20;
 
 bool is_pageable(const void* memory) {
@@ -76,8 +86,8 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const ContextOptions& options)
       : options_(options), card_(std::make_shared<cuda::Card>(choose_device(count_devices()))) {
     require_generation(card_->properties());
-    queue_ = std::make_shared<cuda::Queue>(card_->ordinal(), 0);
-    buffers_ = std::make_shared<cuda::PinnedBuffers>(queue_);
+    pinned_ = std::make_shared<cuda::PinnedMemory>(card_->ordinal(), options.pinned_limit);
+    buffers_ = std::make_shared<cuda::PinnedBuffers>(blocks_, pinned_);
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -85,17 +95,19 @@ class CudaBackend final : public Backend {
     return base::cat(card_->properties().name, ", ", card_->multiprocessors(), " SMs");
   }
   std::shared_ptr<Allocator> make_allocator() override {
-    return std::make_shared<cuda::CudaAllocator>(
-        queue_, cuda::CudaAllocator::Options{
-                    .source = cuda::Source::card, .limit = options_.memory_limit, .poison = options_.poison});
+    return std::make_shared<cuda::CardAllocator>(
+        blocks_, cuda::CardAllocator::Options{.ordinal = card_->ordinal(),
+                                              .addresses = addresses_of(card_->properties()),
+                                              .limit = options_.memory_limit,
+                                              .poison = options_.poison});
   }
   std::shared_ptr<Allocator> make_offload_allocator() override {
-    return std::make_shared<cuda::CudaAllocator>(queue_,
-                                                 cuda::CudaAllocator::Options{.source = cuda::Source::pinned_host});
+    return std::make_shared<cuda::PinnedAllocator>(blocks_, pinned_);
   }
-  // All lanes are one queue of the card: whatever is issued runs in that order, so that memory can be reused
-  // in the order of issue and no lane can overtake another.
-  std::unique_ptr<Stream> make_lane(Lane, bool) override { return std::make_unique<cuda::CudaStream>(card_, queue_); }
+  // Every lane is a queue of its own, whoever wishes that lanes run by themselves.
+  std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
+    return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
+  }
 
   // From memory that the program got elsewhere than here, everything has been read when the call returns, and into such
   // memory everything has been copied. For pages that may move, CUDA waits until the queue is empty; so smaller ones
@@ -104,25 +116,30 @@ class CudaBackend final : public Backend {
   // another one.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
+    cuda::CudaStream& queue = cuda::cuda_stream(stream);
     std::shared_ptr<std::byte> staged;  // let go below: used again once the queue has come past the copy
     if (bytes <= most_staged && is_pageable(from)) {
       staged = buffers_->take(bytes);
       std::memcpy(staged.get(), from, static_cast<size_t>(bytes));
       from = staged.get();
     }
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, handle(stream)), "copying");
+    queue.touch(to);
+    queue.touch(from);
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, queue.handle()), "copying");
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
-    if (bytes > 0) check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), handle(stream)), "filling memory");
+    if (bytes <= 0) return;
+    cuda::CudaStream& queue = cuda::cuda_stream(stream);
+    queue.touch(to);
+    check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), queue.handle()), "filling memory");
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
 
  private:
-  static cudaStream_t handle(Stream& stream) { return cuda::cuda_stream(stream).handle(); }
-
   const ContextOptions options_;
   const std::shared_ptr<cuda::Card> card_;
-  std::shared_ptr<cuda::Queue> queue_;
+  const std::shared_ptr<cuda::Blocks> blocks_ = std::make_shared<cuda::Blocks>();
+  std::shared_ptr<cuda::PinnedMemory> pinned_;
   std::shared_ptr<cuda::PinnedBuffers> buffers_;
 };
 

@@ -1,15 +1,15 @@
-// A CUDA stream as a Stream, and what the kernels of one context share.
+// A queue of the card as a Stream, and what the kernels of one context share.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <typeindex>
 #include <unordered_map>
-#include <vector>
 
+#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/queue.h"
 #include "framework/device/stream.h"
 
 namespace hexad::device::cuda {
@@ -37,45 +37,9 @@ class Card {
   std::unordered_map<std::type_index, std::shared_ptr<void>> shared_;
 };
 
-/// A CUDA stream that does not wait for the default one, with the events recorded in it. Lives in a shared_ptr:
-/// streams, allocators and marks hold it. Safe to use from several threads.
-class Queue : public std::enable_shared_from_this<Queue> {
- public:
-  /// `priority`: CUDA's, lower numbers first. Makes the card the calling thread's.
-  Queue(int ordinal, int priority);
-  ~Queue();
-  Queue(const Queue&) = delete;
-  Queue& operator=(const Queue&) = delete;
-
-  cudaStream_t handle() const { return handle_; }
-  int ordinal() const { return ordinal_; }
-  /// The present end of the queue.
-  std::shared_ptr<const DeviceMark> record();
-  /// The same, and it will be known when it was passed.
-  std::shared_ptr<const DeviceMark> record_timed();
-  /// A mark of another queue is waited for by this queue, of this queue it needs nothing; for others the host blocks.
-  void wait(const Event& event);
-  /// Blocks the host until the queue is empty.
-  void synchronize() const;
-
- private:
-  class Mark;
-  class Clock;
-  /// Events of one kind that nobody holds: making one costs several times what recording it does.
-  using Unused = std::vector<cudaEvent_t>;
-  std::shared_ptr<const DeviceMark> record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
-
-  int ordinal_;
-  cudaStream_t handle_ = nullptr;
-  std::mutex mutex_;  // guards what follows
-  Unused plain_, timed_;
-  std::shared_ptr<const Clock> clock_;
-};
-
 class CudaStream final : public Stream {
  public:
-  CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Queue> queue)
-      : card_(std::move(card)), queue_(std::move(queue)) {}
+  CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority);
 
   void run(std::function<void()> work) override;  // throws std::logic_error
   void wait(const Event& event) override { queue_->wait(event); }
@@ -83,11 +47,20 @@ class CudaStream final : public Stream {
   Event record_timed() override { return Event::at(queue_->record_timed()); }
   bool on_device() const override { return true; }
 
+  /// For a launch, after touch() of the memory that it reads and writes.
   cudaStream_t handle() const { return queue_->handle(); }
+  /// Work on the block around `place` is about to be launched here. Null, and what is no block's: nothing.
+  void touch(const void* place) { blocks_->touch(place, queue_); }
   Card& card() const { return *card_; }
+  const std::shared_ptr<Queue>& queue() const { return queue_; }
+  const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
+  /// Another queue of the same context. `priority`: CUDA's, lower numbers first, and what the card does not have is the
+  /// nearest that it has.
+  std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:
   std::shared_ptr<Card> card_;
+  std::shared_ptr<Blocks> blocks_;
   std::shared_ptr<Queue> queue_;
 };
 

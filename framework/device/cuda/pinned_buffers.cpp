@@ -3,15 +3,52 @@
 #include <algorithm>
 #include <bit>
 
+#include "framework/base/error.h"
 #include "framework/device/cuda/check.h"
 
 namespace hexad::device::cuda {
+namespace {
 
-// Without checks: the process may be ending, and CUDA may be gone already.
+bool passed(const Marks& marks) {
+  return std::all_of(marks.begin(), marks.end(), [](const auto& mark) { return mark->passed(); });
+}
+
+void wait(const Marks& marks) {
+  for (const auto& mark : marks) mark->wait();
+}
+
+}  // namespace
+
 PinnedBuffers::~PinnedBuffers() {
-  static_cast<void>(cudaStreamSynchronize(queue_->handle()));
-  for (const auto& [size, buffers] : free_)
-    for (const Free& buffer : buffers) static_cast<void>(cudaFreeHost(buffer.block));
+  try {
+    for (const auto& [size, buffers] : free_)
+      for (const Free& buffer : buffers) wait(buffer.last), memory_->free(buffer.block, size);
+  } catch (const base::Error&) {
+    // The card has failed; the process's end frees the rest.
+  }
+}
+
+std::byte* PinnedBuffers::from_cache(int64_t size) {
+  auto& buffers = free_[size];
+  const auto it = std::find_if(buffers.begin(), buffers.end(), [](const Free& b) { return passed(b.last); });
+  if (it == buffers.end()) return nullptr;
+  std::byte* block = it->block;
+  buffers.erase(it);
+  return block;
+}
+
+// The limit is reached: buffers that are not in use wait for their copies, and make room.
+std::byte* PinnedBuffers::after_others(int64_t size) {
+  for (auto& [its_size, buffers] : free_)
+    while (!buffers.empty()) {
+      const Free buffer = std::move(buffers.back());
+      buffers.pop_back();
+      wait(buffer.last);
+      if (its_size == size) return buffer.block;
+      memory_->free(buffer.block, its_size);
+      if (std::byte* block = memory_->allocate(size)) return block;
+    }
+  return nullptr;
 }
 
 std::shared_ptr<std::byte> PinnedBuffers::take(int64_t bytes) {
@@ -20,28 +57,23 @@ std::shared_ptr<std::byte> PinnedBuffers::take(int64_t bytes) {
   std::byte* block = nullptr;
   {
     std::lock_guard lock(mutex_);
-    auto& buffers = free_[size];
-    const auto it = std::find_if(buffers.begin(), buffers.end(), [](const Free& b) { return b.since->passed(); });
-    if (it != buffers.end()) {
-      block = it->block;
-      buffers.erase(it);
-    }
+    block = from_cache(size);
+    if (!block) block = memory_->allocate(size);
+    if (!block) block = after_others(size);
   }
-  if (!block) {
-    check(cudaSetDevice(queue_->ordinal()), "choosing the card");
-    void* fresh = nullptr;
-    check(cudaHostAlloc(&fresh, static_cast<size_t>(size), cudaHostAllocDefault), "allocating page-locked memory");
-    block = static_cast<std::byte*>(fresh);
-  }
+  if (!block)
+    base::fail(base::ExitCode::resource, "out of page-locked host memory: a buffer of ", size,
+               " bytes is wanted for copies, and ", memory_->why_not());
+  blocks_->add(block, size, {});
   return {block, [self = shared_from_this(), size](std::byte* b) { self->give_back(b, size); }};
 }
 
 void PinnedBuffers::give_back(std::byte* block, int64_t size) noexcept {
   try {
-    auto since = queue_->record();
+    Marks last = blocks_->remove(block);
     std::lock_guard lock(mutex_);
-    free_[size].push_back({block, std::move(since)});
-  } catch (...) {
+    free_[size].push_back({block, std::move(last)});
+  } catch (const base::Error&) {
     // The card has failed, which whoever uses it next will say; a block less matters no more.
   }
 }

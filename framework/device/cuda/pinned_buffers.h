@@ -7,30 +7,35 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/device/cuda/cuda_stream.h"
+#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/pinned_memory.h"
 
 namespace hexad::device::cuda {
 
 /// Lives in a shared_ptr: the buffers hold it. Thread-safe.
 class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
  public:
-  explicit PinnedBuffers(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+  PinnedBuffers(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
+      : blocks_(std::move(blocks)), memory_(std::move(memory)) {}
   ~PinnedBuffers();
   PinnedBuffers(const PinnedBuffers&) = delete;
   PinnedBuffers& operator=(const PinnedBuffers&) = delete;
 
-  /// At least `bytes` bytes. Once let go, a buffer is used again when the queue has come past that point, so that
-  /// copies still on their way keep it.
+  /// At least `bytes` bytes. Once let go, a buffer is used again when the copies that touched it are done. Throws
+  /// Error(resource) when there is no more.
   std::shared_ptr<std::byte> take(int64_t bytes);
 
  private:
   struct Free {
     std::byte* block;
-    std::shared_ptr<const DeviceMark> since;
+    Marks last;
   };
+  std::byte* from_cache(int64_t size);
+  std::byte* after_others(int64_t size);
   void give_back(std::byte* block, int64_t size) noexcept;
 
-  const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<Blocks> blocks_;
+  const std::shared_ptr<PinnedMemory> memory_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<Free>> free_;  // by size
 };

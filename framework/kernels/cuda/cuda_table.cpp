@@ -1,8 +1,10 @@
 #include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/touching.h"
+#include "framework/kernels/wrapped_table.h"
 
 namespace hexad::kernels {
 
-const KernelTable& cuda_kernels() {
+const KernelTable& cuda::launches() {
   static const KernelTable table{
       .matmul = cuda::matmul,
       .grouped_matmul = cuda::grouped_matmul,
@@ -26,6 +28,11 @@ const KernelTable& cuda_kernels() {
       .pointwise = cuda::pointwise,
       .optimizer = cuda::optimizer,
   };
+  return table;
+}
+
+const KernelTable& cuda_kernels() {
+  static const KernelTable table = wrapped_table<cuda::Touching>();
   return table;
 }
 

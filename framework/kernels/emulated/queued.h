@@ -43,11 +43,11 @@ class Launch {
   std::vector<void*> blocks_;  // of the operands
 };
 
-template <auto Family, auto Entry, class = decltype(Entry)>
-struct Queued;
+template <auto Family, auto Entry, class>
+struct QueuedEntry;
 
 template <auto Family, auto Entry, class F, class... Args>
-struct Queued<Family, Entry, void (*F::*)(Stream&, Args...)> {
+struct QueuedEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
   static void launch(Stream& stream, Args... args) {
     Launch launch(stream);
     // Braces: operands are held in their order.
@@ -58,8 +58,14 @@ struct Queued<Family, Entry, void (*F::*)(Stream&, Args...)> {
   }
 };
 
+/// What the host asks about a kernel.
+template <auto Family, auto Entry, class F, class Answer, class... Args>
+struct QueuedEntry<Family, Entry, Answer (*F::*)(Args...)> {
+  static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
+};
+
 /// The entry of the CPU's table that a device without a card queues.
 template <auto Family, auto Entry>
-inline constexpr auto queued = Queued<Family, Entry>::launch;
+struct Queued : QueuedEntry<Family, Entry, decltype(Entry)> {};
 
 }  // namespace hexad::kernels::emulated

@@ -128,7 +128,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) 
     std::memcpy(staged.get(), from, bytes);
     from = staged.get();
   }
-  enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  enqueue(stream, [to, from, bytes, staged] { std::memcpy(to, from, bytes); });
   return target == Memory::pageable ? cudaStreamSynchronize(stream) : state_of(device_of(stream));
 }
 

@@ -1,6 +1,7 @@
 // The driver's virtual memory: ranges of addresses into which pages of the device are mapped.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,12 +19,21 @@ namespace {
 
 constexpr size_t granularity = size_t{2} << 20;
 
-// Pages that a handle stands for, in a file without a name.
+// Pages that a handle stands for: a part of one file without a name.
 struct Pages {
-  int file;
+  off_t begin;
   size_t bytes;
   int device;
 };
+
+int file() {
+  static const int all = [] {
+    const int made = memfd_create("cuda double", MFD_CLOEXEC);
+    constexpr off_t addresses = off_t{1} << 46;  // no memory: that comes with what is written
+    return made >= 0 && ftruncate(made, addresses) == 0 ? made : -1;
+  }();
+  return all;
+}
 
 std::mutex& mutex() {
   static std::mutex m;
@@ -64,11 +74,11 @@ CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
       prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
   if (!charge(prop->location.id, static_cast<int64_t>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int file = memfd_create("cuda double", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(mutex());
   static CUmemGenericAllocationHandle next = 0;
-  all_pages()[++next] = {file, bytes, prop->location.id};
+  static off_t end = 0;
+  all_pages()[++next] = {end, bytes, prop->location.id};
+  end += static_cast<off_t>(bytes);
   *handle = next;
   return CUDA_SUCCESS;
 }
@@ -78,7 +88,7 @@ CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationH
   const auto it = all_pages().find(handle);
   if (it == all_pages().end() || offset != 0 || bytes != it->second.bytes || p % granularity != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (mmap(address(p), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, it->second.file, 0) == MAP_FAILED)
+  if (mmap(address(p), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file(), it->second.begin) == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -102,8 +112,9 @@ CUresult release(CUmemGenericAllocationHandle handle) {
   std::lock_guard lock(mutex());
   const auto it = all_pages().find(handle);
   if (it == all_pages().end()) return CUDA_ERROR_INVALID_VALUE;
-  close(it->second.file);
-  charge(it->second.device, -static_cast<int64_t>(it->second.bytes));
+  const Pages& pages = it->second;
+  fallocate(file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, pages.begin, static_cast<off_t>(pages.bytes));
+  charge(pages.device, -static_cast<int64_t>(pages.bytes));
   all_pages().erase(it);
   return CUDA_SUCCESS;
 }

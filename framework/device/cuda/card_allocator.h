@@ -1,0 +1,43 @@
+// Memory of the card, handed out again without asking the driver.
+#pragma once
+
+#include <array>
+
+#include "framework/device/allocator.h"
+#include "framework/device/cuda/segment.h"
+
+namespace hexad::device::cuda {
+
+/// Blocks on multiples of 512 bytes, as the driver gives them, in three segments: small ones, those that last
+/// (parameters, gradients, optimizer state), and those that come and go.
+class CardAllocator final : public Allocator {
+ public:
+  struct Options {
+    int ordinal = 0;
+    int64_t addresses = 0;  // bytes of a segment, whole pages; beyond it nothing fits
+    int64_t limit = 0;      // bytes of pages; 0: none
+    bool poison = false;    // new blocks are NaN
+  };
+  /// The host never touches the blocks; `blocks` knows who does.
+  CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options);
+  ~CardAllocator() override;
+
+  void* allocate(int64_t bytes, Category category) override;
+  void deallocate(void* block, int64_t bytes, Category category) override;
+  bool on_host() const override { return false; }
+
+ private:
+  int64_t held() const;
+  Segment& segment_for(int64_t size, Category category);
+  std::optional<Segment::Taken> take(Segment& segment, int64_t size);
+  Marks poison(void* block, int64_t size, const Marks& former);
+
+  const Options options_;
+  const Driver driver_;
+  const std::shared_ptr<Blocks> blocks_;
+  std::shared_ptr<Queue> cleaner_;  // writes the NaNs
+  Segment small_, lasting_, passing_;
+  const std::array<Segment*, 3> segments_{&small_, &lasting_, &passing_};
+};
+
+}  // namespace hexad::device::cuda

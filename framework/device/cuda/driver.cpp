@@ -1,0 +1,83 @@
+#include "framework/device/cuda/driver.h"
+
+#include <cuda_runtime_api.h>
+
+#include "framework/base/error.h"
+#include "framework/device/cuda/check.h"
+
+namespace hexad::device::cuda {
+namespace {
+
+template <class F>
+void load(F& function, const char* name) {
+  constexpr unsigned version = 12000;  // of the driver's interface: any driver that runs this program has it
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),
+        "asking for a function of the driver");
+  if (!found || result != cudaDriverEntryPointSuccess)
+    base::fail(base::ExitCode::resource, "[cuda] the NVIDIA driver has no ", name, ": a newer one is needed");
+  function = reinterpret_cast<F>(found);
+}
+
+void require_success(CUresult result, std::string_view what) {
+  if (result != CUDA_SUCCESS)
+    base::fail(base::ExitCode::resource, "[cuda] ", what, ": the driver's error ", static_cast<int>(result));
+}
+
+}  // namespace
+
+Driver::Driver(int ordinal) {
+  load(address_reserve_, "cuMemAddressReserve");
+  load(address_free_, "cuMemAddressFree");
+  load(create_, "cuMemCreate");
+  load(release_, "cuMemRelease");
+  load(map_, "cuMemMap");
+  load(unmap_, "cuMemUnmap");
+  load(set_access_, "cuMemSetAccess");
+  decltype(&cuMemGetAllocationGranularity) granularity{};
+  load(granularity, "cuMemGetAllocationGranularity");
+
+  memory_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  memory_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
+  // So that other processes can be given the pages: what registering buffers with NCCL needs.
+  memory_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  access_.location = memory_.location;
+  access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  check(cudaSetDevice(ordinal), "choosing the card");
+  size_t page = 0;
+  require_success(granularity(&page, &memory_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "asking for the size of pages");
+  page_ = static_cast<int64_t>(page);
+}
+
+CUdeviceptr Driver::reserve(int64_t bytes) const {
+  CUdeviceptr begin = 0;
+  require_success(address_reserve_(&begin, static_cast<size_t>(bytes), 0, 0, 0), "reserving addresses");
+  return begin;
+}
+
+void Driver::give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept {
+  static_cast<void>(address_free_(begin, static_cast<size_t>(bytes)));
+}
+
+bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
+  const auto size = static_cast<size_t>(bytes);
+  const CUresult created = create_(&page, size, &memory_, 0);
+  if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
+  require_success(created, "making pages");
+  require_success(map_(where, size, 0, page, 0), "mapping pages");
+  require_success(set_access_(where, size, &access_, 1), "opening pages");
+  return true;
+}
+
+void Driver::unmap(CUdeviceptr where, int64_t bytes, Page page) const {
+  require_success(unmap_(where, static_cast<size_t>(bytes)), "unmapping pages");
+  require_success(release_(page), "giving pages back");
+}
+
+void Driver::drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept {
+  static_cast<void>(unmap_(where, static_cast<size_t>(bytes)));
+  static_cast<void>(release_(page));
+}
+
+}  // namespace hexad::device::cuda

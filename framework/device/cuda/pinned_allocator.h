@@ -1,0 +1,36 @@
+// Page-locked host memory for what is offloaded.
+#pragma once
+
+#include "framework/device/allocator.h"
+#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/pinned_memory.h"
+
+namespace hexad::device::cuda {
+
+/// Keeps freed blocks and reuses those that are at most an eighth too large. The memory is the host's, but what lies in
+/// it may be on its way, so that only copies of the card touch it.
+class PinnedAllocator final : public Allocator {
+ public:
+  PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
+      : blocks_(std::move(blocks)), memory_(std::move(memory)) {}
+  ~PinnedAllocator() override;
+
+  void* allocate(int64_t bytes, Category category) override;
+  void deallocate(void* block, int64_t bytes, Category category) override;
+  bool on_host() const override { return false; }
+
+ private:
+  struct Free {
+    std::byte* begin;
+    Marks last;
+  };
+  std::optional<Free> from_cache(int64_t size);
+  void trim();
+
+  const std::shared_ptr<Blocks> blocks_;
+  const std::shared_ptr<PinnedMemory> memory_;
+  std::map<int64_t, std::vector<Free>> cached_;  // by size
+  std::unordered_map<void*, int64_t> size_of_;   // of the blocks in use
+};
+
+}  // namespace hexad::device::cuda

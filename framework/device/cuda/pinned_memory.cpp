@@ -1,0 +1,46 @@
+#include "framework/device/cuda/pinned_memory.h"
+
+#include <cuda_runtime_api.h>
+
+#include "framework/base/error.h"
+#include "framework/device/cuda/check.h"
+
+namespace hexad::device::cuda {
+
+std::byte* PinnedMemory::allocate(int64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (limit_ && held_ + bytes > limit_) return nullptr;
+    held_ += bytes;
+  }
+  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+  void* block = nullptr;
+  const cudaError_t result = cudaHostAlloc(&block, static_cast<size_t>(bytes), cudaHostAllocDefault);
+  if (result == cudaSuccess) return static_cast<std::byte*>(block);
+  {
+    std::lock_guard lock(mutex_);
+    held_ -= bytes;
+  }
+  static_cast<void>(cudaGetLastError());  // answered by the caller, or below
+  if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
+  return nullptr;
+}
+
+// Without a check: the process may be ending, and CUDA may be gone already.
+void PinnedMemory::free(std::byte* block, int64_t bytes) noexcept {
+  static_cast<void>(cudaFreeHost(block));
+  std::lock_guard lock(mutex_);
+  held_ -= bytes;
+}
+
+int64_t PinnedMemory::held() const {
+  std::lock_guard lock(mutex_);
+  return held_;
+}
+
+std::string PinnedMemory::why_not() const {
+  if (limit_ == 0) return base::cat("the system gives no more than ", held(), " bytes");
+  return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken");
+}
+
+}  // namespace hexad::device::cuda

@@ -1,0 +1,151 @@
+#include "framework/device/cuda/queue.h"
+
+#include <chrono>
+
+#include "framework/base/error.h"
+#include "framework/device/cuda/check.h"
+
+namespace hexad::device::cuda {
+
+/// An event of which it is known when it was passed, from which the card measures the time to others.
+class Queue::Clock {
+ public:
+  explicit Clock(cudaStream_t queue) {
+    check(cudaEventCreate(&event_), "making an event");
+    check(cudaEventRecord(event_, queue), "recording an event");
+    check(cudaEventSynchronize(event_), "waiting for an event");
+    passed_at_ = now();
+  }
+  ~Clock() { static_cast<void>(cudaEventDestroy(event_)); }
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+
+  double passed_at(cudaEvent_t event) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, event_, event), "reading an event's time");
+    return passed_at_ + 1e-3 * static_cast<double>(milliseconds);
+  }
+  /// CUDA's times are floats: of 16 s they know the microsecond.
+  bool is_old() const { return now() - passed_at_ > 16; }
+
+ private:
+  static double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+  cudaEvent_t event_ = nullptr;
+  double passed_at_ = 0;
+};
+
+/// Owns its event while somebody holds it; then the queue may use the event again.
+class Queue::Mark final : public DeviceMark {
+ public:
+  /// `clock`: null where nobody asks for the time.
+  Mark(std::shared_ptr<Queue> queue, cudaEvent_t event, Unused& unused, std::shared_ptr<const Clock> clock)
+      : queue_(std::move(queue)), event_(event), unused_(unused), clock_(std::move(clock)) {}
+  ~Mark() override {
+    std::lock_guard lock(queue_->mutex_);
+    unused_.push_back(event_);
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+  bool passed() const override {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // an answer, not an error
+      return false;
+    }
+    check(state, "asking for an event");
+    return true;
+  }
+  void wait() const override { check(cudaEventSynchronize(event_), "waiting for an event"); }
+
+  double passed_at() const override {
+    base::require(clock_ != nullptr, "[cuda] a mark without a time was asked for it");
+    return clock_->passed_at(event_);
+  }
+
+  const Queue* queue() const { return queue_.get(); }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  std::shared_ptr<Queue> queue_;
+  cudaEvent_t event_;
+  Unused& unused_;  // of the queue
+  std::shared_ptr<const Clock> clock_;
+};
+
+Queue::Queue(int ordinal, int priority) : ordinal_(ordinal) {
+  check(cudaSetDevice(ordinal), "choosing the card");
+  check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority), "making a stream");
+}
+
+// Errors are of no use here: the process may be ending, and CUDA may be gone already.
+Queue::~Queue() {
+  for (const Unused* unused : {&plain_, &timed_})
+    for (cudaEvent_t event : *unused) static_cast<void>(cudaEventDestroy(event));
+  static_cast<void>(cudaStreamDestroy(handle_));
+}
+
+cudaStream_t Queue::handle() {
+  std::lock_guard lock(mutex_);
+  end_.reset();
+  several_users_ = several_users_ || (user_ != std::thread::id() && user_ != std::this_thread::get_id());
+  user_ = std::this_thread::get_id();
+  return handle_;
+}
+
+std::shared_ptr<const DeviceMark> Queue::record() {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto end = end_.lock()) return end;
+  }
+  const auto mark = record(plain_, cudaEventDisableTiming, nullptr);
+  std::lock_guard lock(mutex_);
+  // Another thread may have the handle and be about to append.
+  if (!several_users_ && user_ == std::this_thread::get_id()) end_ = mark;
+  return mark;
+}
+
+std::shared_ptr<const DeviceMark> Queue::record_timed() {
+  std::shared_ptr<const Clock> clock;
+  {
+    std::lock_guard lock(mutex_);
+    if (!clock_ || clock_->is_old()) clock_ = std::make_shared<Clock>(handle_);
+    clock = clock_;
+  }
+  return record(timed_, cudaEventDefault, std::move(clock));
+}
+
+std::shared_ptr<const Queue::Mark> Queue::record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock) {
+  cudaEvent_t event = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (!unused.empty()) {
+      event = unused.back();
+      unused.pop_back();
+    }
+  }
+  if (!event) {
+    check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+    check(cudaEventCreateWithFlags(&event, flags), "making an event");
+  }
+  const auto mark = std::make_shared<Mark>(shared_from_this(), event, unused, std::move(clock));
+  check(cudaEventRecord(event, handle_), "recording an event");
+  return mark;
+}
+
+void Queue::wait(const Event& event) {
+  const auto mark = event.launched();
+  if (dynamic_cast<const Mark*>(mark.get())) return wait(*mark);
+  event.wait();
+}
+
+void Queue::wait(const DeviceMark& mark) {
+  const auto& its = dynamic_cast<const Mark&>(mark);
+  if (its.queue() != this) check(cudaStreamWaitEvent(handle(), its.event(), 0), "making a stream wait");
+}
+
+void Queue::synchronize() const { check(cudaStreamSynchronize(handle_), "waiting for a stream"); }
+
+}  // namespace hexad::device::cuda

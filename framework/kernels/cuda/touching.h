@@ -1,0 +1,66 @@
+// A launch that says which memory it is about to touch.
+#pragma once
+
+#include <span>
+#include <type_traits>
+
+#include "framework/device/cuda/cuda_stream.h"
+#include "framework/kernels/kernel_table.h"
+#include "framework/tensor/device_access.h"
+
+namespace hexad::kernels::cuda {
+
+/// The table without the wrapping.
+const KernelTable& launches();
+
+/// Tells the allocator which blocks a launch reads and writes, so that whoever gets them next waits for it. What a
+/// launch allocates for itself is told, too.
+class Touches {
+ public:
+  explicit Touches(Stream& stream)
+      : stream_(device::cuda::cuda_stream(stream)), launch_(*stream_.blocks(), stream_.queue()) {}
+
+  void touch(const Tensor& t) {
+    if (t.defined()) stream_.touch(tensor::device_raw(t));
+  }
+  void touch(const Weight& w) { touch(w.data); }
+  void touch(std::span<const Tensor> tensors) {
+    for (const Tensor& t : tensors) touch(t);
+  }
+  void touch(std::span<const AdamwSlice> slices) {
+    for (const AdamwSlice& s : slices)
+      for (const Tensor* t : {&s.main, &s.m, &s.v, &s.weights, &s.gradient}) touch(*t);
+  }
+  void touch(const GroupOffsets& offsets) { touch(offsets.device); }
+  template <class T>
+  void touch(const T&) {
+    static_assert(std::is_trivially_copyable_v<T>, "numbers, and what the host gives: no tensors");
+  }
+
+ private:
+  device::cuda::CudaStream& stream_;
+  device::cuda::Blocks::Launch launch_;
+};
+
+template <auto Family, auto Entry, class>
+struct TouchingEntry;
+
+template <auto Family, auto Entry, class F, class... Args>
+struct TouchingEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
+  static void launch(Stream& stream, Args... args) {
+    Touches touches(stream);
+    (touches.touch(args), ...);
+    (launches().*Family.*Entry)(stream, args...);
+  }
+};
+
+/// What the host asks about a kernel.
+template <auto Family, auto Entry, class F, class Answer, class... Args>
+struct TouchingEntry<Family, Entry, Answer (*F::*)(Args...)> {
+  static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }
+};
+
+template <auto Family, auto Entry>
+struct Touching : TouchingEntry<Family, Entry, decltype(Entry)> {};
+
+}  // namespace hexad::kernels::cuda

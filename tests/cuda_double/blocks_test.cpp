@@ -1,0 +1,115 @@
+// Memory that is used again waits for its users before, and for nobody else.
+#include "framework/device/cuda/blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "framework/base/error.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::device::cuda {
+namespace {
+
+class CudaBlocks : public ::testing::Test {
+ protected:
+  static std::shared_ptr<Queue> queue() { return std::make_shared<Queue>(0, 0); }
+  // Keeps a queue busy until open().
+  void block(Queue& q) {
+    cuda_double::enqueue(q.handle(), [f = gate_.get_future().share()] { f.wait(); });
+  }
+  void open() { gate_.set_value(); }
+
+  Blocks blocks_;
+  std::promise<void> gate_;
+  char memory_[1024];
+};
+
+TEST_F(CudaBlocks, TheNextUserWaitsForTheLast) {
+  const auto first = queue(), second = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_ + 100, first);
+  block(*first);
+  Marks last = blocks_.remove(memory_);
+  ASSERT_EQ(last.size(), 1u);
+  blocks_.add(memory_, 512, std::move(last));
+  std::atomic<bool> ran = false;
+  blocks_.touch(memory_, second);
+  cuda_double::enqueue(second->handle(), [&] { ran = true; });
+  EXPECT_EQ(cudaStreamQuery(second->handle()), cudaErrorNotReady);
+  EXPECT_FALSE(ran);
+  open();
+  second->synchronize();
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(CudaBlocks, AQueueThatDoesNotTouchTheBlockWaitsForNobody) {
+  const auto first = queue(), second = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_, first);
+  block(*first);
+  blocks_.add(memory_ + 512, 512, {});
+  blocks_.touch(memory_ + 512, second);
+  second->synchronize();  // would hang
+  open();
+  first->synchronize();
+}
+
+TEST_F(CudaBlocks, WorkAfterTheBlockWasFreedIsNotWaitedFor) {
+  const auto first = queue(), second = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_, first);
+  Marks last = blocks_.remove(memory_);
+  block(*first);
+  blocks_.add(memory_, 512, std::move(last));
+  blocks_.touch(memory_, second);
+  second->synchronize();  // would hang
+  open();
+  first->synchronize();
+}
+
+TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerOnesOn) {
+  const auto first = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_, first);
+  const Marks last = blocks_.remove(memory_);
+  blocks_.add(memory_, 512, last);
+  EXPECT_EQ(blocks_.remove(memory_), last);
+}
+
+TEST_F(CudaBlocks, EachOfSeveralUsersIsWaitedFor) {
+  const auto first = queue(), second = queue(), third = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_, first);
+  blocks_.touch(memory_, second);
+  block(*second);
+  blocks_.add(memory_ + 512, 512, blocks_.remove(memory_));
+  blocks_.touch(memory_ + 512, third);
+  EXPECT_EQ(cudaStreamQuery(third->handle()), cudaErrorNotReady);
+  open();
+  third->synchronize();
+}
+
+TEST_F(CudaBlocks, WhatIsMadeDuringALaunchIsTouchedByIt) {
+  const auto first = queue();
+  {
+    const Blocks::Launch launch(blocks_, first);
+    blocks_.add(memory_, 512, {});
+  }
+  blocks_.add(memory_ + 512, 512, {});
+  EXPECT_EQ(blocks_.remove(memory_).size(), 1u);
+  EXPECT_TRUE(blocks_.remove(memory_ + 512).empty());
+}
+
+TEST_F(CudaBlocks, PlacesElsewhereAreNobodys) {
+  const auto first = queue();
+  blocks_.touch(nullptr, first);
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_ + 512, first);
+  EXPECT_TRUE(blocks_.remove(memory_).empty());
+  EXPECT_THROW(blocks_.remove(memory_), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::device::cuda

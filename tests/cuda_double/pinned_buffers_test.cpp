@@ -1,0 +1,72 @@
+// Page-locked buffers: used again after their copies, and up to a limit.
+#include "framework/device/cuda/pinned_buffers.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "framework/base/error.h"
+#include "framework/device/cuda/pinned_allocator.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::device::cuda {
+namespace {
+
+struct CudaPinned : ::testing::Test {
+  static constexpr int64_t limit = 3 * 4096;
+  const std::shared_ptr<Blocks> blocks = std::make_shared<Blocks>();
+  const std::shared_ptr<PinnedMemory> memory = std::make_shared<PinnedMemory>(0, limit);
+  const std::shared_ptr<PinnedBuffers> buffers = std::make_shared<PinnedBuffers>(blocks, memory);
+};
+
+TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
+  const auto queue = std::make_shared<Queue>(0, 0);
+  std::promise<void> gate;
+  auto buffer = buffers->take(100);
+  const std::byte* first = buffer.get();
+  blocks->touch(first, queue);
+  cuda_double::enqueue(queue->handle(), [f = gate.get_future().share()] { f.wait(); });
+  buffer.reset();
+  EXPECT_NE(buffers->take(100).get(), first);
+  gate.set_value();
+  queue->synchronize();
+  const auto again = buffers->take(100), other = buffers->take(100);
+  EXPECT_TRUE(again.get() == first || other.get() == first);
+  EXPECT_EQ(memory->held(), 2 * 4096);
+}
+
+TEST_F(CudaPinned, AtTheLimitCachedBuffersMakeRoom) {
+  for (int i = 0; i < 2; ++i) buffers->take(4096);
+  EXPECT_EQ(memory->held(), 4096);
+  const auto large = buffers->take(8192);
+  EXPECT_EQ(memory->held(), limit);
+  EXPECT_EQ(buffers->take(100).use_count(), 1);
+  const auto held = buffers->take(100);
+  try {
+    buffers->take(5000);
+    FAIL();
+  } catch (const base::Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "out of page-locked host memory: a buffer of 8192 bytes is wanted for copies, and memory.pinned_bytes "
+                 "allows 12288 bytes, of which 12288 are taken");
+    EXPECT_EQ(e.code(), base::ExitCode::resource);
+  }
+}
+
+TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
+  PinnedAllocator allocator(blocks, memory);
+  void* a = allocator.allocate(5000, Category::offload);
+  EXPECT_EQ(memory->held(), 8192);
+  allocator.deallocate(a, 5000, Category::offload);
+  void* b = allocator.allocate(8000, Category::offload);
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(allocator.stats().used_in(Category::offload), 8000);
+  allocator.deallocate(b, 8000, Category::offload);
+  void* c = allocator.allocate(9000, Category::offload);  // the cached one makes room
+  EXPECT_EQ(memory->held(), limit);
+  EXPECT_THROW(static_cast<void>(allocator.allocate(1, Category::offload)), base::Error);
+  allocator.deallocate(c, 9000, Category::offload);
+}
+
+}  // namespace
+}  // namespace hexad::device::cuda

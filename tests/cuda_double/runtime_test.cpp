@@ -1,0 +1,131 @@
+// The double of CUDA's runtime does what CUDA does, as far as the backend relies on it.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+
+#include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::cuda_double {
+namespace {
+
+struct CudaDouble : ::testing::Test {
+  CudaDouble() {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    for (cudaStream_t* s : {&first, &second})
+      EXPECT_EQ(cudaStreamCreateWithPriority(s, cudaStreamNonBlocking, 0), cudaSuccess);
+    EXPECT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  }
+  ~CudaDouble() override {
+    for (cudaStream_t s : {first, second}) EXPECT_EQ(cudaStreamDestroy(s), cudaSuccess);
+    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+    mend_devices();
+    static_cast<void>(cudaGetLastError());
+  }
+  // Work that keeps `stream` busy until release() is called.
+  void block(cudaStream_t stream) {
+    enqueue(stream, [f = gate.get_future().share()] { f.wait(); });
+  }
+  void release() { gate.set_value(); }
+
+  cudaStream_t first{}, second{};
+  cudaEvent_t event{};
+  std::promise<void> gate;
+};
+
+TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamIsThere) {
+  block(first);
+  EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
+  release();
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+}
+
+TEST_F(CudaDouble, AStreamWaitsForWhatWasRecordedNotForWhatWillBe) {
+  EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);  // nothing was
+  EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
+  block(first);
+  EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);
+  std::atomic<bool> ran = false;
+  enqueue(second, [&] { ran = true; });
+  EXPECT_EQ(cudaStreamQuery(second), cudaErrorNotReady);
+  EXPECT_FALSE(ran);
+  release();
+  EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(CudaDouble, CopiesFromPageableMemoryAreOverInTheSourceAndThoseToItInTheTarget) {
+  void* there = nullptr;
+  ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
+  block(first);
+  int from = 7, to = 0;
+  EXPECT_EQ(cudaMemcpyAsync(there, &from, sizeof from, cudaMemcpyDefault, first), cudaSuccess);
+  from = 8;
+  release();
+  EXPECT_EQ(cudaMemcpyAsync(&to, there, sizeof to, cudaMemcpyDefault, first), cudaSuccess);
+  EXPECT_EQ(to, 7);
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+}
+
+TEST_F(CudaDouble, CopiesFromPinnedMemoryHappenLater) {
+  void *there = nullptr, *pinned = nullptr;
+  ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
+  ASSERT_EQ(cudaHostAlloc(&pinned, sizeof(int), cudaHostAllocDefault), cudaSuccess);
+  block(first);
+  *static_cast<int*>(pinned) = 7;
+  EXPECT_EQ(cudaMemcpyAsync(there, pinned, sizeof(int), cudaMemcpyDefault, first), cudaSuccess);
+  *static_cast<int*>(pinned) = 8;  // too early: the copy has not run
+  release();
+  int to = 0;
+  EXPECT_EQ(cudaMemcpyAsync(&to, there, sizeof to, cudaMemcpyDefault, first), cudaSuccess);
+  EXPECT_EQ(to, 8);
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+TEST_F(CudaDouble, CopiesPastTheEndOfABlockAreRefused) {
+  void* there = nullptr;
+  ASSERT_EQ(cudaMalloc(&there, 16), cudaSuccess);
+  char host[32];
+  EXPECT_EQ(cudaMemcpyAsync(there, host, 32, cudaMemcpyDefault, first), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemsetAsync(there, 0, 17, first), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+  EXPECT_EQ(cudaFree(host), cudaErrorInvalidValue);
+}
+
+TEST_F(CudaDouble, MemoryEnds) {
+  const int64_t before = capacity();
+  set_capacity(in_use(0) + 1000);
+  void *one = nullptr, *more = nullptr;
+  EXPECT_EQ(cudaMalloc(&one, 600), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&more, 600), cudaErrorMemoryAllocation);
+  EXPECT_EQ(more, nullptr);
+  EXPECT_EQ(cudaFree(one), cudaSuccess);
+  set_capacity(before);
+}
+
+TEST_F(CudaDouble, AFailureStaysWithTheDevice) {
+  enqueue(first, [] { throw std::runtime_error("planted by a test"); });
+  EXPECT_EQ(cudaStreamSynchronize(first), cudaErrorLaunchFailure);
+  EXPECT_EQ(cudaStreamSynchronize(second), cudaErrorLaunchFailure);
+  bool ran = false;
+  enqueue(second, [&] { ran = true; });
+  EXPECT_EQ(cudaStreamSynchronize(second), cudaErrorLaunchFailure);
+  EXPECT_FALSE(ran);
+}
+
+TEST_F(CudaDouble, ThereIsNoDefaultStream) {
+  EXPECT_EQ(cudaEventRecord(event, nullptr), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaErrorInvalidResourceHandle);
+}
+
+}  // namespace
+}  // namespace hexad::cuda_double
