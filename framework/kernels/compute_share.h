@@ -3,9 +3,9 @@
 
 namespace hexad::kernels {
 
-/// As long as it lives, kernels that this thread calls use at most `share` of the threads they might, at least one: the
-/// rest is left to communication (EPS-MoE, section 4.4, which caps the streaming multiprocessors of products instead).
-/// Results do not depend on it.
+/// As long as it lives, kernels that this thread calls use at most `share` of the threads they might, at least one, and
+/// products on a card at most that share of its multiprocessors (EPS-MoE, section 4.4): the rest is left to
+/// communication. Results do not depend on it.
 class ComputeShare {
  public:
   /// `share` in (0, 1].
@@ -15,7 +15,14 @@ class ComputeShare {
   ComputeShare& operator=(const ComputeShare&) = delete;
 
  private:
-  int before_;
+  int threads_before_;
+  double share_before_;
 };
+
+/// The share that this thread's kernels may use; 1 where nobody caps it.
+double compute_share();
+
+/// Of `multiprocessors`, those that a product may use, an even number of at least two: its blocks come in pairs.
+int capped_multiprocessors(int multiprocessors, double share);
 
 }  // namespace hexad::kernels

@@ -157,5 +157,12 @@ TEST_F(EmulatedDevice, KeepsItsLimit) {
   EXPECT_THROW(small.allocator()->allocate(2048, Category::activation), base::Error);
 }
 
+TEST_F(EmulatedDevice, KeepsItsLimitOfPinnedMemory) {
+  DeviceContext small({.kind = DeviceKind::emulated, .pinned_limit = 1024});
+  const auto held = small.host_buffer(1000);
+  EXPECT_THROW(small.host_buffer(25), base::Error);
+  EXPECT_NE(small.host_buffer(24), nullptr);
+}
+
 }  // namespace
 }  // namespace hexad::tests

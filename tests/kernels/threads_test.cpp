@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "framework/kernels/compute_share.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "tests/kernels/cases.h"
 
@@ -39,6 +40,26 @@ TEST(Threads, ThatWereToldNothingComputeAlone) {
   EXPECT_EQ(elsewhere, 1);
   EXPECT_EQ(thread_count(), 3);
   set_thread_count(before);
+}
+
+TEST(ComputeShare, HoldsOnThisThreadWhileItLives) {
+  EXPECT_EQ(kernels::compute_share(), 1);
+  {
+    const kernels::ComputeShare half(0.5);
+    EXPECT_EQ(kernels::compute_share(), 0.5);
+    double elsewhere = 0;
+    std::thread([&] { elsewhere = kernels::compute_share(); }).join();
+    EXPECT_EQ(elsewhere, 1);
+  }
+  EXPECT_EQ(kernels::compute_share(), 1);
+}
+
+// EPS-MoE's table 6: eighths of an H100's 132 multiprocessors.
+TEST(ComputeShare, OfACardIsAnEvenNumberOfMultiprocessors) {
+  EXPECT_EQ(kernels::capped_multiprocessors(132, 1), 132);
+  EXPECT_EQ(kernels::capped_multiprocessors(132, 0.5), 66);
+  EXPECT_EQ(kernels::capped_multiprocessors(132, 0.125), 16);
+  EXPECT_EQ(kernels::capped_multiprocessors(132, 0.001), 2);
 }
 
 }  // namespace

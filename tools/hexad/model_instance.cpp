@@ -4,6 +4,7 @@
 
 #include "framework/data/source.h"
 #include "framework/schedule/executor.h"
+#include "tools/hexad/machine.h"
 #include "tools/hexad/stages.h"
 
 namespace hexad::app {
@@ -41,6 +42,15 @@ bool has_documents(const data::Batch& batch) {
   return false;
 }
 
+// The machine goes on with what is not page-locked.
+int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
+  if (recipe.device == device::DeviceKind::cpu) return 0;
+  if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto ranks = std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(world.rank())]);
+  return available_memory_bytes() / 2 / ranks;
+}
+
 }  // namespace
 
 ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world)
@@ -48,6 +58,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const 
       schedule_config(recipe.schedule),
       context({.kind = recipe.device,
                .memory_limit = recipe.memory.limit_bytes,
+               .pinned_limit = pinned_limit(recipe, world),
                .worker_lanes = schedule_config.lanes_run_by_themselves(schedule_config.moe.settled()),
                .offload_folder = recipe.offload.folder}),
       mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),

@@ -204,6 +204,7 @@ struct RunConfig {
 
 struct MemoryConfig {
   config::ByteSize limit_bytes = 0;
+  std::optional<config::ByteSize> pinned_bytes;
 
   template <class V>
   void fields(V& v) {
@@ -211,6 +212,11 @@ struct MemoryConfig {
       "memory a rank may take for tensors: more is refused when it is asked for (exit 4), and `hexad validate` refuses "
       "(exit 2) what it estimates to need more; 0: no limit",
       config::at_least(0));
+    v("pinned_bytes", pinned_bytes,
+      "page-locked host memory a rank on a GPU may take for copies and for what is offloaded, more is refused (exit "
+      "4); "
+      "auto: half of what its node has available, over the ranks there; 0: no limit",
+      config::automatic, config::at_least(0));
   }
 };
 

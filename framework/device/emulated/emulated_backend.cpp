@@ -35,7 +35,7 @@ class EmulatedBackend final : public Backend {
       : options_(options),
         jitter_(jitter_from_environment()),
         heap_(std::make_shared<Heap>(range, std::make_shared<Queue>("cleaner", jitter_))),
-        pinned_(std::make_shared<PinnedMemory>()) {}
+        pinned_(std::make_shared<PinnedMemory>(options.pinned_limit)) {}
 
   DeviceKind kind() const override { return DeviceKind::emulated; }
   std::string description() const override { return "emulated device on the CPU"; }

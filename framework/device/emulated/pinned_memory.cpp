@@ -1,12 +1,23 @@
 #include "framework/device/emulated/pinned_memory.h"
 
+#include "framework/base/error.h"
+
 namespace hexad::device::emulated {
 
 std::shared_ptr<std::byte> PinnedMemory::take(int64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (limit_ && held_ + bytes > limit_)
+      base::fail(base::ExitCode::resource, "out of page-locked host memory: a buffer of ", bytes,
+                 " bytes is wanted for copies, and memory.pinned_bytes allows ", limit_, " bytes, of which ", held_,
+                 " are taken");
+    held_ += bytes;
+  }
   auto* begin = new std::byte[static_cast<size_t>(bytes > 0 ? bytes : 1)];
-  const std::shared_ptr<std::byte> buffer(begin, [self = shared_from_this()](std::byte* p) {
+  const std::shared_ptr<std::byte> buffer(begin, [self = shared_from_this(), bytes](std::byte* p) {
     {
       std::lock_guard lock(self->mutex_);
+      self->held_ -= bytes;
       self->buffers_.erase(p);
     }
     delete[] p;

@@ -13,6 +13,8 @@ namespace hexad::device::emulated {
 /// buffers hold it. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
+  /// `limit` in bytes; 0: none. What would exceed it throws Error(resource).
+  explicit PinnedMemory(int64_t limit = 0) : limit_(limit) {}
   std::shared_ptr<std::byte> take(int64_t bytes);
   /// The buffer that `place` lies in; null for other memory.
   std::shared_ptr<std::byte> holder_of(const void* place) const;
@@ -22,7 +24,9 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
     int64_t bytes;
     std::weak_ptr<std::byte> owner;
   };
+  const int64_t limit_;
   mutable std::mutex mutex_;
+  int64_t held_ = 0;
   std::map<const std::byte*, Buffer> buffers_;  // by their first byte
 };
 

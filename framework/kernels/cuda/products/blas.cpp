@@ -7,6 +7,7 @@
 #include <map>
 
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/kernels/compute_share.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -48,11 +49,12 @@ struct Problem {
   Dtype in, out;
   bool a_transposed, b_transposed, add;
   uint32_t a_alignment, b_alignment, out_alignment;
+  int multiprocessors;  // that it may use; 0: all
 
   auto operator<=>(const Problem&) const = default;
 };
 
-Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, Write write) {
+Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, Write write, int multiprocessors) {
   const Matrix &a = right.matrix, &b = left.matrix;
   return {.m = out.columns,
           .n = out.rows,
@@ -67,7 +69,8 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
           .add = write == Write::add,
           .a_alignment = alignment_of(device_raw(a.tensor)),
           .b_alignment = alignment_of(device_raw(b.tensor)),
-          .out_alignment = alignment_of(device_raw(out.tensor))};
+          .out_alignment = alignment_of(device_raw(out.tensor)),
+          .multiprocessors = multiprocessors};
 }
 
 struct Plan {
@@ -120,6 +123,10 @@ Plan Library::make_plan(const Problem& p) {
   };
   side(CUBLASLT_MATMUL_DESC_TRANSA, p.a_transposed);
   side(CUBLASLT_MATMUL_DESC_TRANSB, p.b_transposed);
+  const int32_t multiprocessors = p.multiprocessors;
+  check(cublasLtMatmulDescSetAttribute(&plan.product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &multiprocessors,
+                                       sizeof multiprocessors),
+        "product");
   const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, Dtype dtype, int64_t rows, int64_t columns, int64_t stride) {
     check(cublasLtMatrixLayoutInit(&to, data_type(dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
                                    stride),
@@ -173,8 +180,10 @@ Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
 }
 
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write) {
-  const Problem problem = problem_of(out, left, right, write);
-  Library& library = cuda_stream(stream).card().shared<Library>();
+  device::cuda::Card& card = cuda_stream(stream).card();
+  const int cap = compute_share() < 1 ? capped_multiprocessors(card.multiprocessors(), compute_share()) : 0;
+  const Problem problem = problem_of(out, left, right, write, cap);
+  Library& library = card.shared<Library>();
   Plan& plan = library.plan(problem);
   if (!plan.possible) return false;
 

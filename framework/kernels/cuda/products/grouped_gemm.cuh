@@ -12,6 +12,7 @@
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
 
+#include "framework/kernels/compute_share.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/group_problem.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
@@ -129,8 +130,10 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   arguments.epilogue.thread.alpha = 1;
   arguments.epilogue.thread.beta = write == Write::add ? 1 : 0;
   arguments.hw_info.device_id = card.ordinal();
-  arguments.hw_info.sm_count = card.multiprocessors();
-  arguments.hw_info.max_active_clusters = card.shared<typename Gemm::Occupancy>().clusters;
+  const int multiprocessors = capped_multiprocessors(card.multiprocessors(), compute_share());
+  arguments.hw_info.sm_count = multiprocessors;
+  arguments.hw_info.max_active_clusters = std::min(card.shared<typename Gemm::Occupancy>().clusters,
+                                                   multiprocessors / int{cute::size(typename Gemm::Cluster{})});
   const size_t workspace_bytes = Gemm::Adapter::get_workspace_size(arguments);
 
   Parts measure(nullptr);
