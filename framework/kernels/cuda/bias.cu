@@ -142,8 +142,8 @@ void add_to_rows(std::string_view op, Stream& stream, const Tensor& x, const Ten
         const Sharing sharing = Sharing::of(rows.width / N, most_lanes);
         const int64_t rows_per_block = sharing.rows() * at_once * turns;
         const int64_t blocks = (rows.count + rows_per_block - 1) / rows_per_block * sharing.across;
-        launch(op, add_bias<D, device_t<B>, N>, dim3(static_cast<unsigned>(blocks)), threads, stream, rows,
-               pointer<B>(bias), ranges, sharing, rows_per_block);
+        launch(op, add_bias<D, device_t<B>, N>, blocks, threads, stream, rows, pointer<B>(bias), ranges, sharing,
+               rows_per_block);
       });
     };
     if (bias.dtype() == x.dtype()) {
@@ -161,8 +161,7 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
   with_vectors(x, nullptr, [&]<int N>() {
     const Sharing sharing = Sharing::of(x.width / N, most_lanes);
     const int64_t blocks = ranges.groups * splits * sharing.across;
-    launch(op, column_sums<D, N>, dim3(static_cast<unsigned>(blocks)), threads, stream, out, x, ranges, splits, sharing,
-           add);
+    launch(op, column_sums<D, N>, blocks, threads, stream, out, x, ranges, splits, sharing, add);
   });
 }
 

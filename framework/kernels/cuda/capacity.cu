@@ -123,10 +123,9 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
                    .experts = static_cast<int>(experts),
                    .factor = capacity.factor,
                    .by_score = capacity.rule == DropRule::probability};
-  launch("drop", valid_kernel, static_cast<unsigned>(scopes), threads, stream, pointer<int32_t>(valid), o);
+  launch("drop", valid_kernel, scopes, threads, stream, pointer<int32_t>(valid), o);
   with_dtype<float, double>("drop", scores.dtype(), [&]<class A>() {
-    launch("drop", drop_kernel<A>, static_cast<unsigned>(scopes * experts), threads, stream, pointer<A>(scores),
-           pointer<int32_t>(valid), o);
+    launch("drop", drop_kernel<A>, scopes * experts, threads, stream, pointer<A>(scores), pointer<int32_t>(valid), o);
   });
 }
 

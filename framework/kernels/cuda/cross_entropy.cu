@@ -34,7 +34,7 @@ constexpr int row_elements = 4;  // f32 in 16 bytes
 template <class D>
 __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
-  extern __shared__ float4 next[];  // [held][threads]
+  float4* const next = &dynamic_shared<float4>();  // [held][threads]
   __shared__ float scratch[warp_size];
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const int vectors = static_cast<int>(o.vocabulary / N);
@@ -163,30 +163,24 @@ void launch_rows(Stream& stream, const Operands<float, D>& o) {
   const int64_t vectors = o.vocabulary / row_elements;
   const int warps = static_cast<int>((vectors + held * warp_size - 1) / (held * warp_size)),
             threads = warps * warp_size;
-  constexpr int vector_bytes = static_cast<int>(sizeof(float4));
-  // Always the most: other host threads may be setting it for other vocabularies.
-  check(cudaFuncSetAttribute(losses_of_rows<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             held * most_threads * vector_bytes),
-        "cross_entropy");
+  constexpr size_t thread_bytes = held * sizeof(float4);
   const int64_t blocks =
       std::min<int64_t>(o.rows, cuda_stream(stream).card().multiprocessors() * (most_threads / threads));
-  losses_of_rows<D><<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
-                      static_cast<size_t>(held * threads * vector_bytes), cuda_stream(stream).handle()>>>(o);
-  check(cudaGetLastError(), "cross_entropy");
+  launch_shared<most_threads * thread_bytes>("cross_entropy", losses_of_rows<D>, blocks, threads,
+                                             static_cast<size_t>(threads) * thread_bytes, stream, o);
 }
 
 template <class A, class D>
 void launch_any(Stream& stream, const Operands<A, D>& o) {
   const auto on = [](const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; };
-  const dim3 blocks(static_cast<unsigned>(o.rows));
   if constexpr (std::is_same_v<A, float>) {
     constexpr int N = row_elements;
     if (o.vocabulary % N == 0 && on(o.logits, 16) && on(o.dlogits, sizeof(D) * N)) {
       if (o.vocabulary <= int64_t{N} * held * most_threads) return launch_rows(stream, o);
-      return launch("cross_entropy", losses_any<A, D, N>, blocks, any_threads, stream, o);
+      return launch("cross_entropy", losses_any<A, D, N>, o.rows, any_threads, stream, o);
     }
   }
-  launch("cross_entropy", losses_any<A, D, 1>, blocks, any_threads, stream, o);
+  launch("cross_entropy", losses_any<A, D, 1>, o.rows, any_threads, stream, o);
 }
 
 void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,

@@ -1,11 +1,11 @@
 // Rows of a table by id, and their gradient: tokens are sorted by id, stably, and a block adds the rows of one id up in
 // the order of their tokens, a thread a few columns.
 #include <bit>
-#include <cub/device/device_radix_sort.cuh>
 
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
+#include "framework/kernels/cuda/radix_sort.h"
 
 namespace hexad::kernels::cuda {
 namespace {
@@ -14,8 +14,6 @@ constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;           // accesses in flight
 constexpr int run_batch = 8;       // the same for the rows of one id, which are added up one by one
 constexpr int most_threads = 512;  // that share the columns of an id
-
-unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
 
 template <int N, class D>
 __device__ Vector<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
@@ -39,11 +37,6 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
     for (int b = 0; b < batch; ++b)
       if (first + b * warp_size < width) target[first + b * warp_size] = held[b];
   }
-}
-
-__global__ void __launch_bounds__(threads) number_kernel(int32_t* tokens, int count) {
-  const int t = static_cast<int>(blockIdx.x) * threads + static_cast<int>(threadIdx.x);
-  if (t < count) tokens[t] = t;
 }
 
 /// Block p adds the rows of the tokens whose id stands first at position p of the sorted ids; other blocks have none,
@@ -78,32 +71,6 @@ __global__ void __launch_bounds__(most_threads, 2)
   }
 }
 
-/// The tokens in the order of their ids, those of one id in theirs.
-struct SortedTokens {
-  Tensor ids, tokens;  // [T] i32
-};
-SortedTokens sort_tokens(Stream& stream, const Tensor& ids, int64_t vocabulary) {
-  const auto count = static_cast<int>(ids.numel());
-  const auto room = [&] { return Tensor::empty({count}, Dtype::i32, ids.device()); };
-  const SortedTokens sorted{room(), room()};
-  const Tensor numbers = room();
-  launch("embedding", number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
-  // As many as `vocabulary` itself has, which is no id: the bits of -1, all ones, are then no id's either.
-  const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(vocabulary))));
-  size_t bytes = 0;
-  const auto sort = [&](void* scratch) {
-    check(cub::DeviceRadixSort::SortPairs(scratch, bytes, reinterpret_cast<const uint32_t*>(pointer<int32_t>(ids)),
-                                          reinterpret_cast<uint32_t*>(pointer<int32_t>(sorted.ids)),
-                                          pointer<int32_t>(numbers), pointer<int32_t>(sorted.tokens), count, 0, bits,
-                                          cuda_stream(stream).handle()),
-          "embedding");
-  };
-  sort(nullptr);  // says how much it needs
-  const Tensor scratch = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, ids.device());
-  sort(pointer<uint8_t>(scratch));
-  return sorted;
-}
-
 void forward(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids) {
   with_dtype<float, bf16, double>("embedding", table.dtype(), [&]<class T>() {
     using D = device_t<T>;
@@ -133,12 +100,12 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
     require_flat("embedding", "ids", ids, ids.numel());
     require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens at once");
     if (rows.count == 0 || rows.width == 0) return;
-    const SortedTokens sorted = sort_tokens(stream, ids, target.count);
+    const SortedIds sorted = sort_ids("embedding", stream, ids, target.count);
     const auto start = [&]<int N>(std::integral_constant<int, N>) {
       const int64_t lanes = (rows.width / N + warp_size - 1) / warp_size * warp_size;
-      launch("embedding", backward_kernel<A, D, N>, static_cast<unsigned>(rows.count),
+      launch("embedding", backward_kernel<A, D, N>, rows.count,
              static_cast<int>(std::min<int64_t>(lanes, most_threads)), stream, target, rows,
-             pointer<int32_t>(sorted.ids), pointer<int32_t>(sorted.tokens), rows.count);
+             pointer<int32_t>(sorted.ids), pointer<int32_t>(sorted.places), rows.count);
     };
     if (rows.aligned(wide<A>) && target.aligned(wide<A>))
       start(std::integral_constant<int, wide<A>>{});

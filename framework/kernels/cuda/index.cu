@@ -88,8 +88,8 @@ void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
   const int64_t n = x.numel();
   require_flat("inverse", "x", x, n);
   require_flat("inverse", "out", out, out.numel());
-  launch("inverse", inverse_kernel, static_cast<unsigned>((n + threads - 1) / threads), threads, stream,
-         pointer<int64_t>(out), pointer<int64_t>(x), n);
+  launch("inverse", inverse_kernel, blocks_of(n, threads), threads, stream, pointer<int64_t>(out), pointer<int64_t>(x),
+         n);
 }
 
 }  // namespace

@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/kernels/cuda/launch_plan.h"
+#include "framework/kernels/cuda/launcher.cuh"
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 
@@ -133,20 +137,40 @@ inline void require_flat(std::string_view op, std::string_view name, const Tenso
           t.strides(), "; expected ", count, " contiguous elements");
 }
 
-/// Starts `kernel` unless there is no block, and checks that it could be started.
-template <class... Parameters, class... Arguments>
-void launch(std::string_view op, void (*kernel)(Parameters...), dim3 blocks, int threads, Stream& stream,
-            Arguments&&... arguments) {
-  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return;
-  kernel<<<blocks, static_cast<unsigned>(threads), 0, cuda_stream(stream).handle()>>>(
-      static_cast<Parameters>(arguments)...);
+/// What a kernel may be given: a copy of the bytes. Containers and views of the host's memory are none.
+template <class T>
+concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
+
+/// Starts `kernel` unless there is no block, and checks that it could be started. Each block has `shared` bytes of
+/// dynamic shared memory, no launch of this kernel more than `most_shared`.
+template <size_t most_shared, KernelParameter... Parameters, class... Arguments>
+void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, size_t shared,
+                   Stream& stream, Arguments&&... arguments) {
+  static_assert(most_shared <= most_shared_memory, "no card has that much shared memory");
+  if (blocks.none()) return;
+  require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
+          most_blocks_x, " x ", most_blocks_y, " are possible");
+  require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
+          most_shared);
+  // Always the most: other host threads may be setting it for other sizes.
+  if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
+  start(kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
+        dim3(static_cast<unsigned>(threads)), shared, cuda_stream(stream).handle(),
+        static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), op);
 }
 
+/// The same without dynamic shared memory.
+template <KernelParameter... Parameters, class... Arguments>
+void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, Stream& stream,
+            Arguments&&... arguments) {
+  launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
+}
+
 /// Blocks for a loop over n items with a stride of the whole grid: enough to fill the card, no more than there is work.
-inline unsigned blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
-  const int64_t most = int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor;
-  return static_cast<unsigned>(std::clamp<int64_t>((n + per_block - 1) / per_block, 0, most));
+inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
+  return blocks_of_loop(n, per_block,
+                        int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);
 }
 
 /// The same on all lanes of the warp, in an order that is always the same.

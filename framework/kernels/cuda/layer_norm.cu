@@ -239,7 +239,7 @@ bool on_vectors(std::initializer_list<const void*> pointers) {
 /// Starts `rows` where a row fits into registers and lies on vectors, else `any`.
 template <class D, class Operands>
 void launch_rows(Stream& stream, void (*rows)(Operands, int), void (*any)(Operands), const Operands& o, bool aligned) {
-  const auto blocks_of_rows = [&](int each) { return dim3(static_cast<unsigned>((o.rows + each - 1) / each)); };
+  const auto blocks_of_rows = [&](int each) { return blocks_of(o.rows, each); };
   const int64_t vectors = o.width / wide<D>;
   if (aligned && o.width % wide<D> == 0 && vectors <= int64_t{held} * most_threads) {
     const RowGroups g = RowGroups::of(vectors, held, narrow_threads);
@@ -315,8 +315,7 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
     const bool vectors = width % wide<D> == 0 && on_vectors({o.dy, o.x});
     const int64_t columns = int64_t{column_threads} * (vectors ? wide<D> : 1);
     launch("layer_norm", vectors ? column_sums<D, wide<D>> : column_sums<D, 1>,
-           dim3(static_cast<unsigned>((width + columns - 1) / columns), static_cast<unsigned>(blocks)),
-           column_threads * row_threads, stream, o);
+           Blocks(blocks_of(width, columns), blocks), column_threads * row_threads, stream, o);
     launch("layer_norm", add_sums<A>, blocks_of<1>(Items<1>{width, width}), item_threads, stream, pointer<A>(dgain),
            pointer<A>(dbias), o.sums, blocks, width);
   });

@@ -123,8 +123,7 @@ AdamwConstants<A> constants_of(const AdamwStep& s) {
 
 template <class A, class G, class W>
 void launch_adamw(Stream& stream, const Batch<A, G, W>& batch, const AdamwStep& step, const double* factor) {
-  launch("adamw", adamw_chunks<A, G, W>, dim3(static_cast<unsigned>(batch.chunks)), threads, stream, batch,
-         constants_of<A>(step), factor);
+  launch("adamw", adamw_chunks<A, G, W>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
 }
 
 template <class... P>
@@ -254,8 +253,8 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
   require_flat("clip", "factor", factor, 1);
   require_flat("clip", "sums", sums, sums.numel());
   require(sums.numel() > 0, "[clip] there are no sums");
-  launch("clip", clip_factor, dim3(1), item_threads, stream, pointer<double>(factor), pointer<double>(sums),
-         sums.numel(), limit);
+  launch("clip", clip_factor, 1, item_threads, stream, pointer<double>(factor), pointer<double>(sums), sums.numel(),
+         limit);
 }
 
 }  // namespace

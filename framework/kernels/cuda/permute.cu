@@ -13,8 +13,6 @@ constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;         // accesses in flight
 constexpr int most_addends = 4;  // of a combine
 
-unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
-
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 

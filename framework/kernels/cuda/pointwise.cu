@@ -219,8 +219,7 @@ void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) 
     }
     const auto start = [&]<int N>(std::integral_constant<int, N>) {
       const int64_t items = n / N;
-      launch("sum_of", sum_of_kernel<D, N>, static_cast<unsigned>((items + item_threads - 1) / item_threads),
-             item_threads, stream, y.data, from, items);
+      launch("sum_of", sum_of_kernel<D, N>, blocks_of(items, item_threads), item_threads, stream, y.data, from, items);
     };
     if (aligned)
       start(std::integral_constant<int, wide<D>>{});

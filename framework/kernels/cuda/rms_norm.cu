@@ -277,7 +277,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
     require_flat("rms_norm", "inverse_rms", inverse_rms, o.x.count);
     require_flat("rms_norm", "gain", gain, o.x.width);
 
-    const auto blocks_of_rows = [&](int rows) { return dim3(static_cast<unsigned>((o.x.count + rows - 1) / rows)); };
+    const auto blocks_of_rows = [&](int rows) { return blocks_of(o.x.count, rows); };
     if constexpr (!std::is_same_v<D, double>) {
       const int64_t vectors = o.x.width / wide<D>;
       if (vectors <= int64_t{8} * most_threads && vectors_lie_right(o.x.width, o.gain, {o.out, o.sum, o.x, o.addend})) {
@@ -323,7 +323,6 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
     require_flat("rms_norm", "inverse_rms", inverse_rms, o.x.count);
     require_flat("rms_norm", "gain", gain, o.x.width);
 
-    const dim3 blocks(static_cast<unsigned>(count));
     if constexpr (!std::is_same_v<D, double>) {
       const int64_t vectors = o.x.width / wide<D>;
       if (vectors <= 4 * most_backward_threads(4) &&
@@ -333,10 +332,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
         const auto kernel = held == 1   ? backward_rows<D, 1, 4>
                             : held == 2 ? backward_rows<D, 2, 2>
                                         : backward_rows<D, 4, 1>;
-        return launch("rms_norm", kernel, blocks, g.threads, stream, o, g.lanes);
+        return launch("rms_norm", kernel, count, g.threads, stream, o, g.lanes);
       }
     }
-    launch("rms_norm", backward_any<D>, blocks, backward_threads, stream, o);
+    launch("rms_norm", backward_any<D>, count, backward_threads, stream, o);
   });
 }
 

@@ -261,10 +261,6 @@ void with_held(int64_t experts, const F& f) {
   f(std::integral_constant<int, 0>{});
 }
 
-unsigned blocks_of(int64_t tokens, int per_block) {
-  return static_cast<unsigned>((tokens + per_block - 1) / per_block);
-}
-
 void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
              const Tensor& bias, const RouterRule& rule) {
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
@@ -276,10 +272,10 @@ void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tens
   if (bias.defined()) require_flat("router", "bias", bias, experts);
   with_dtype<float, double>("router", logits.dtype(), [&]<class A>() {
     with_held<A>(experts, [&]<int N>(std::integral_constant<int, N>) {
-      const unsigned blocks = N > 0 ? blocks_of(tokens, warps) : blocks_for(stream, tokens, warps, 4);
+      const int64_t blocks = N > 0 ? blocks_of(tokens, warps) : blocks_for(stream, tokens, warps, 4);
       Tensor scratch;
       if (N == 0) {
-        const int64_t bytes = int64_t{blocks} * warps * (experts + rule.groups) * int64_t{sizeof(Order<A>)};
+        const int64_t bytes = blocks * warps * (experts + rule.groups) * int64_t{sizeof(Order<A>)};
         scratch = Tensor::empty({bytes}, Dtype::u8, logits.device());
       }
       launch("router", forward_kernel<A, N>, blocks, threads, stream, pointer<A>(scores), pointer<int32_t>(ids),

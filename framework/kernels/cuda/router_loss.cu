@@ -9,9 +9,9 @@ namespace {
 constexpr int threads = 256, warps = threads / warp_size;
 constexpr int shared_bins = 4096;
 
-unsigned warps_for(int64_t tokens) { return static_cast<unsigned>((tokens + warps - 1) / warps); }
+int64_t warps_for(int64_t tokens) { return blocks_of(tokens, warps); }
 /// Blocks among which a sum over tokens is shared: enough for any card.
-unsigned partial_sums(int64_t tokens) { return std::min(warps_for(tokens), 1024u); }
+int64_t partial_sums(int64_t tokens) { return std::min<int64_t>(warps_for(tokens), 1024); }
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }

@@ -1,10 +1,8 @@
 // A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
 // expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
-// Where experts, or experts in chunks, are more than a block has counters, CUB's radix sort does it.
-#include <bit>
-#include <cub/device/device_radix_sort.cuh>
-
+// Where experts, or experts in chunks, are more than a block has counters, a radix sort does it.
 #include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
 
 namespace hexad::kernels::cuda {
@@ -15,8 +13,6 @@ constexpr int threads = 256;
 constexpr int counters = 8192;
 /// Parts of the slots; one block scans the parts of an expert, a thread each.
 constexpr int most_parts = 512;
-
-unsigned blocks_of(int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); }
 
 __global__ void __launch_bounds__(threads) mask_kernel(int32_t* ids, const uint8_t* valid, int64_t slots, int top_k) {
   const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
@@ -136,11 +132,6 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
-__global__ void __launch_bounds__(threads) number_kernel(int32_t* out, int count) {
-  const int i = static_cast<int>(blockIdx.x * threads + threadIdx.x);
-  if (i < count) out[i] = i;
-}
-
 /// From the slots in the order of their ids (as unsigned numbers, so that dropped ones are last).
 __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
                                                                const int32_t* slots, int count, int top_k) {
@@ -169,26 +160,12 @@ __global__ void __launch_bounds__(threads)
 
 void sort_many(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
   const auto count = static_cast<int>(ids.numel()), experts = static_cast<int>(offsets.numel() - 1);
-  const auto room = [&] { return Tensor::empty({int64_t{count}}, Dtype::i32, ids.device()); };
-  const Tensor sorted_ids = room(), sorted_slots = room(), numbers = room();
-  launch("slots_sort", number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
-  auto* const sorted = reinterpret_cast<uint32_t*>(pointer<int32_t>(sorted_ids));
-  size_t bytes = 0;
-  const auto by_id = [&](void* scratch) {
-    check(cub::DeviceRadixSort::SortPairs(scratch, bytes, reinterpret_cast<const uint32_t*>(pointer<int32_t>(ids)),
-                                          sorted, pointer<int32_t>(numbers), pointer<int32_t>(sorted_slots), count, 0,
-                                          // That many are no id's, so that the bits of -1, all ones, are not either.
-                                          static_cast<int>(std::bit_width(static_cast<uint32_t>(experts))),
-                                          cuda_stream(stream).handle()),
-          "slots_sort");
-  };
-  by_id(nullptr);  // says how much it needs
-  const Tensor scratch = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, ids.device());
-  by_id(pointer<uint8_t>(scratch));
+  const SortedIds sorted = sort_ids("slots_sort", stream, ids, experts);
+  auto* const sorted_ids = reinterpret_cast<const uint32_t*>(pointer<int32_t>(sorted.ids));
   launch("slots_sort", place_sorted_kernel, blocks_of(count, threads), threads, stream, pointer<int64_t>(tokens),
-         pointer<int64_t>(rows), sorted, pointer<int32_t>(sorted_slots), count, static_cast<int>(ids.dim(1)));
+         pointer<int64_t>(rows), sorted_ids, pointer<int32_t>(sorted.places), count, static_cast<int>(ids.dim(1)));
   launch("slots_sort", sorted_offsets_kernel, blocks_of(experts + 1, threads), threads, stream,
-         pointer<int64_t>(offsets), sorted, count, experts);
+         pointer<int64_t>(offsets), sorted_ids, count, experts);
 }
 
 void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
@@ -212,12 +189,11 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
   const Tensor counts = Tensor::empty({int64_t{p.experts} * (p.count + 1)}, Dtype::i32, ids.device());
   auto* const count = reinterpret_cast<unsigned*>(pointer<int32_t>(counts));
   unsigned* const totals = count + int64_t{p.experts} * p.count;
-  launch("slots_sort", histogram_kernel, static_cast<unsigned>(p.count), threads, stream, count, pointer<int32_t>(ids),
-         p);
-  launch("slots_sort", scan_parts_kernel, static_cast<unsigned>(p.experts), most_parts, stream, count, totals, p.count);
+  launch("slots_sort", histogram_kernel, p.count, threads, stream, count, pointer<int32_t>(ids), p);
+  launch("slots_sort", scan_parts_kernel, p.experts, most_parts, stream, count, totals, p.count);
   launch("slots_sort", offsets_kernel, 1, most_parts, stream, pointer<int64_t>(offsets), totals, p.experts);
-  launch("slots_sort", place_kernel, static_cast<unsigned>(p.count), p.warps * warp_size, stream,
-         pointer<int64_t>(tokens), pointer<int64_t>(rows), pointer<int64_t>(offsets), count, pointer<int32_t>(ids), p);
+  launch("slots_sort", place_kernel, p.count, p.warps * warp_size, stream, pointer<int64_t>(tokens),
+         pointer<int64_t>(rows), pointer<int64_t>(offsets), count, pointer<int32_t>(ids), p);
 }
 
 void keys(Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,

@@ -79,8 +79,7 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
   with_dtype<float, double>("split_softmax", logits.dtype(), [&]<class A>() {
     const Columns<A> columns = columns_of<A>(logits, targets, first);
     require_flat("split_softmax", "statistics", statistics, Split::statistics_count * columns.rows);
-    launch("split_softmax", start_kernel<A>, static_cast<unsigned>(columns.rows), threads, stream,
-           pointer<A>(statistics), columns);
+    launch("split_softmax", start_kernel<A>, columns.rows, threads, stream, pointer<A>(statistics), columns);
   });
 }
 
@@ -92,8 +91,8 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
     const Columns<A> columns = columns_of<A>(logits, targets, first);
     require_flat("split_softmax", "statistics", statistics, ranks * Split::statistics_count * columns.rows);
     require_flat("split_softmax", "losses", losses, columns.rows);
-    launch("split_softmax", finish_kernel<A>, static_cast<unsigned>(columns.rows), threads, stream, pointer<A>(losses),
-           columns, pointer<A>(statistics), ranks, rank, scale);
+    launch("split_softmax", finish_kernel<A>, columns.rows, threads, stream, pointer<A>(losses), columns,
+           pointer<A>(statistics), ranks, rank, scale);
   });
 }
 

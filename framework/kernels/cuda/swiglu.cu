@@ -177,8 +177,7 @@ void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tens
           if (!dweights.defined())
             return launch("swiglu", backward_items<D, N>, blocks_of<at_once>(items), item_threads, stream, o, items);
           constexpr int64_t rows = item_threads / warp_size;  // of a block
-          launch("swiglu", backward_rows<D, N>, dim3(static_cast<unsigned>((o.dout.count + rows - 1) / rows)),
-                 item_threads, stream, o);
+          launch("swiglu", backward_rows<D, N>, blocks_of(o.dout.count, rows), item_threads, stream, o);
         },
         o.dout, o.gate, o.up, o.dgate, o.dup, product.defined() ? o.product : o.dout);
   });

@@ -65,15 +65,15 @@ void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor&
   require_flat(op, "x", x, count);
   const int64_t per_block =
       smallest * std::max<int64_t>(1, (count + smallest * most_blocks - 1) / (smallest * most_blocks));
-  const int64_t blocks = (count + per_block - 1) / per_block;
+  const int64_t blocks = blocks_of(count, per_block);
   const Tensor partials = Tensor::empty({std::max<int64_t>(1, blocks)}, Dtype::f64, out.device());
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
     const device_t<T>* in = pointer<T>(x);
-    launch(op, partial_totals<Term, device_t<T>>, dim3(static_cast<unsigned>(blocks)), total_threads, stream,
-           pointer<double>(partials), in, count, per_block, reinterpret_cast<uintptr_t>(in) % 16 == 0);
+    launch(op, partial_totals<Term, device_t<T>>, blocks, total_threads, stream, pointer<double>(partials), in, count,
+           per_block, reinterpret_cast<uintptr_t>(in) % 16 == 0);
   });
   with_dtype<float, double>(op, out.dtype(), [&]<class Out>() {
-    launch(op, add_totals<Out>, dim3(1), final_threads, stream, pointer<Out>(out), pointer<double>(partials), blocks,
+    launch(op, add_totals<Out>, 1, final_threads, stream, pointer<Out>(out), pointer<double>(partials), blocks,
            write == Write::replace);
   });
 }

@@ -164,9 +164,8 @@ __device__ __forceinline__ int64_t item_of_thread(int u) {
   return (int64_t{blockIdx.x} * at_once + u) * item_threads + threadIdx.x;
 }
 template <int at_once, int N>
-dim3 blocks_of(const Items<N>& items) {
-  constexpr int64_t per_block = int64_t{item_threads} * at_once;
-  return dim3(static_cast<unsigned>((items.count + per_block - 1) / per_block));
+int64_t blocks_of(const Items<N>& items) {
+  return blocks_of(items.count, int64_t{item_threads} * at_once);
 }
 
 /// What one thread reads of one operand.

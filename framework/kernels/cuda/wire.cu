@@ -16,8 +16,6 @@ constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;         // accesses in flight
 constexpr int codes_a_lane = 8;  // fp8: codes that a lane writes at once where rows are aligned
 
-unsigned blocks_of(int64_t rows) { return static_cast<unsigned>((rows + warps - 1) / warps); }
-
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
@@ -247,11 +245,12 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
                     .index = pointer<int64_t>(index)};
     if (format == WireFormat::fp8)
       with_codes(wire, from, [&]<int N>(std::integral_constant<int, N>) {
-        launch("pack", encode_kernel<D, N>, blocks_of(rows), threads, stream, wire, from);
+        launch("pack", encode_kernel<D, N>, blocks_of(rows, warps), threads, stream, wire, from);
       });
     else
-      with_copy(wire, from,
-                [&]<class V>(V) { launch("pack", pack_kernel<V, D>, blocks_of(rows), threads, stream, wire, from); });
+      with_copy(wire, from, [&]<class V>(V) {
+        launch("pack", pack_kernel<V, D>, blocks_of(rows, warps), threads, stream, wire, from);
+      });
   });
 }
 
@@ -278,11 +277,11 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
                     .index = pointer<int64_t>(index)};
     if (format == WireFormat::fp8)
       with_codes(wire, target, [&]<int N>(std::integral_constant<int, N>) {
-        launch("unpack", decode_kernel<D, N>, blocks_of(rows), threads, stream, target, wire);
+        launch("unpack", decode_kernel<D, N>, blocks_of(rows, warps), threads, stream, target, wire);
       });
     else
       with_copy(wire, target, [&]<class V>(V) {
-        launch("unpack", unpack_kernel<V, D>, blocks_of(rows), threads, stream, target, wire);
+        launch("unpack", unpack_kernel<V, D>, blocks_of(rows, warps), threads, stream, target, wire);
       });
   });
 }

@@ -28,8 +28,8 @@ __global__ void transpose(float* out, const float* x, int64_t positions, int64_t
 void heads_first(Stream& stream, const Tensor& out, const Tensor& x) {
   const int64_t sequences = out.dim(0), heads = out.dim(1), positions = out.dim(2);
   const int64_t head_squares = (heads + side - 1) / side, position_squares = (positions + side - 1) / side;
-  launch_shared("attention", transpose, sequences * head_squares * position_squares, side * 8, 0, stream,
-                pointer<float>(out), pointer<float>(x), positions, heads, head_squares, position_squares);
+  launch("attention", transpose, sequences * head_squares * position_squares, side * 8, stream, pointer<float>(out),
+         pointer<float>(x), positions, heads, head_squares, position_squares);
 }
 
 }  // namespace hexad::kernels::cuda

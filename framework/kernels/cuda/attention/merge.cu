@@ -46,7 +46,7 @@ void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
   with_dtype<float, bf16, double>("attention_merge", block.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;
     using D = device_t<T>;
-    launch("attention_merge", merge_kernel<A, D>, static_cast<unsigned>((rows + warps - 1) / warps), threads, stream,
+    launch("attention_merge", merge_kernel<A, D>, blocks_of(rows, warps), threads, stream,
            Merge<A, D>{.sum = pointer<A>(sum),
                        .log_sum_exp = pointer<A>(sum_log_sum_exp),
                        .block = pointer<T>(block),

@@ -60,23 +60,4 @@ __device__ __forceinline__ Place place_of(int64_t block, int64_t tiles, int64_t 
   return {block % tiles, block / tiles % heads, block / tiles / heads};
 }
 
-/// As launch(), with `shared` bytes of dynamic shared memory.
-template <class... Parameters, class... Arguments>
-void launch_shared(std::string_view op, void (*kernel)(Parameters...), int64_t blocks, int threads, size_t shared,
-                   Stream& stream, Arguments&&... arguments) {
-  if (blocks == 0) return;
-  require(blocks <= INT32_MAX, "[", op, "] needs ", blocks, " blocks of threads; at most ", INT32_MAX, " are possible");
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)), op);
-  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared, cuda_stream(stream).handle()>>>(
-      static_cast<Parameters>(arguments)...);
-  check(cudaGetLastError(), op);
-}
-
-/// The block's dynamic shared memory as a T.
-template <class T>
-__device__ __forceinline__ T& shared_memory() {
-  extern __shared__ uint4 attention_memory[];
-  return *reinterpret_cast<T*>(attention_memory);
-}
-
 }  // namespace hexad::kernels::cuda

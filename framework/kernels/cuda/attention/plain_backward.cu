@@ -49,7 +49,7 @@ __device__ __forceinline__ Pair<A> pair_of(const RowFacts<A>& facts, int row, in
 template <class D>
 __global__ void __launch_bounds__(plain_threads) backward_queries(BackwardOperands<D> p, Suspects only) {
   using A = sum_t<D>;
-  auto& shared = shared_memory<QueryShared<A>>();
+  auto& shared = dynamic_shared<QueryShared<A>>();
   const AttentionSizes& n = p.sizes;
   const int slices = slices_of(n.size), column = static_cast<int>(blockIdx.x) % slices * plain_slice;
   const int64_t query_tiles = tiles_of(n.queries), block = blockIdx.x / slices;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(plain_threads) backward_queries(BackwardOperan
 template <class D>
 __global__ void __launch_bounds__(plain_threads) backward_keys(BackwardOperands<D> p, Suspects only) {
   using A = sum_t<D>;
-  auto& shared = shared_memory<KeyShared<A>>();
+  auto& shared = dynamic_shared<KeyShared<A>>();
   const AttentionSizes& n = p.sizes;
   const int slices = slices_of(n.size), column = static_cast<int>(blockIdx.x) % slices * plain_slice;
   const int64_t query_tiles = tiles_of(n.queries), key_tiles = tiles_of(n.keys), block = blockIdx.x / slices;
@@ -161,25 +161,27 @@ bool in_pieces(const HeadRows<D>& rows, int size) {
 template <class D>
 void plain_backward_queries(Stream& stream, const BackwardOperands<D>& p, Suspects only) {
   const AttentionSizes& n = p.sizes;
-  launch_shared("attention", backward_queries<D>, n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size),
-                plain_threads, sizeof(QueryShared<sum_t<D>>), stream, p, only);
+  launch_shared<sizeof(QueryShared<sum_t<D>>)>("attention", backward_queries<D>,
+                                               n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size),
+                                               plain_threads, sizeof(QueryShared<sum_t<D>>), stream, p, only);
 }
 
 template <class D>
 void plain_backward_keys(Stream& stream, const BackwardOperands<D>& p, Suspects only) {
   const AttentionSizes& n = p.sizes;
-  launch_shared("attention", backward_keys<D>, n.sequences * n.key_heads * tiles_of(n.keys) * slices_of(n.size),
-                plain_threads, sizeof(KeyShared<sum_t<D>>), stream, p, only);
+  launch_shared<sizeof(KeyShared<sum_t<D>>)>("attention", backward_keys<D>,
+                                             n.sequences * n.key_heads * tiles_of(n.keys) * slices_of(n.size),
+                                             plain_threads, sizeof(KeyShared<sum_t<D>>), stream, p, only);
 }
 
 template <class D>
 void gradient_means(Stream& stream, sum_t<D>* mean, const HeadRows<D>& dout, const HeadRows<D>& out, int64_t tokens,
                     int heads, int size) {
   constexpr int threads = 256, rows_per_block = threads / warp_size, piece = 4;
-  const int64_t rows = tokens * heads, blocks = (rows + rows_per_block - 1) / rows_per_block;
+  const int64_t rows = tokens * heads;
   const bool pieces = sizeof(D) < 8 && in_pieces<piece>(dout, size) && in_pieces<piece>(out, size);
-  launch_shared("attention", pieces ? row_products<piece, D> : row_products<1, D>, blocks, threads, 0, stream, mean,
-                dout, out, rows, heads, size);
+  launch("attention", pieces ? row_products<piece, D> : row_products<1, D>, blocks_of(rows, rows_per_block), threads,
+         stream, mean, dout, out, rows, heads, size);
 }
 
 template void plain_backward_queries<float>(Stream&, const BackwardOperands<float>&, Suspects);

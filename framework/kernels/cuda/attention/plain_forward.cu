@@ -34,7 +34,7 @@ __device__ __forceinline__ A row_sum(A x) {
 template <class D>
 __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, Suspects only) {
   using A = sum_t<D>;
-  auto& shared = shared_memory<Shared<A>>();
+  auto& shared = dynamic_shared<Shared<A>>();
   const AttentionSizes& n = p.sizes;
   const int slices = slices_of(n.size), slice = static_cast<int>(blockIdx.x) % slices;
   const int64_t query_tiles = tiles_of(n.queries);
@@ -107,8 +107,9 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
 template <class D>
 void plain_forward(Stream& stream, const ForwardOperands<D>& p, Suspects only) {
   const AttentionSizes& n = p.sizes;
-  launch_shared("attention", forward<D>, n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size), plain_threads,
-                sizeof(Shared<sum_t<D>>), stream, p, only);
+  launch_shared<sizeof(Shared<sum_t<D>>)>("attention", forward<D>,
+                                          n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size),
+                                          plain_threads, sizeof(Shared<sum_t<D>>), stream, p, only);
 }
 
 template void plain_forward<float>(Stream&, const ForwardOperands<float>&, Suspects);

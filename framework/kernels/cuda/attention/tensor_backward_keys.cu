@@ -55,7 +55,7 @@ __device__ __forceinline__ int2 seeing_tiles(Shared<Width>& shared, const TileRa
 template <int Width>
 __global__ void __launch_bounds__(tensor_threads, 2)
     backward(BackwardOperands<__nv_bfloat16> p, int* suspects, int64_t key_tiles) {
-  auto& shared = shared_memory<Shared<Width>>();
+  auto& shared = dynamic_shared<Shared<Width>>();
   const AttentionSizes& n = p.sizes;
   const auto [tile, key_head, sequence] = place_of(blockIdx.x, key_tiles, n.key_heads);
   const int j = static_cast<int>(tile) * tile_rows;
@@ -119,8 +119,8 @@ template <int Width>
 void start(Stream& stream, const BackwardOperands<__nv_bfloat16>& p, int* suspects) {
   const AttentionSizes& n = p.sizes;
   const int64_t tiles = tiles_of(n.keys);
-  launch_shared("attention", backward<Width>, n.sequences * n.key_heads * tiles, tensor_threads, sizeof(Shared<Width>),
-                stream, p, suspects, tiles);
+  launch_shared<sizeof(Shared<Width>)>("attention", backward<Width>, n.sequences * n.key_heads * tiles, tensor_threads,
+                                       sizeof(Shared<Width>), stream, p, suspects, tiles);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct Shared {
 template <int Width>
 __global__ void __launch_bounds__(tensor_threads, 2)
     backward(BackwardOperands<__nv_bfloat16> p, int* suspects, int64_t query_tiles) {
-  auto& shared = shared_memory<Shared<Width>>();
+  auto& shared = dynamic_shared<Shared<Width>>();
   const AttentionSizes& n = p.sizes;
   const auto [turn, head, sequence] = place_of(blockIdx.x, query_tiles, n.heads);
   const int64_t tile = query_tiles - 1 - turn, i = tile * tile_rows;  // the longest first, as in forward
@@ -77,8 +77,8 @@ template <int Width>
 void start(Stream& stream, const BackwardOperands<__nv_bfloat16>& p, int* suspects) {
   const AttentionSizes& n = p.sizes;
   const int64_t tiles = tiles_of(n.queries);
-  launch_shared("attention", backward<Width>, n.sequences * n.heads * tiles, tensor_threads, sizeof(Shared<Width>),
-                stream, p, suspects, tiles);
+  launch_shared<sizeof(Shared<Width>)>("attention", backward<Width>, n.sequences * n.heads * tiles, tensor_threads,
+                                       sizeof(Shared<Width>), stream, p, suspects, tiles);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ __device__ __forceinline__ float row_sum(float x) {
 template <int Width>
 __global__ void __launch_bounds__(tensor_threads, 2)
     forward(ForwardOperands<__nv_bfloat16> p, int* suspects, int64_t blocks_per_head) {
-  auto& shared = shared_memory<Shared<Width>>();
+  auto& shared = dynamic_shared<Shared<Width>>();
   const AttentionSizes& n = p.sizes;
   const auto [turn, head, sequence] = place_of(blockIdx.x, blocks_per_head, n.heads);
   const int64_t block = blocks_per_head - 1 - turn;  // under a causal mask the last rows take longest: first
@@ -134,9 +134,9 @@ __global__ void __launch_bounds__(tensor_threads, 2)
 template <int Width>
 void start(Stream& stream, const ForwardOperands<__nv_bfloat16>& p, int* suspects) {
   const AttentionSizes& n = p.sizes;
-  const int64_t blocks = (n.queries + block_rows - 1) / block_rows;
-  launch_shared("attention", forward<Width>, n.sequences * n.heads * blocks, tensor_threads, sizeof(Shared<Width>),
-                stream, p, suspects, blocks);
+  const int64_t blocks = blocks_of(n.queries, block_rows);
+  launch_shared<sizeof(Shared<Width>)>("attention", forward<Width>, n.sequences * n.heads * blocks, tensor_threads,
+                                       sizeof(Shared<Width>), stream, p, suspects, blocks);
 }
 
 }  // namespace

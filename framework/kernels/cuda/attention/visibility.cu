@@ -48,8 +48,8 @@ Visibility::Visibility(Stream& stream, const Tensor& first, const Tensor& last, 
   static_assert(sizeof(int2) == sizeof(int64_t) && sizeof(TileRange) == 2 * sizeof(int64_t));
   const Mask mask{bounds(first), bounds(last), shape.queries, shape.keys, shape.query_offset, shape.causal};
   const Visible v = view();
-  launch("attention", find_visible, dim3(static_cast<unsigned>(tiles_.dim(0))), tile_rows, stream,
-         const_cast<int2*>(v.rows), const_cast<TileRange*>(v.tiles), mask);
+  launch("attention", find_visible, tiles_.dim(0), tile_rows, stream, const_cast<int2*>(v.rows),
+         const_cast<TileRange*>(v.tiles), mask);
 }
 
 Visible Visibility::view() const {

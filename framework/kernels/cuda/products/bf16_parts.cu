@@ -33,7 +33,7 @@ struct Grid {
     return along == Along::rows ? Grid{rows * per_row, per_row, columns, rows * columns}
                                 : Grid{rows * per_row, per_row, parts * columns, columns};
   }
-  unsigned blocks() const { return static_cast<unsigned>((items + threads - 1) / threads); }
+  int64_t blocks() const { return blocks_of(items, threads); }
 };
 
 struct Cut {

@@ -145,8 +145,8 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   const auto list = take_groups<Gemm>(parts, count);
 
   constexpr int threads = 128;
-  launch("grouped matmul: groups", describe_groups<pass, Out>, static_cast<unsigned>((groups + threads - 1) / threads),
-         threads, stream, list, static_cast<const Element*>(device_raw(a)), static_cast<const Element*>(device_raw(b)),
+  launch("grouped matmul: groups", describe_groups<pass, Out>, blocks_of(groups, threads), threads, stream, list,
+         static_cast<const Element*>(device_raw(a)), static_cast<const Element*>(device_raw(b)),
          static_cast<Out*>(device_raw(d)), device_data<int64_t>(offsets), groups, features, width);
 
   arguments.problem_shape.problem_shapes = list.shapes;

@@ -132,12 +132,7 @@ __global__ void __launch_bounds__(threads) columns_by_rows(Out* dw, const D* dy,
   multiply_tile(dw + (e * features + row) * width + column, width, left, right, count, add, scratch);
 }
 
-/// Blocks for that many tiles, of which all may be in one dimension of the grid.
-dim3 blocks_of(std::string_view op, int64_t count) {
-  require(count <= INT32_MAX, "[", op, "] takes ", count, " blocks; at most ", INT32_MAX);
-  return dim3(static_cast<unsigned>(count));
-}
-int64_t tiles_of(int64_t n) { return (n + tile - 1) / tile; }
+int64_t tiles_of(int64_t n) { return blocks_of(n, tile); }
 
 template <Terms w_terms>
 void by_weights(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w,
@@ -149,8 +144,8 @@ void by_weights(std::string_view op, Stream& stream, const Tensor& out, const Te
                      .columns = out.dim(1),
                      .add = write == Write::add};
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
-    launch(op, rows_by_weights<device_t<T>, w_terms>, blocks_of(op, tiles_of(p.rows) * tiles_of(p.columns)), threads,
-           stream, pointer<T>(out), pointer<T>(x), pointer<T>(w), p);
+    launch(op, rows_by_weights<device_t<T>, w_terms>, tiles_of(p.rows) * tiles_of(p.columns), threads, stream,
+           pointer<T>(out), pointer<T>(x), pointer<T>(w), p);
   });
 }
 
@@ -158,9 +153,9 @@ template <class T, class Out>
 void by_rows(std::string_view op, Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x,
              const Tensor& offsets, Write write) {
   const int64_t features = dy.dim(1), width = x.dim(1), groups = offsets.numel() - 1;
-  launch(op, columns_by_rows<device_t<T>, device_t<Out>>, blocks_of(op, groups * tiles_of(features) * tiles_of(width)),
-         threads, stream, pointer<Out>(dw), pointer<T>(dy), pointer<T>(x), device_data<int64_t>(offsets), features,
-         width, write == Write::add);
+  launch(op, columns_by_rows<device_t<T>, device_t<Out>>, groups * tiles_of(features) * tiles_of(width), threads,
+         stream, pointer<Out>(dw), pointer<T>(dy), pointer<T>(x), device_data<int64_t>(offsets), features, width,
+         write == Write::add);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets) 
   const int64_t bytes = dw.bytes() / groups;
   require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] slices of ",
           bytes, " bytes are not aligned to 16");
-  launch("zero empty groups", zero_kernel, static_cast<unsigned>(groups * blocks_per_group), threads, stream,
+  launch("zero empty groups", zero_kernel, groups * blocks_per_group, threads, stream,
          static_cast<uint4*>(device_raw(dw)), device_data<int64_t>(offsets), bytes / 16);
 }
 

@@ -1,0 +1,31 @@
+// What only the language of kernels has: how one is started, and the memory that a block of its threads shares.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+namespace hexad::kernels::cuda {
+
+/// Puts a kernel on a stream; `shared`: bytes of dynamic shared memory for each block. What went wrong is what
+/// cudaGetLastError() says afterwards.
+template <class... Parameters>
+void start(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, size_t shared, cudaStream_t stream,
+           const std::type_identity_t<Parameters>&... arguments) {
+  kernel<<<blocks, threads, shared, stream>>>(arguments...);
+}
+
+/// Lets a kernel have more dynamic shared memory than every kernel may have.
+template <class... Parameters>
+cudaError_t allow_shared(void (*kernel)(Parameters...), size_t bytes) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+}
+
+/// The block's dynamic shared memory, as a T or the first of several.
+template <class T>
+__device__ __forceinline__ T& dynamic_shared() {
+  extern __shared__ uint4 dynamic_shared_memory[];
+  return *reinterpret_cast<T*>(dynamic_shared_memory);
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,22 @@
+// Sorting by keys on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/device/stream.h"
+#include "framework/tensor/tensor.h"
+
+namespace hexad::kernels::cuda {
+
+using namespace tensor;
+
+/// What was sorted by its ids: these, and where each was before.
+struct SortedIds {
+  Tensor ids, places;  // [n] i32
+};
+
+/// Stable, by the ids below `limit`, then the others: -1 and `limit` itself come last. `ids`: contiguous i32, fewer
+/// than 2^31.
+SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64_t limit);
+
+}  // namespace hexad::kernels::cuda
