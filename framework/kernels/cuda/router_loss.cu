@@ -210,7 +210,7 @@ void balance(Stream& stream, const Tensor& loss, const Tensor& scores, const Ten
   const int64_t tokens = scores.dim(0), experts = scores.dim(1);
   require_balance(scores, segment, fractions, coefficients);
   require_flat("router_balance", "loss", loss, 1);
-  const unsigned blocks = partial_sums(tokens);
+  const int64_t blocks = partial_sums(tokens);
   const Tensor partials = Tensor::empty({blocks}, Dtype::f64, scores.device());
   with_dtype<float, double>("router_balance", scores.dtype(), [&]<class A>() {
     launch("router_balance", balance_kernel<A>, blocks, threads, stream, pointer<double>(partials), pointer<A>(scores),
@@ -240,7 +240,7 @@ void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tens
   require_flat("router_z", "loss", loss, 1);
   require_flat("router_z", "log_sum_exp", log_sum_exp, tokens);
   require_segment("router_z", segment, tokens, 1);
-  const unsigned blocks = partial_sums(tokens);
+  const int64_t blocks = partial_sums(tokens);
   const Tensor partials = Tensor::empty({blocks}, Dtype::f64, logits.device());
   with_dtype<float, double>("router_z", logits.dtype(), [&]<class A>() {
     launch("router_z", z_kernel<A>, blocks, threads, stream, pointer<double>(partials), pointer<A>(log_sum_exp),
