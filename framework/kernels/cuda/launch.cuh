@@ -154,9 +154,9 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
           most_shared);
   // Always the most: other host threads may be setting it for other sizes.
   if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
-  start(kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
-        dim3(static_cast<unsigned>(threads)), shared, cuda_stream(stream).handle(),
-        static_cast<Parameters>(arguments)...);
+  start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
+               dim3(static_cast<unsigned>(threads)), shared, cuda_stream(stream).handle(),
+               static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), op);
 }
 

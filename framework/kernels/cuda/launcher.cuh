@@ -3,15 +3,16 @@
 
 #include <cuda_runtime.h>
 
+#include <string_view>
 #include <type_traits>
 
 namespace hexad::kernels::cuda {
 
-/// Puts a kernel on a stream; `shared`: bytes of dynamic shared memory for each block. What went wrong is what
-/// cudaGetLastError() says afterwards.
+/// Puts a kernel on a stream; `shared`: bytes of dynamic shared memory for each block, `op`: what errors of the double
+/// of CUDA's runtime call it. What went wrong is what cudaGetLastError() says afterwards.
 template <class... Parameters>
-void start(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, size_t shared, cudaStream_t stream,
-           const std::type_identity_t<Parameters>&... arguments) {
+void start_kernel([[maybe_unused]] std::string_view op, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+                  size_t shared, cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
   kernel<<<blocks, threads, shared, stream>>>(arguments...);
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "framework/kernels/cuda/launcher.cuh"
+
 namespace hexad::kernels::cuda {
 
 /// Integers in the order of the numbers that they stand for: NaN before all numbers. Zero is none.

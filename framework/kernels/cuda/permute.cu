@@ -257,9 +257,9 @@ __global__ void __launch_bounds__(threads) dot_kernel(sum_t<D>* out, Rows<D> a, 
 #pragma unroll
     for (int i = 0; i < batch; ++i) {
       if (first + i * warp_size >= width) break;
-      const auto l = unpack<D, N>(x[i]), r = unpack<D, N>(y[i]);
+      const auto p = unpack<D, N>(x[i]), q = unpack<D, N>(y[i]);
 #pragma unroll
-      for (int n = 0; n < N; ++n) sum += to<A>(l.at[n]) * to<A>(r.at[n]);
+      for (int n = 0; n < N; ++n) sum += to<A>(p.at[n]) * to<A>(q.at[n]);
     }
   });
   sum = warp_sum(sum);

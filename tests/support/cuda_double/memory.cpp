@@ -194,6 +194,16 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t strea
   return state_of(device_of(stream));
 }
 
+cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  if (width == 0 || height == 0) return cudaSuccess;
+  if (width > pitch || !reaches(p, static_cast<int64_t>(pitch * (height - 1) + width)))
+    return set_last_error(cudaErrorInvalidValue);
+  enqueue(stream, [=] {
+    for (size_t row = 0; row < height; ++row) std::memset(static_cast<std::byte*>(p) + row * pitch, value, width);
+  });
+  return state_of(device_of(stream));
+}
+
 // Through the default stream, as far as there is one: the host waits.
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
   if (bytes && !reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);

@@ -1,0 +1,83 @@
+#include "tests/support/cuda_double/kernels/launch.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/kernels/block.h"
+#include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::cuda_double {
+namespace {
+
+// Compute capability 9.0: a block's shared memory in all, and what it has without asking.
+constexpr size_t most_shared = size_t{227} << 10, usual_shared = size_t{48} << 10;
+constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
+
+std::mutex allowed_mutex;
+std::map<const void*, size_t>& allowed() {
+  static std::map<const void*, size_t> of_kernels;
+  return of_kernels;
+}
+
+bool possible(const dim3& blocks, const dim3& threads) {
+  return blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= most_blocks_x && blocks.y <= most_blocks_yz &&
+         blocks.z <= most_blocks_yz && threads.x >= 1 && threads.y >= 1 && threads.z >= 1 &&
+         threads.x <= most_threads && threads.y <= most_threads && threads.z <= most_threads_z &&
+         uint64_t{threads.x} * threads.y * threads.z <= most_threads;
+}
+
+/// Another for every launch.
+std::optional<uint64_t> order_seed() {
+  const char* text = std::getenv("HEXAD_CUDA_DOUBLE_JITTER");
+  if (!text) return {};
+  static std::atomic<uint64_t> launches{0};
+  return std::strtoull(text, nullptr, 10) * 1000003 + launches++;
+}
+
+}  // namespace
+
+void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread) {
+  if (!possible(shape.blocks, shape.threads)) {
+    set_last_error(cudaErrorInvalidConfiguration);
+    return;
+  }
+  if (shape.shared > std::max(usual_shared, shape.allowed)) {
+    set_last_error(cudaErrorInvalidValue);
+    return;
+  }
+  enqueue(stream, [grid = Grid{.kernel = std::string(kernel),
+                               .blocks = shape.blocks,
+                               .threads = shape.threads,
+                               .shared = shape.shared,
+                               .order = order_seed()},
+                   thread = std::move(thread)] { run_grid(grid, thread); });
+}
+
+cudaError_t allow_shared(const void* kernel, size_t bytes) {
+  if (bytes > most_shared) return set_last_error(cudaErrorInvalidValue);
+  const std::lock_guard lock(allowed_mutex);
+  allowed()[kernel] = bytes;
+  return cudaSuccess;
+}
+
+size_t allowed_shared(const void* kernel) {
+  const std::lock_guard lock(allowed_mutex);
+  const auto it = allowed().find(kernel);
+  return it == allowed().end() ? 0 : it->second;
+}
+
+void check_pointer(std::string_view kernel, const void* p) {
+  if (!p || kind_of(p) != Memory::pageable) return;
+  std::ostringstream out;
+  out << '[' << kernel << "] a kernel is given " << p << ", which is memory of the host; expected a device's or pinned";
+  throw std::logic_error(out.str());
+}
+
+}  // namespace hexad::cuda_double

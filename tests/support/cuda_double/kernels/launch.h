@@ -1,0 +1,39 @@
+// Launches of kernels on the double: checked as CUDA checks them, queued on a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <string_view>
+#include <type_traits>
+
+namespace hexad::cuda_double {
+
+struct LaunchShape {
+  dim3 blocks, threads;
+  size_t shared;
+  /// What the kernel was allowed beyond what every kernel may have.
+  size_t allowed;
+};
+
+/// As a launch by <<<>>>: returns at once, and sets the last error where the card could not do it.
+void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
+/// The dynamic shared memory that a kernel is allowed; cudaErrorInvalidValue for more than a block can have.
+cudaError_t allow_shared(const void* kernel, size_t bytes);
+size_t allowed_shared(const void* kernel);
+
+/// Throws std::logic_error naming `kernel` unless a kernel can read at `p`, which is null or memory of a device or
+/// pinned: a card's would fault.
+void check_pointer(std::string_view kernel, const void* p);
+
+/// Of a kernel's argument, what is known to be a pointer: it, or its first element where it has rows.
+template <class T>
+void check_argument(std::string_view kernel, const T& argument) {
+  if constexpr (std::is_pointer_v<T>) {
+    check_pointer(kernel, argument);
+  } else if constexpr (requires { requires std::is_pointer_v<decltype(argument.data)>; }) {
+    check_pointer(kernel, argument.data);
+  }
+}
+
+}  // namespace hexad::cuda_double

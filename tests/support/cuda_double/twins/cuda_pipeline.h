@@ -1,0 +1,15 @@
+// CUDA's copies to shared memory that run beside the computation, for the CUDA double: done when they are waited for.
+#pragma once
+
+#include "tests/support/cuda_double/kernels/block.h"
+
+// NOLINTBEGIN(readability-identifier-naming)
+inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes) {
+  hexad::cuda_double::copy_later(to, from, bytes, true);
+}
+inline void __pipeline_commit() {}
+inline void __pipeline_wait_prior(size_t latest) {
+  if (latest != 0) hexad::cuda_double::fail_thread("leaves copies on their way, which the double does not know");
+  hexad::cuda_double::finish_copies();
+}
+// NOLINTEND(readability-identifier-naming)
