@@ -49,6 +49,8 @@ struct MicroBatch {
   cp::ContextSplit split() const { return {sequences, length, context_ranks, context_rank}; }
 };
 
+class RoutingLog;
+
 /// How a forward pass is run. One object a pass; layers find in it what they must report and where.
 struct Pass {
   const MicroBatch& batch;
@@ -57,6 +59,9 @@ struct Pass {
   /// Indexed by MoE layer; empty in evaluation. Written once a micro-batch, never by a recomputation.
   std::vector<RouterStatistics>* statistics = nullptr;
   KeyValueCache* cache = nullptr;  // generation; appended to
+  /// The experts that tokens visit are noted there; are the ones noted there, whatever the scores.
+  RoutingLog* routing_to = nullptr;
+  const RoutingLog* routing_from = nullptr;
 };
 
 }  // namespace hexad::layers

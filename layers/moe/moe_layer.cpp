@@ -6,6 +6,7 @@
 #include "framework/base/philox.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_logits.h"
+#include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -198,8 +199,11 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   const int64_t rows = x.data.dim(0);
   const Routed r = routed(rows);
   const Value logits = router_logits(t, x, *router_, r.own_begin, r.own_end);
-  const Tensor forced = override_ ? override_->choose(pass, r.first, rows, x.device()) : Tensor{};
+  const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
+                        : override_       ? override_->choose(pass, r.first, rows, x.device())
+                                          : Tensor{};
   const RouterChoice choice = choose_experts(t, logits, bias_, config_.rule(), forced);
+  if (pass.routing_to) pass.routing_to->record(pass, index_, r.first, choice.ids, t.stream);
 
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);

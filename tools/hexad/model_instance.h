@@ -44,6 +44,9 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Turns turns;  // of the rank's thread
   PassesInTurns passes{turns};
+  /// Of the passes of training and evaluation: see Pass.
+  RoutingLog* routing_to = nullptr;
+  const RoutingLog* routing_from = nullptr;
 
   Device device() { return context; }
 };

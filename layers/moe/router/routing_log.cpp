@@ -1,0 +1,37 @@
+#include "layers/moe/router/routing_log.h"
+
+#include <numeric>
+
+#include "framework/tensor/host_read.h"
+
+namespace hexad::layers {
+
+void RoutingLog::record(const Pass& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream) {
+  top_k_ = ids.dim(1);
+  const HostRead read = read_to_host("routing log", ids, stream);
+  const std::span<const int32_t> all = read.wait<int32_t>();
+  auto& experts = experts_[{layer, pass.step}];
+  for (int64_t r = 0; r < ids.dim(0); ++r) {
+    const auto row = all.subspan(static_cast<size_t>(r * top_k_), static_cast<size_t>(top_k_));
+    experts[pass.batch.first_token + pass.batch.token(begin + r)].assign(row.begin(), row.end());
+  }
+}
+
+Tensor RoutingLog::choose(const Pass& pass, int64_t layer, int64_t begin, int64_t count, Device device) const {
+  std::vector<int32_t> padding(static_cast<size_t>(top_k_)), chosen;
+  std::iota(padding.begin(), padding.end(), 0);
+  const auto noted = experts_.find({layer, pass.step});
+  require(noted != experts_.end(), "[routing log] MoE layer ", layer, " has no choices of step ", pass.step);
+  for (int64_t r = begin; r < begin + count; ++r) {
+    const int64_t token = pass.batch.token(r);
+    const auto found = noted->second.find(pass.batch.first_token + token);
+    const bool known = found != noted->second.end();
+    require(known || pass.batch.valid_in(token / pass.batch.length) == 0, "[routing log] MoE layer ", layer,
+            " has no choice of token ", pass.batch.first_token + token, " in step ", pass.step);
+    const std::vector<int32_t>& ids = known ? found->second : padding;
+    chosen.insert(chosen.end(), ids.begin(), ids.end());
+  }
+  return Tensor::from<int32_t>(chosen, {count, top_k_}, device);
+}
+
+}  // namespace hexad::layers
