@@ -51,5 +51,31 @@ TEST(Isolated, AnExitIsNoResult) {
   EXPECT_EQ(run_isolated([]() -> std::string { ::_exit(3); }, long_enough).failure, "ended with exit code 3");
 }
 
+TEST(IsolatedWorker, OneChildAnswersAsOftenAsItIsAsked) {
+  int sum = 0;
+  IsolatedWorker worker([&](const std::string& request) { return std::to_string(sum += std::stoi(request)); });
+  EXPECT_EQ(worker.ask("2", long_enough).text, "2");
+  EXPECT_EQ(worker.ask("3", long_enough).text, "5");
+  EXPECT_EQ(worker.ask("three", long_enough).failure, "stoi");
+  EXPECT_EQ(worker.ask("4", long_enough).text, "9");
+  EXPECT_EQ(worker.children(), 1);
+  EXPECT_EQ(sum, 0);
+}
+
+TEST(IsolatedWorker, AfterACrashAHangOrAnEndAnotherChildAnswers) {
+  IsolatedWorker worker([](const std::string& request) -> std::string {
+    if (request == "kill") ::raise(SIGKILL);
+    while (request == "hang") ::pause();
+    return request;
+  });
+  EXPECT_EQ(worker.ask("kill", long_enough).failure, "ended by signal 9 (Killed)");
+  EXPECT_EQ(worker.ask("a", long_enough).text, "a");
+  EXPECT_EQ(worker.ask("hang", 0.05).failure, "no result after 0.05 s");
+  EXPECT_EQ(worker.ask("b", long_enough).text, "b");
+  worker.end();
+  EXPECT_EQ(worker.ask("c", long_enough).text, "c");
+  EXPECT_EQ(worker.children(), 4);
+}
+
 }  // namespace
 }  // namespace hexad::verify

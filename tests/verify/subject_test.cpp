@@ -10,6 +10,7 @@
 #include "tests/training/training.h"
 #include "tools/hexad/run_directory.h"
 #include "tools/hexad/schedule_check.h"
+#include "tools/hexad/verify/outcome_text.h"
 #include "tools/hexad/verify/run_variant.h"
 #include "tools/hexad/verify/selection.h"
 #include "tools/hexad/verify/shrink.h"
@@ -83,6 +84,7 @@ TEST_F(SubjectTest, EverySubjectIsAnotherRecipeOrSaysThatItIsNot) {
   for (const SubjectKind& kind : subject_kinds()) EXPECT_EQ(legal(s, std::string(kind.name).c_str()), "");
   EXPECT_TRUE(s.recipe_for(layout("dp=2,subject=tied", 2)).model.tied_embedding);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
   EXPECT_EQ(s.oracle_recipe("bf16").optim.eps, s.recipe_for(layout("dp=2,subject=bf16", 2)).optim.eps);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
@@ -140,9 +142,27 @@ TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
   const Subject s = subject();
   Oracle oracle = compute_oracle(s);
   oracle.checkpoint = scratch / "nowhere";
-  const Outcome o = run_in_child(s, oracle, layout("ep=2,start=resumed", 2), {.jitter = {}, .seconds = 60});
+  const Outcome o = run_in_threads(s, oracle, layout("ep=2,start=resumed", 2), {.jitter = {}, .seconds = 60});
   EXPECT_NE(o.error.find("nowhere"), std::string::npos) << o.error;
   EXPECT_FALSE(o.agrees());
+}
+
+// By their own scores some tokens would visit other experts than the oracle's, and counts would differ.
+TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
+  for (const char* device : {"cpu", "emulated"}) {
+    const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
+                               "model.moe.capacity_factor=1", "model.moe.bias_rate=0.01"});
+    for (const std::string kind : {"f32", "bf16"}) {
+      Oracle oracle = compute_oracle(s, Saves::yes, kind);
+      const Variant v = layout(("dp=2,ep=2,recompute=block,start=resumed,subject=" + kind).c_str(), 2);
+      const Outcome o = run_in_threads(s, oracle, v, {.jitter = {}, .seconds = 60});
+      EXPECT_TRUE(o.agrees()) << explanation(o);
+      if (kind != "bf16") continue;
+      oracle.routing = {};
+      EXPECT_FALSE(run_in_threads(s, oracle, v, {.jitter = {}, .seconds = 60}).agrees());
+    }
+    EXPECT_TRUE(compute_oracle(s, Saves::no).routing.empty());
+  }
 }
 
 // One rank of etp adds the bias of the down product; the others gather and reduce it at the same time as that one.

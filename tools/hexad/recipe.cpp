@@ -88,21 +88,11 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
   problems.add("device", cat("is given by HEXAD_DEVICE=", wanted, ", which is no device; there are: ", names));
 }
 
-// What devices with memory of their own do not do yet is refused here, not found out in the middle of a step.
-void check_device(const Recipe& r, int64_t world, Problems& problems) {
-  if (r.device == device::DeviceKind::cpu) return;
-  const auto refuse = [&](const std::string& key, const std::string& what) {
-    problems.add(key, cat(what, " on device: ", name_of(r.device), "; device: cpu has it"));
-  };
-  if (r.schedule.worker_lanes.value_or(false)) refuse("schedule.worker_lanes", "lanes are the device's queues");
-  if (r.device != device::DeviceKind::cuda) return;
-  // What is computed on devices, and was never tried on a card.
-  if (world > 1) refuse("device", "several ranks are not supported yet");
-  if (r.model.moe.experts == 0) return;
-  const moe::MoeSchedule s = r.schedule.moe.settled();
-  if (s.compute_share != 1) refuse("schedule.moe.compute_share", "only 1 is supported yet");
-  if (s.restore != moe::Restore::keep) refuse("schedule.moe.restore", "only keep is supported yet");
-  if (s.rows != ep::RowOf::slot) refuse("schedule.moe.rows", "only slot is supported yet");
+// What devices with memory of their own do not do is refused here, not found out in the middle of a step.
+void check_device(const Recipe& r, Problems& problems) {
+  if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
+    problems.add("schedule.worker_lanes",
+                 cat("lanes are the device's queues on device: ", name_of(r.device), "; device: cpu has it"));
 }
 
 }  // namespace
@@ -111,7 +101,7 @@ Recipe load_recipe(const config::Document& document, const layers::Registry& reg
   Problems problems;
   Recipe r = config::read<Recipe>(document, problems);
   take_device_from_environment(r, problems);
-  check_device(r, world, problems);
+  check_device(r, problems);
   if (problems.good({"model"})) {
     check_attention(r.model, problems);
     check_moe(r.model, problems);

@@ -11,6 +11,7 @@
 #include "tools/hexad/commands/usage.h"
 #include "tools/hexad/fault.h"
 #include "tools/hexad/run_directory.h"
+#include "tools/hexad/verify/child_runs.h"
 #include "tools/hexad/verify/scratch_folder.h"
 #include "tools/hexad/verify/session.h"
 #include "tools/hexad/verify/shrink.h"
@@ -26,6 +27,7 @@ struct Options {
   std::string device;  // empty: the recipe's
   int world = 0;
   std::string layouts = "all";
+  std::string precision = "f64";
   int steps = 2;
   bool mpi = false, shrink = false;
   std::optional<uint64_t> jitter;
@@ -61,22 +63,28 @@ std::string command_for(const Options& o, const Variant& v) {
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
-  fmt::print("{}: {} parameters, {} tokens a step, {} step{}, f64, optim.eps {}\n", o.recipe,
+  fmt::print("{}: {} parameters, {} tokens a step, {} step{}, {}, optim.eps {}\n", o.recipe,
              layers::model_size(r.model).parameters, r.batch.global * r.model.context, subject.steps(),
-             subject.steps() == 1 ? "" : "s", r.optim.eps);
+             subject.steps() == 1 ? "" : "s", o.precision, r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print(
       "oracle: one rank{}. Tolerance: {:.1e} of a tensor's root mean square or of the element ({:.1e} with "
-      "subject=bf16), counts exact\n",
+      "subject=f32, {:.1e} with subject=bf16), counts exact\n",
       r.device == device::DeviceKind::cpu ? "" : fmt::format(" on the CPU, layouts on device: {}", name_of(r.device)),
-      subject.tolerance(), subject.tolerance(Precision::bf16));
+      subject.tolerance(), subject.tolerance(Precision::f32), subject.tolerance(Precision::bf16));
   if (o.jitter) fmt::print("communication is delayed at random, seed {}\n", *o.jitter);
 }
 
 void print(const std::string& text) {
   fmt::print("{}", text);
   std::fflush(stdout);
+}
+
+// In another precision than the oracle's, layouts have the subject of that name.
+Variant in_precision(const Options& o, Variant v) {
+  if (o.precision != "f64") v.choose("subject", o.precision);
+  return v;
 }
 
 // A fault that changes nothing would look as if it had not been found.
@@ -89,10 +97,14 @@ void check_fault(const Options& o, const Oracle& oracle) {
 ExitCode run_selected(const Options& o, const Subject& subject, Session session) {
   session.illegal = [&](const Variant& v) {
     if (o.mpi && v["transport"] != "meeting") return std::string("transport: with --mpi messages go through MPI");
-    return subject.illegal(v);
+    if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
+      return "subject: with --precision it is " + o.precision;
+    return subject.illegal(in_precision(o, v));
   };
   session.command = [&](const Variant& v) { return command_for(o, v); };
-  return run_all(select(o.layouts, o.world, session.illegal, o.seed), session) ? ExitCode::done : ExitCode::numeric;
+  Selection selection = select(o.layouts, o.world, session.illegal, o.seed);
+  for (Variant& v : selection.runs) v = in_precision(o, std::move(v));
+  return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
 ExitCode verify_with_threads(const Options& o, const Registry& registry) {
@@ -106,8 +118,9 @@ ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   print_subject(o, loaded, subject);
   Oracles oracles(subject);
   check_fault(o, oracles.of(Variant()));
-  const ThreadRuns how{.jitter = o.jitter, .seconds = o.timeout};
-  const auto run = [&](const Variant& v) { return run_in_child(subject, oracles.of(v), v, how); };
+  ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
+                 {.jitter = o.jitter, .seconds = o.timeout});
+  const auto run = [&](const Variant& v) { return runs.run(v); };
   return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
 
@@ -176,6 +189,11 @@ void add_verify(CommandLine& line) {
   command->add_option("--layouts", options->layouts,
                       "all: every mesh, options pairwise; a number: so many of these; or a list, such as "
                       "'tp=2,cp=2;pp=2,ep=4,zero=1'");
+  command
+      ->add_option(
+          "--precision", options->precision,
+          "of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, subject=bf16)")
+      ->check(one_of({"f64", "f32", "bf16"}));
   command->add_option("--steps", options->steps, "optimizer steps of every run")->check(whole_number(1, 100));
   command->add_flag("--mpi", options->mpi, "ranks are the processes of mpirun or srun, not threads");
   command->add_flag("--shrink", options->shrink, "verify a small model of the same kind");

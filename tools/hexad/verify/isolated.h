@@ -1,18 +1,46 @@
 // Work whose crash or hang is a result, not the end of the program.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 
 namespace hexad::verify {
 
 struct Isolated {
-  std::string text;     // what `work` returned
+  std::string text;     // what the work returned
   std::string failure;  // instead: its exception's message, the signal that ended it, or that it took too long
 };
 
-/// Runs `work` in a child process and waits for it, at most `seconds`. The caller must be the process's only thread.
-/// Throws Error(resource) when no process can be made.
+/// A child process that does work as often as it is asked, and is made when it is asked first: it has what this process
+/// had then. After a crash or a hang, the next question is for a new child. Whoever asks must be the process's only
+/// thread.
+class IsolatedWorker {
+ public:
+  explicit IsolatedWorker(std::function<std::string(const std::string& request)> work) : work_(std::move(work)) {}
+  ~IsolatedWorker() { end(); }
+  IsolatedWorker(const IsolatedWorker&) = delete;
+  IsolatedWorker& operator=(const IsolatedWorker&) = delete;
+
+  /// What `work` makes of the request in at most `seconds`. Throws Error(resource) when no process can be made.
+  Isolated ask(const std::string& request, double seconds);
+  /// The next question is for a new child.
+  void end();
+  /// How many were made.
+  int children() const { return children_; }
+
+ private:
+  void start();
+  int finish();
+
+  std::function<std::string(const std::string&)> work_;
+  pid_t child_ = 0;  // 0: none
+  int socket_ = -1;  // to it
+  int children_ = 0;
+};
+
+/// Runs `work` in a child process of its own, for at most `seconds`.
 Isolated run_isolated(const std::function<std::string()>& work, double seconds);
 
 }  // namespace hexad::verify

@@ -10,8 +10,6 @@
 #include "parallel/comm/engine_ranks.h"
 #include "parallel/comm/thread_group.h"
 #include "tools/hexad/fault.h"
-#include "tools/hexad/verify/isolated.h"
-#include "tools/hexad/verify/outcome_text.h"
 
 namespace hexad::verify {
 namespace {
@@ -65,6 +63,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
   const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
   TrainingRun run(subject.recipe_for(variant), world, subject.registry());
+  if (!oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
   sabotage.initialized(run);
   run.train.on_gradients([&] {
     sabotage.reduced(run);
@@ -158,15 +157,6 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
   std::filesystem::remove_all(subject.folder() + "/run");
   outcome.seconds = seconds_since(start);
   return outcome;
-}
-
-Outcome run_in_child(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how) {
-  const auto start = std::chrono::steady_clock::now();
-  const Isolated result =
-      run_isolated([&] { return text_of(run_in_threads(subject, oracle, variant, how)); }, how.seconds);
-  if (result.failure.empty()) return outcome_from(result.text, variant);
-  std::filesystem::remove_all(subject.folder() + "/run");  // it may have ended in the middle of a checkpoint
-  return {.variant = variant, .comparison = {}, .error = result.failure, .seconds = seconds_since(start)};
 }
 
 }  // namespace hexad::verify

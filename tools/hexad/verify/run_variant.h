@@ -67,7 +67,5 @@ double watchdog_seconds(const Recipe& recipe, double seconds);
 /// With threads of this process as ranks. An exception is the outcome's error.
 Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
                        const Sabotage& sabotage = {});
-/// The same in a child process: also a crash or a hang is the outcome's error.
-Outcome run_in_child(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how);
 
 }  // namespace hexad::verify

@@ -172,6 +172,7 @@ Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.registry());
+  if (subject_kind(kind).rounded) run.instance.routing_to = &oracle.routing;
   oracle.steps.push_back(state_of(run));
   for (int s = 1; s <= subject.steps(); ++s) {
     const StepResult result = run.step(subject.source());

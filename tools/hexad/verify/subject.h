@@ -8,6 +8,7 @@
 
 #include "framework/config/document.h"
 #include "layers/feed_forward.h"
+#include "layers/moe/router/routing_log.h"
 #include "tools/hexad/evaluation.h"
 #include "tools/hexad/recipe.h"
 #include "tools/hexad/verify/comparison.h"
@@ -66,6 +67,7 @@ struct Oracle {
   // After the last step:
   Evaluation heldout;              // its tokens are counted in the data
   std::vector<int32_t> continued;  // what generated() gives; empty for an encoder
+  layers::RoutingLog routing;      // of a kind that is rounded; else empty
 };
 /// Whether it leaves a checkpoint: of several processes that compute the same, one does.
 enum class Saves : uint8_t { no, yes };

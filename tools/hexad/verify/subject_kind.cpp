@@ -20,13 +20,13 @@ using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
-Overrides in_bf16(const Recipe& r, const std::string&) {
+// Rounding must decide nothing.
+Overrides rounded_to(std::string_view precision, const Recipe& r) {
   // Adam's update is the gradient's sign where eps is small beside it: rounding would decide about elements near zero.
   const double typical =
       1 / std::sqrt(static_cast<double>(layers::model_size(r.model).parameters));  // of a norm of one
-  Overrides out{"train.precision=bf16", base::cat("optim.eps=", std::max(r.optim.eps, typical))};
-  // Rounding moves scores past each other; who is chosen and who is dropped must not depend on it here.
-  if (has_experts(r)) out.insert(out.end(), {"model.moe.routing=balanced", "model.moe.drop=position"});
+  Overrides out{base::cat("train.precision=", precision), base::cat("optim.eps=", std::max(r.optim.eps, typical))};
+  if (has_experts(r)) out.emplace_back("model.moe.drop=position");  // and not by score
   return out;
 }
 
@@ -51,7 +51,10 @@ std::span<const SubjectKind> subject_kinds() {
        [](const Recipe&, const std::string& trace) {
          return Overrides{"model.moe.routing=trace", "model.moe.trace=" + trace};
        }},
-      {"bf16", [](const Recipe&) { return true; }, in_bf16}};
+      {"f32", [](const Recipe&) { return true; },
+       [](const Recipe& r, const std::string&) { return rounded_to("f32", r); }, true},
+      {"bf16", [](const Recipe&) { return true; },
+       [](const Recipe& r, const std::string&) { return rounded_to("bf16", r); }, true}};
   return all;
 }
 

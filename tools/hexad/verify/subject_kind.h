@@ -17,11 +17,13 @@ struct SubjectKind {
   bool (*differs)(const app::Recipe&);
   /// What it changes in the recipe; `trace` is a file that write_routing_trace() wrote.
   std::vector<std::string> (*overrides)(const app::Recipe&, const std::string& trace);
+  /// Whether its runs are in less than f64. Their tokens visit the experts that the oracle's visited.
+  bool rounded = false;
 };
 
 /// own (the recipe), tied (embeddings), aux_global_batch (scope of the auxiliary loss), zipf (skewed routing),
-/// idle_ranks (routing from a file that leaves ranks without rows) and bf16 (weights and activations, with routing that
-/// rounding cannot change; the oracle stays in f64).
+/// idle_ranks (routing from a file that leaves ranks without rows), f32 and bf16 (weights and activations; the oracle
+/// stays in f64).
 std::span<const SubjectKind> subject_kinds();
 /// The one of that name.
 const SubjectKind& subject_kind(std::string_view name);

@@ -276,6 +276,16 @@ const std::string& Variant::operator[](std::string_view option) const {
   base::fail_invariant(cat("[verify] no option ", option));
 }
 
+void Variant::choose(std::string_view option, std::string_view value) {
+  for (size_t i = 0; i < choice.size(); ++i) {
+    const auto& values = options()[i].values;
+    if (options()[i].name != option) continue;
+    const auto found = std::find(values.begin(), values.end(), value);
+    if (found != values.end()) return void(choice[i] = static_cast<int>(found - values.begin()));
+  }
+  base::fail_invariant(cat("[verify] no option ", option, "=", value));
+}
+
 bool Variant::has_memory_limit() const { return (*this)["restore"].ends_with(limited); }
 
 std::vector<std::string> Variant::overrides() const {

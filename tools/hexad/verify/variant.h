@@ -59,6 +59,8 @@ struct Variant {
 
   /// The value of an option.
   const std::string& operator[](std::string_view option) const;
+  /// Gives an option one of its values.
+  void choose(std::string_view option, std::string_view value);
   /// Whether its MoE layers have a memory limit: how many bytes is a matter of the recipe.
   bool has_memory_limit() const;
   /// What makes a recipe run this way, plain options included; without the memory limit and what its subject changes.
