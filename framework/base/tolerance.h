@@ -38,11 +38,15 @@ inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
 }
 
 /// Relative error, as a root mean square, of one training step in `dtype` beside exact arithmetic: every layer rounds
-/// tens of times, and what it has rounded differs as a random walk does. At most three quarters, however many layers
-/// there are: what is missing altogether is off by one.
-inline double rounded_step_tolerance(Dtype dtype, int64_t layers) {
-  const double walk = 64 * std::sqrt(static_cast<double>(layers > 1 ? layers : 1)) * unit_roundoff(dtype);
+/// tens of times and sums over the step's tokens, and what it has rounded differs as a random walk does. At most three
+/// quarters, however many layers there are: what is missing altogether is off by one.
+inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
+  const double walk = 16 * std::sqrt(static_cast<double>(layers > 1 ? layers : 1)) * tolerance(dtype, tokens);
   return walk < 0.75 ? walk : 0.75;
 }
+
+/// Share of the typical size of all gradients below which a tensor's own is no measure, in a step in `dtype`: what is
+/// that small is left over where larger terms cancel, and has their rounding.
+inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

@@ -164,6 +164,18 @@ TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   EXPECT_TRUE(std::isinf(compare(std::nan("")).worst.relative));
 }
 
+// Of two elements, 1 and 0.01, is 0.71 typical.
+TEST_F(Comparing, ASmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
+  const WholeMap want = wholes_of({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
+  const auto off = [&](double least_unit) {
+    Comparer c(0.2, Measure::root_mean_square, least_unit);
+    c.tensors(1, "gradient", want, {whole("big", {1}, {1}), whole("small", {0.02}, {1})});
+    return merged(c).worst.relative;
+  };
+  EXPECT_NEAR(off(0), 1, 1e-9);
+  EXPECT_NEAR(off(0.1), 0.01 / (0.1 * std::sqrt((1 + 1e-4) / 2)), 1e-9);
+}
+
 TEST_F(Comparing, HeldOutLossAndGeneratedTokensAreCompared) {
   Comparer c(allowed);
   c.evaluation(2, {.tokens = 10, .loss = 1.5}, {.tokens = 8, .loss = 1.25});

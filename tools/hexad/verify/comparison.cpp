@@ -79,7 +79,10 @@ WholeMap wholes_of(const TensorMap& tensors) {
     w.unit = root_mean_square(own, tensor.numel());
     squares += own, count += tensor.numel();
   }
-  for (auto& [name, w] : out) w.unit = std::max(w.unit, smallest_share * root_mean_square(squares, count));
+  for (auto& [name, w] : out) {
+    w.typical = root_mean_square(squares, count);
+    w.unit = std::max(w.unit, smallest_share * w.typical);
+  }
   return out;
 }
 
@@ -148,6 +151,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
     tally.held += piece.values.numel();
     if (piece.owned) tally.owned += piece.values.numel();
     if (piece.values.numel() == 0) continue;
+    const double unit = std::max(whole.unit, least_unit_ * whole.typical);
     double worst = -1;
     int64_t at = 0;
     double got = 0;
@@ -157,9 +161,9 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
         for (int64_t i = 0; i < count; ++i) {
           const double actual = static_cast<double>(values[local + i]),
                        want = whole.values[static_cast<size_t>(global + i)];
-          const double relative = relative_to(whole.unit, want, actual);
+          const double relative = relative_to(unit, want, actual);
           if (relative > worst) worst = relative, at = global + i, got = actual;
-          const double apart = relative > 0 ? (actual - want) / whole.unit : 0;  // infinite where the unit is zero
+          const double apart = relative > 0 ? (actual - want) / unit : 0;  // infinite where the unit is zero
           tally.squares += apart * apart;
         }
       });

@@ -20,6 +20,7 @@ struct Whole {
   /// What differences are measured in: the root mean square of the values, or a thousandth of that of all tensors of
   /// this kind where it is larger (a gradient that is zero but for rounding has no scale of its own).
   double unit = 0;
+  double typical = 0;  // the root mean square of all tensors of this kind
 };
 using WholeMap = std::map<std::string, Whole>;
 WholeMap wholes_of(const TensorMap& tensors);
@@ -67,7 +68,9 @@ struct Comparison {
 /// Collects one rank's differences. Tensors are compared where they lie, replicas included.
 class Comparer {
  public:
-  explicit Comparer(double tolerance, Measure measure = Measure::largest) : tolerance_(tolerance), measure_(measure) {}
+  /// `least_unit`: a tensor's unit is at least this share of its kind's typical size.
+  explicit Comparer(double tolerance, Measure measure = Measure::largest, double least_unit = 0)
+      : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
 
   void result(int64_t step, const app::StepResult& expected, const app::StepResult& actual);
   /// `kind` is "gradient", "weight", ...: tensors are reported as "KIND NAME".
@@ -91,6 +94,7 @@ class Comparer {
   };
   double tolerance_;
   Measure measure_;
+  double least_unit_;
   int64_t steps_ = 0;
   Finding worst_;
   std::vector<Finding> mismatches_;

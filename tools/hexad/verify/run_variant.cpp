@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/tolerance.h"
 #include "framework/io/checkpoint.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/engine_ranks.h"
@@ -73,8 +74,9 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
   const data::Source& source = wrong_data ? *wrong_data : subject.source();
 
   const Precision precision = run.recipe.train.precision;
-  Comparer comparer(subject.tolerance(precision),
-                    precision == Precision::f64 ? Measure::largest : Measure::root_mean_square);
+  Comparer comparer = precision == Precision::f64 ? Comparer(subject.tolerance())
+                                                  : Comparer(subject.tolerance(precision), Measure::root_mean_square,
+                                                             base::rounded_share(app::dtype_of(precision)));
   const Expected& first = oracle.steps.front();
   comparer.tensors(0, "initial weight", first.weights, run.held_weights());
   comparer.tensors(0, "initial state", first.states, run.held_states());

@@ -91,7 +91,7 @@ Subject::Subject(Recipe recipe, const layers::Registry& registry, int steps, std
 double Subject::tolerance(Precision precision) const {
   const int64_t tokens = recipe_.batch.global * recipe_.model.context, layers = recipe_.model.layers;
   return precision == Precision::f64 ? base::step_tolerance(base::Dtype::f64, tokens, layers)
-                                     : base::rounded_step_tolerance(app::dtype_of(precision), layers);
+                                     : base::rounded_step_tolerance(app::dtype_of(precision), tokens, layers);
 }
 
 void Subject::open_data() {
