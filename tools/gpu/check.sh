@@ -2,31 +2,72 @@
 # Runs what tools/gpu/pack.sh packed, on a machine with a GPU. A line a stage; results in the folder OUT: summary.md,
 # summary.json and logs. Exits with 1 when a stage failed.
 #
-#   tools/gpu/check.sh OUT [--only parity,train,ways,bench,step,peer]
+#   tools/gpu/check.sh OUT [--only STAGE,...] [--all] [--layouts N] [--device cuda|emulated] [--build FOLDER]
 #
-# parity: every CUDA kernel against the reference. train: 20 steps of recipes/verify-moe.yaml on the card and on the CPU,
-# whose losses must agree. ways: the same model on the card under other schedules, recomputed, offloaded, with ZeRO, and
-# handed over between card and CPU by a checkpoint. bench: rates of the kernels at the sizes of bench-gpu. step: recipes/bench-gpu.yaml,
-# with routing as it comes and balanced. peer: the same model in PyTorch (tools/gpu/torch_peer.py), where there is one.
+# --only: these stages and no others. --all: every layout of 4 and of 8 ranks in `verify`, every kernel in `sanitize`.
+# --layouts: of `verify`, in each precision, and of `share`; otherwise 30 in f64, 10 in f32 and in bf16, and 6. --device emulated: a rehearsal on
+# a machine without a GPU, in which stages that need one are skipped. --build: with the programs of a build folder,
+# instead of packed ones.
+#
+# parity: every CUDA kernel against the reference. gradients: gradients of every op against finite differences, on the
+# device. train: 20 steps of recipes/verify-moe.yaml on the device and on the CPU, whose losses must agree. ways: the same
+# model on the device under other schedules, recomputed, offloaded, with ZeRO, and handed over between device and CPU by a
+# checkpoint. share: two processes, and two threads, as ranks that share the card. verify: layouts of four ranks beside
+# the CPU. sanitize: NVIDIA's compute-sanitizer on a short list of kernels. bench: rates of the kernels at the sizes of
+# bench-gpu. step: recipes/bench-gpu.yaml, with routing as it comes and balanced. peer: the same model in PyTorch
+# (tools/gpu/torch_peer.py).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+recipes=$here/../../recipes
+known=parity,gradients,train,ways,share,verify,sanitize,bench,step,peer
 
 usage() {
   sed -n '5s/^# *//p' "$0" >&2
+  echo "stages: $known" >&2
   exit 2
 }
-[ $# -eq 1 ] || { [ $# -eq 3 ] && [ "$2" = --only ]; } || usage
-mkdir -p "$1" && cd "$1" || exit 1
-stages=${3:-parity,train,ways,bench,step,peer}
-"$here/with_libraries.sh" true || exit 1  # unpacks, once
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >machine.txt 2>/dev/null
+
+[ $# -ge 1 ] && [[ $1 != -* ]] || usage
+out=$1 stages=$known device=cuda all=no layouts=
+shift
+while [ $# -gt 0 ]; do
+  case $1 in
+  --all)
+    all=yes
+    shift
+    continue
+    ;;
+  esac
+  [ $# -ge 2 ] || usage
+  case $1 in
+  --only) stages=$2 ;;
+  --layouts) layouts=$2 ;;
+  --device) device=$2 ;;
+  --build) HEXAD_BUILD=$(realpath -e "$2") && export HEXAD_BUILD || exit 2 ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+[[ $device == cuda || $device == emulated ]] || usage
+for stage in ${stages//,/ }; do [[ ,$known, == *,$stage,* ]] || usage; done
+
+mkdir -p "$out" && cd "$out" || exit 1
+with() { "$here/with_libraries.sh" "$@"; }
+with true || exit 1  # unpacks, once
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+skip() {  # skip STAGE REASON
+  echo "$2" >"$1.skipped"
+  return 77
+}
+has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
 # The reference takes most of the time, on one core each.
 parity() {
   local shards running=() i failed=0
+  [ "$device" = cuda ] || skip parity 'needs a card' || return
   shards=$(($(nproc) > 16 ? 16 : $(nproc)))
   for ((i = 0; i < shards; ++i)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$here/with_libraries.sh" \
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i with \
       test_gpu_cuda_parity --gtest_brief=1 "--gtest_output=json:parity.$i.json" >"parity.$i.log" 2>&1 &
     running+=($!)
   done
@@ -34,7 +75,10 @@ parity() {
   return $failed
 }
 
-bench() { "$here/with_libraries.sh" cuda_kernels --json bench.jsonl >bench.log 2>&1; }
+gradients() {
+  HEXAD_TEST_DEVICE=$device HEXAD_DEVICE=$device with test_device_gradients --gtest_brief=1 \
+    --gtest_output=json:gradients.json >gradients.log 2>&1
+}
 
 # hexad_train NAME RECIPE [key=value...]: metrics land in NAME.jsonl, what it says in NAME.log. The run directory is in
 # the folder keep_runs, if that is set.
@@ -42,8 +86,7 @@ hexad_train() {
   local name=$1 recipe=$2 runs
   shift 2
   runs=${keep_runs:-$(mktemp -d)}
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$here/with_libraries.sh" hexad train \
-    "$here/../../recipes/$recipe.yaml" "run.dir=$runs/run" "$@" >"$name.log" 2>&1
+  with hexad train "$recipes/$recipe.yaml" "run.dir=$runs/run" "$@" >"$name.log" 2>&1
   local result=$?
   cp "$runs/run/metrics.jsonl" "$name.jsonl" 2>/dev/null
   [ -n "${keep_runs:-}" ] || rm -r "$runs"
@@ -51,14 +94,14 @@ hexad_train() {
 }
 
 train() {
-  local precision device failed=0
+  local precision on failed=0
   for precision in f64 f32 bf16; do
-    for device in cpu cuda; do
-      hexad_train "train.$precision.$device" verify-moe "device=$device" "train.precision=$precision" train.steps=20 \
+    for on in cpu "$device"; do
+      hexad_train "train.$precision.$on" verify-moe "device=$on" "train.precision=$precision" train.steps=20 \
         train.threads=4 train.peak_flops=1e12 || failed=1
     done
   done
-  python3 "$here/compare_losses.py" >train.compared.log 2>&1 || failed=1
+  python3 "$here/compare_losses.py" "$device" >train.compared.log 2>&1 || failed=1
   return $failed
 }
 
@@ -71,6 +114,7 @@ merged schedule.moe.overlap=a2a_allgather schedule.moe.parts=2
 dense schedule.moe.products=dense
 beside schedule.moe.shared=beside
 turns schedule.pipeline.overlap=micro_batches
+restored schedule.moe.restore=s1 schedule.moe.cut=tokens schedule.moe.parts=3
 norms recompute=norms
 attention recompute=attention
 block recompute=block
@@ -87,10 +131,10 @@ ways() {
   hexad_train ways.plain verify-moe device=cpu "${plain[@]}" train.steps=10 || failed=1
   while read -r name overrides; do
     # shellcheck disable=SC2086  # several words
-    hexad_train "ways.$name" verify-moe device=cuda "${plain[@]}" train.steps=5 $overrides || failed=1
+    hexad_train "ways.$name" verify-moe "device=$device" "${plain[@]}" train.steps=5 $overrides || failed=1
   done < <(ways_of_training)
-  for from in cpu cuda; do
-    to=$([ $from = cpu ] && echo cuda || echo cpu)
+  for from in cpu "$device"; do
+    to=$([ "$from" = cpu ] && echo "$device" || echo cpu)
     runs=$(mktemp -d)
     keep_runs=$runs hexad_train "ways.from_$from" verify-moe "device=$from" "${plain[@]}" train.steps=5 || failed=1
     keep_runs=$runs hexad_train "ways.to_$to" verify-moe "device=$to" "${plain[@]}" train.steps=10 || failed=1
@@ -100,26 +144,72 @@ ways() {
   return $failed
 }
 
+# hexad_verify NAME [option...]: what it says lands in NAME.log.
+hexad_verify() { with hexad verify "$recipes/verify-moe.yaml" --device "$device" "${@:2}" >"$1.log" 2>&1; }
+
+share() {
+  local failed=0
+  hexad_verify share.threads --world 2 --layouts "${layouts:-6}" || failed=1
+  if ! has_program mpirun; then
+    echo 'there is no mpirun' >share.processes.log
+    return $failed
+  fi
+  with mpirun --oversubscribe --bind-to none -np 2 hexad verify "$recipes/verify-moe.yaml" --device "$device" --mpi \
+    --layouts "${layouts:-6}" >share.processes.log 2>&1 || failed=1
+  return $failed
+}
+
+verify() {
+  local failed=0
+  if [ $all = yes ]; then
+    hexad_verify verify.f64.4 --world 4 || failed=1
+    hexad_verify verify.f64.8 --world 8 || failed=1
+  else
+    hexad_verify verify.f64 --world 4 --layouts "${layouts:-30}" || failed=1
+  fi
+  hexad_verify verify.f32 --world 4 --layouts "${layouts:-10}" --precision f32 || failed=1
+  hexad_verify verify.bf16 --world 4 --layouts "${layouts:-10}" --precision bf16 || failed=1
+  return $failed
+}
+
+sanitize() {
+  local tool some='CudaDevice.*:Kernels/Edge.*:*rms_norm_*_bf16*:*router_*_f32*:*grouped_matmul_*_bf16*:*combine*_bf16*' failed=0
+  [ "$device" = cuda ] || skip sanitize 'needs a card' || return
+  has_program compute-sanitizer || skip sanitize 'there is no compute-sanitizer' || return
+  [ $all = yes ] && some='*'
+  for tool in memcheck racecheck initcheck; do
+    with compute-sanitizer --tool $tool --error-exitcode 9 test_gpu_cuda_parity --gtest_brief=1 "--gtest_filter=$some" \
+      >"sanitize.$tool.log" 2>&1 || failed=1
+  done
+  return $failed
+}
+
+bench() {
+  [ "$device" = cuda ] || skip bench 'needs a card' || return
+  with cuda_kernels --json bench.jsonl >bench.log 2>&1
+}
+
 step() {
+  [ "$device" = cuda ] || skip step 'needs a card' || return
   hexad_train step.run bench-gpu && hexad_train step.balanced bench-gpu model.moe.routing=balanced
 }
 
 peer() {
-  python3 -c 'import torch' 2>/dev/null || { echo 'no PyTorch here' >peer.log && return 0; }
+  [ "$device" = cuda ] || skip peer 'needs a card' || return
+  python3 -c 'import torch' 2>/dev/null || skip peer 'there is no PyTorch' || return
   python3 "$here/torch_peer.py" >peer.jsonl 2>peer.log
 }
 
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >machine.txt 2>/dev/null ||
+  echo 'no card' >machine.txt
+HEXAD_DEVICE=$device with hexad env >>machine.txt 2>&1
 status=0
 for stage in ${stages//,/ }; do
-  case $stage in
-  parity | train | ways | bench | step | peer) ;;
-  *) usage ;;
-  esac
   rm -f "$stage".*
   begin=$SECONDS
   "$stage"
   result=$?
-  [ $result -eq 0 ] || status=1
-  python3 "$here/summary.py" "$stage" "$result" $((SECONDS - begin))
+  [ $result -eq 0 ] || [ $result -eq 77 ] || status=1
+  python3 "$here/summary.py" "$stage" "$result" $((SECONDS - begin)) "$device" || status=1
 done
 exit $status

@@ -1,5 +1,5 @@
-"""compare_losses.py [--ways]: losses and norms of train.PRECISION.{cpu,cuda}.jsonl in the working folder, step by step, or of
-ways.*.jsonl beside ways.plain.jsonl. Exits with 1 where f64 runs differ by more than rounding, or others by more than a
+"""compare_losses.py DEVICE|--ways: losses and norms of train.PRECISION.{cpu,DEVICE}.jsonl in the working folder, step by
+step, or of ways.*.jsonl beside ways.plain.jsonl. Exits with 1 where f64 runs differ by more than rounding, or others by more than a
 choice of experts that rounding turned."""
 
 import glob
@@ -41,7 +41,7 @@ def main():
         ways()
     failed = False
     for precision, allowed in ALLOWED.items():
-        runs = [read(f"train.{precision}.{device}.jsonl") for device in ("cpu", "cuda")]
+        runs = [read(f"train.{precision}.{device}.jsonl") for device in ("cpu", sys.argv[1])]
         worst = worst_of(*runs)
         good = len(runs[0]) == len(runs[1]) > 0 and worst["loss"] <= allowed
         failed |= not good

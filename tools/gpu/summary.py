@@ -1,9 +1,11 @@
-"""summary.py STAGE STATUS SECONDS: prints a line about a stage of check.sh from the files that it left in the working
-folder, and puts the stage into summary.json and summary.md."""
+"""summary.py STAGE STATUS SECONDS DEVICE: prints a line about a stage of check.sh from the files that it left in the
+working folder, and puts the stage into summary.json and summary.md. Status 0: passed, 77: skipped, else failed. What
+earlier stages left in summary.json stays."""
 
 import glob
 import json
 import os
+import re
 import statistics
 import sys
 
@@ -13,16 +15,41 @@ def tail(pattern):
     return [line for line in lines if line][-3:]
 
 
-def parity():
+def tests_of(stage):
     tests = failures = 0
     failed = []
-    for path in sorted(glob.glob("parity.*.json")):
+    for path in sorted(glob.glob(f"{stage}.*json")):
         report = json.load(open(path))
         tests += report["tests"]
         failures += report["failures"]
         for suite in report["testsuites"]:
             failed += [f'{suite["name"]}.{t["name"]}' for t in suite["testsuite"] if "failures" in t]
     return {"tests": tests, "failures": failures, "failed": failed}, f"{tests} tests, {failures} failed"
+
+
+# Of `hexad verify`: "30 layouts in 41.5 s: 0 mismatches; otherwise the worst difference is 5.4e-14, 2% of what it may be"
+def layouts_of(stage):
+    runs = {}
+    for path in sorted(glob.glob(f"{stage}.*.log")):
+        text = open(path, errors="replace").read()
+        found = re.search(r"(\d+) layouts? in ([\d.]+) s: (\d+) mismatch\w*; otherwise the worst difference is ([\d.e+-]+)", text)
+        name = path[len(stage) + 1:-4]
+        if found:
+            layouts, seconds, mismatches, worst = found.groups()
+            runs[name] = {"layouts": int(layouts), "seconds": float(seconds), "mismatches": int(mismatches), "worst": float(worst)}
+        else:
+            runs[name] = {"layouts": 0, "says": text.strip().splitlines()[-1] if text.strip() else "nothing"}
+    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, at most {r["worst"]:.1e} off' if r["layouts"]
+                     else f'{name}: {r["says"]}' for name, r in runs.items())
+    return {"runs": runs}, line
+
+
+def sanitize():
+    errors = {}
+    for path in sorted(glob.glob("sanitize.*.log")):
+        found = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", open(path, errors="replace").read())
+        errors[path[len("sanitize."):-4]] = int(found[-1]) if found else None
+    return {"errors": errors}, ", ".join(f"{tool} {'?' if n is None else n} errors" for tool, n in errors.items())
 
 
 def train():
@@ -71,7 +98,8 @@ def bench():
 
 
 def markdown(summary):
-    out = [f'# GPU check\n\n{summary["machine"]}\n']
+    out = ["# GPU check\n", *(f"- {name}: {value}" for name, value in summary["machine"].items()),
+           "- stages: " + ", ".join(f"{n} {result}" for result, n in summary["counts"].items()), ""]
     for name, stage in summary["stages"].items():
         out.append(f'## {name}: {stage["line"]}\n')
         out += [f"- {test}" for test in stage.get("failed", [])]
@@ -85,17 +113,42 @@ def markdown(summary):
     return "\n".join(out)
 
 
+def machine(device):
+    """What check.sh wrote: the card's line, and what `hexad env` says."""
+    lines = open("machine.txt", errors="replace").read().strip().splitlines()
+    card = [part.strip() for part in lines[0].split(",")]
+    found = {"device": device, "card": card[0]}
+    if len(card) == 3:
+        found.update(driver=card[1], memory=card[2])
+    for line in lines[1:]:
+        name, _, value = line.partition(" ")
+        found[name] = value.strip()
+    return found
+
+
+STAGES = {"parity": lambda: tests_of("parity"), "gradients": lambda: tests_of("gradients"), "train": train, "ways": ways,
+          "share": lambda: layouts_of("share"), "verify": lambda: layouts_of("verify"), "sanitize": sanitize,
+          "bench": bench, "step": step, "peer": peer}
+
+
 def main():
-    stage, status, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    found, text = {"parity": parity, "train": train, "ways": ways, "bench": bench, "step": step, "peer": peer}[stage]()
-    line = f'{"ok" if status == 0 else f"FAILED ({status})"}, {text}, {seconds} s'
-    if status:
+    stage, status, seconds, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    result = {0: "passed", 77: "skipped"}.get(status, "failed")
+    if result == "skipped":
+        found, line = {}, f'skipped: {open(f"{stage}.skipped").read().strip()}'
+    else:
+        found, text = STAGES[stage]()
+        line = f'{"ok" if result == "passed" else f"FAILED ({status})"}, {text}, {seconds} s'
+    if result == "failed":
         line += "; " + " / ".join(tail(f"{stage}.*log"))
     print(f"{stage}: {line}", flush=True)
-    summary = {"machine": open("machine.txt").read().strip(), "stages": {}}
+    summary = {"stages": {}}
     if os.path.exists("summary.json"):
-        summary["stages"] = json.load(open("summary.json"))["stages"]
-    summary["stages"][stage] = {"status": status, "seconds": seconds, "line": line, **found}
+        summary = json.load(open("summary.json"))
+    summary["machine"] = machine(device)
+    summary["stages"][stage] = {"result": result, "status": status, "seconds": seconds, "line": line, **found}
+    results = [s["result"] for s in summary["stages"].values()]
+    summary["counts"] = {r: results.count(r) for r in ("passed", "failed", "skipped")}
     with open("summary.json", "w") as out:
         json.dump(summary, out, indent=1)
     with open("summary.md", "w") as out:

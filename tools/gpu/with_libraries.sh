@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
 # with_libraries.sh COMMAND...: runs it with the programs and libraries that tools/gpu/pack.sh packed, and with NVIDIA's
 # libraries as this machine has them: in Python's wheels (nvidia/*/lib) or in the toolkit.
+# HEXAD_BUILD: with the programs of that build folder, and the libraries that they were built with.
 set -euo pipefail
+if [ -n "${HEXAD_BUILD:-}" ]; then
+  export PATH=$HEXAD_BUILD/bin:$HEXAD_BUILD/tests:$HEXAD_BUILD/bench:$PATH
+  exec "$@"
+fi
 pack=$(cd "$(dirname "$0")/../.." && pwd)/build/pack
 if [ "$pack/hexad.tar.gz" -nt "$pack/unpacked" ]; then
   rm -rf "$pack/unpacked"

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include "framework/base/error.h"
+#include "framework/device/context.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/telemetry/report.h"
@@ -8,6 +10,19 @@
 #include "tools/hexad/version.h"
 
 namespace hexad::app {
+
+namespace {
+
+// One line about what device: cuda would use, or why there is nothing.
+std::string card() {
+  try {
+    return device::DeviceContext(device::ContextOptions{.kind = device::DeviceKind::cuda}).description();
+  } catch (const base::Error& e) {
+    return std::string("none: ") + e.what();
+  }
+}
+
+}  // namespace
 
 void add_env(CommandLine& line) {
   auto* command = line.app.add_subcommand("env", "Show what this program was built with and runs on");
@@ -20,7 +35,8 @@ void add_env(CommandLine& line) {
     fmt::print("loops        {}\n", kernels::cpu::name_of(kernels::cpu::machine_isa()));
     fmt::print("charts       {}\n",
                telemetry::chart_library().empty() ? "none (Debian: libjs-chart.js); no report" : "Chart.js");
-    fmt::print("devices      cpu\n");
+    fmt::print("devices      cpu, emulated\n");
+    fmt::print("cuda         {}\n", card());
   });
 }
 
