@@ -1,0 +1,83 @@
+// What is called of cuDNN: functions of the same names that load it when the first of them is called, so that the
+// program needs it only on a card. They are hidden: cuDNN itself does not come by here.
+#include <cudnn.h>
+
+#include "framework/device/cuda/shared_library.h"
+
+namespace {
+
+const hexad::device::cuda::SharedLibrary& library() {
+  static const hexad::device::cuda::SharedLibrary loaded("libcudnn.so.9");
+  return loaded;
+}
+
+}  // namespace
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  static const auto real = library().function<decltype(cudnnCreate)>("cudnnCreate");
+  return real(handle);
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  static const auto real = library().function<decltype(cudnnDestroy)>("cudnnDestroy");
+  return real(handle);
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  static const auto real = library().function<decltype(cudnnSetStream)>("cudnnSetStream");
+  return real(handle, stream);
+}
+
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t* stream) {
+  static const auto real = library().function<decltype(cudnnGetStream)>("cudnnGetStream");
+  return real(handle, stream);
+}
+
+size_t cudnnGetVersion() {
+  static const auto real = library().function<decltype(cudnnGetVersion)>("cudnnGetVersion");
+  return real();
+}
+
+const char* cudnnGetErrorString(cudnnStatus_t status) {
+  static const auto real = library().function<decltype(cudnnGetErrorString)>("cudnnGetErrorString");
+  return real(status);
+}
+
+void cudnnGetLastErrorString(char* message, size_t size) {
+  static const auto real = library().function<decltype(cudnnGetLastErrorString)>("cudnnGetLastErrorString");
+  real(message, size);
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
+  static const auto real = library().function<decltype(cudnnBackendCreateDescriptor)>("cudnnBackendCreateDescriptor");
+  return real(type, descriptor);
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  static const auto real = library().function<decltype(cudnnBackendDestroyDescriptor)>("cudnnBackendDestroyDescriptor");
+  return real(descriptor);
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count, const void* elements) {
+  static const auto real = library().function<decltype(cudnnBackendSetAttribute)>("cudnnBackendSetAttribute");
+  return real(descriptor, name, type, count, elements);
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t wanted, int64_t* count,
+                                       void* elements) {
+  static const auto real = library().function<decltype(cudnnBackendGetAttribute)>("cudnnBackendGetAttribute");
+  return real(descriptor, name, type, wanted, count, elements);
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  static const auto real = library().function<decltype(cudnnBackendFinalize)>("cudnnBackendFinalize");
+  return real(descriptor);
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t variant_pack) {
+  static const auto real = library().function<decltype(cudnnBackendExecute)>("cudnnBackendExecute");
+  return real(handle, plan, variant_pack);
+}
