@@ -40,8 +40,9 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc takes C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 endif()
+set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/refuse_serialized.sh)
 if(HEXAD_CCACHE)
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${HEXAD_CCACHE})
+  list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${HEXAD_CCACHE})
 endif()
 # -Wpedantic would complain about what nvcc makes of every file.
 add_compile_options(

@@ -5,8 +5,9 @@
 #   tools/install-dependencies.sh --dev        also what CI checks the sources with
 #   tools/install-dependencies.sh --bench      also the PyTorch that tools/bench compares with
 #   tools/install-dependencies.sh --golden     also the PyTorch that computes tests/golden
-#   tools/install-dependencies.sh --cuda       also the headers from PyPI that the preset cuda needs, into build/headers;
-#                                              NVIDIA's CUDA toolkit must be there
+#   tools/install-dependencies.sh --cuda       also the headers from PyPI that the preset cuda needs, into build/headers, and
+#                                              the disassembler, into build/cuda-tools; NVIDIA's CUDA toolkit must be
+#                                              there
 set -euo pipefail
 
 packages=(
@@ -29,14 +30,14 @@ for option in "$@"; do
   --bench) packages+=(python3-torch libopenblas0-openmp time) ;;
   --golden) packages+=(python3-torch) ;;
   *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
   esac
 done
 
-# header_package NAME VERSION TARGET FOLDER...: what is in folders of a wheel of PyPI to TARGET, unless that is there.
-header_package() {
+# wheel_package NAME VERSION TARGET FOLDER...: what is in folders of a wheel of PyPI to TARGET, unless that is there.
+wheel_package() {
   local name=$1 version=$2 target=$3 scratch folder
   [ ! -d "$target" ] || return 0
   echo "install-dependencies: fetching $name $version"
@@ -58,8 +59,12 @@ header_package() {
 if [ $cuda = yes ]; then
   headers=$(cd "$(dirname "$0")/.." && pwd)/build/headers
   cutlass=cutlass_library/source
-  header_package nvidia-cutlass 4.2.0.0 "$headers/cutlass/include" $cutlass/include $cutlass/tools/util/include
-  header_package nvidia-cudnn-frontend 1.32.0 "$headers/cudnn-frontend/include" include
+  wheel_package nvidia-cutlass 4.2.0.0 "$headers/cutlass/include" $cutlass/include $cutlass/tools/util/include
+  wheel_package nvidia-cudnn-frontend 1.32.0 "$headers/cudnn-frontend/include" include
+  for tool in cuobjdump nvdisasm; do  # tools/gpu/check_build.py; the toolkit may lack them
+    wheel_package nvidia-cuda-$tool 13.5.37 "$headers/../cuda-tools/$tool" nvidia/cu13/bin
+    chmod +x "$headers/../cuda-tools/$tool/$tool"
+  done
   if ! command -v nvcc >/dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
     echo "install-dependencies: nvcc is missing: install NVIDIA's CUDA toolkit 13 with cuDNN 9 and put its folder bin" \
       "on the PATH (this script does not)" >&2

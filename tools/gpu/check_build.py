@@ -1,0 +1,228 @@
+"""check_build.py BUILD_FOLDER: what can be found wrong with a build for cards without one, from its objects alone. A line
+for each check; exits with 1 where one failed. Needs cuobjdump and nvdisasm (the toolkit's, or what
+tools/install-dependencies.sh --cuda brings), nm and readelf; the libraries hexad_device and hexad_kernels, and those programs that are as new."""
+
+import collections
+import glob
+import os
+import re
+import subprocess
+import sys
+
+# What makes a generation worth its code. By object file: instructions of which there must be some.
+NEEDED = {
+    "90a": {
+        "grouped_forward.cu.o": ("HGMMA", "UTMALDG"),
+        "grouped_input_gradient.cu.o": ("HGMMA", "UTMALDG"),
+        "grouped_weight_gradient.cu.o": ("HGMMA", "UTMALDG"),
+        "grouped_weight_gradient_bf16.cu.o": ("HGMMA", "UTMALDG"),
+    }
+}
+NEEDED_EVERYWHERE = {
+    "tensor_forward.cu.o": ("HMMA",),
+    "tensor_backward_keys.cu.o": ("HMMA",),
+    "tensor_backward_queries.cu.o": ("HMMA",),
+}
+
+# Additions whose order is left to chance would change results from run to run. Allowed are those of integers, and what
+# hands out work. REDUX, a reduction within a warp, is no atomic.
+ATOMIC = re.compile(r"(ATOM|ATOMG|ATOMS|RED|REDG|REDS|UTMAREDG|UREDG)$")
+ATOMICS = {
+    "capacity.cu.o": ("drop_kernel", "whole numbers of slots"),
+    "embedding.cu.o": ("DeviceRadixSort", "CUB's sort counts digits"),
+    "grouped_forward.cu.o": ("cutlass", "the tile scheduler's counter"),
+    "grouped_input_gradient.cu.o": ("cutlass", "the tile scheduler's counter"),
+    "grouped_weight_gradient.cu.o": ("cutlass", "the tile scheduler's counter"),
+    "grouped_weight_gradient_bf16.cu.o": ("cutlass", "the tile scheduler's counter"),
+    "router_loss.cu.o": ("count_kernel", "whole numbers of tokens"),
+    "slots.cu.o": ("(place|histogram)_kernel|DeviceRadixSort", "whole numbers of slots; CUB's sort counts digits"),
+}
+
+# Bytes of stack that a kernel may have: each is a detour through memory.
+STACK = {
+    "embedding.cu.o": (8, "an index for each of a few rows"),
+    "layer_norm.cu.o": (8, "f64, without a target of speed"),
+    "plain_backward.cu.o": (8, "f64, without a target of speed"),
+    "tensor_backward_keys.cu.o": (64, "heads of 128 fill all 255 registers"),
+    "tensor_forward.cu.o": (56, "heads of 128 fill all 255 registers"),
+}
+# Registers of a thread beyond which fewer than eight warps fit on a multiprocessor's quarter ...
+REGISTERS = 168
+# ... and those kernels that live on few.
+MANY_REGISTERS = {"plain_backward.cu.o", "tensor_backward_keys.cu.o", "tensor_backward_queries.cu.o", "tensor_forward.cu.o"}
+
+# Calls of CUDA that wait for the card, allocate, or use the default stream; who may make them.
+HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|Malloc\w*|Free\w*|HostAlloc|HostRegister"
+                    r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
+                    r"|StreamAddCallback|MemGetInfo)$")
+CALLERS = {
+    "cuda_allocator.cpp.o": "memory is its work",
+    "pinned_buffers.cpp.o": "memory is its work",
+    "cuda_stream.cpp.o": "waiting is what it is asked for",
+    "cudnn.cpp.o": "cuDNN's front end has engines of its own, which are not used",
+}
+THEIRS = re.compile(r"lib(cuda|cublas|cublasLt|cudnn|nvrtc|nccl|cudart)\b")
+
+
+def members(text):
+    """(object file, its lines) of what cuobjdump says of a library."""
+    name, lines = None, []
+    for line in text.splitlines():
+        if line.startswith("member "):
+            if name:
+                yield name, lines
+            name, lines = line.rstrip(":\n ").rsplit(":", 1)[1], []
+        else:
+            lines.append(line)
+    if name:
+        yield name, lines
+
+
+def instructions(sass):
+    """{object file: {kernel: Counter of instructions}} and {object file: generations} of cuobjdump --dump-sass."""
+    kernels, archs = collections.defaultdict(dict), collections.defaultdict(set)
+    operation = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
+    for name, lines in members(sass):
+        counter = None
+        for line in lines:
+            if line.startswith("arch = "):
+                archs[name].add(line.split("=")[1].strip())
+            elif "Function : " in line:
+                counter = kernels[name][line.split("Function : ")[1].strip()] = collections.Counter()
+            elif counter is not None and (found := operation.match(line)):
+                counter[found.group(1)] += 1
+    return kernels, archs
+
+
+def check_generation(archs, wanted):
+    return [f"{name} is for {', '.join(sorted(found))}, not sm_{wanted}"
+            for name, found in archs.items() if found != {f"sm_{wanted}"}] or ([] if archs else ["no kernel was found"])
+
+
+def check_needed(kernels, generation):
+    bad = []
+    for name, wanted in {**NEEDED_EVERYWHERE, **NEEDED.get(generation, {})}.items():
+        for instruction in wanted:
+            if not any(counter[instruction] for counter in kernels.get(name, {}).values()):
+                bad.append(f"{name} has no {instruction}")
+    return bad
+
+
+def check_atomics(kernels):
+    bad = []
+    for name, functions in kernels.items():
+        pattern = ATOMICS.get(name, (None,))[0]
+        for function, counter in functions.items():
+            found = sorted(i for i in counter if ATOMIC.match(i))
+            if found and not (pattern and re.search(pattern, function)):
+                bad.append(f"{name}: {function} has {', '.join(found)}")
+    return bad
+
+
+def check_resources(usage):
+    """Of cuobjdump --dump-resource-usage."""
+    bad = []
+    for name, lines in members(usage):
+        function = "?"
+        for line in lines:
+            if found := re.search(r"Function (\S+):", line):
+                function = found.group(1)
+            if not (found := re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", line)):
+                continue
+            registers, stack, local = map(int, found.groups())
+            if stack + local > STACK.get(name, (0,))[0]:
+                bad.append(f"{name}: {function} has {stack + local} bytes of stack")
+            if registers > REGISTERS and name not in MANY_REGISTERS:
+                bad.append(f"{name}: {function} has {registers} registers")
+    return bad
+
+
+def check_calls(undefined):
+    """Of nm -A --undefined-only: "LIBRARY:OBJECT: U NAME"."""
+    bad = []
+    for line in undefined.splitlines():
+        found = re.match(r".*:(\S+\.o):\s+U (\w+)", line)
+        if found and HIDDEN.match(found.group(2)) and found.group(1) not in CALLERS:
+            bad.append(f"{found.group(1)} calls {found.group(2)}")
+    return bad
+
+
+def check_linked(program, dynamic):
+    """Of readelf -d."""
+    return [f"{program} does not start without {name}" for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic)
+            if THEIRS.match(name)]
+
+
+def check_launches(sources):
+    """{file: text}: every launch says on which stream."""
+    bad = []
+    for name, text in sources.items():
+        for launch in re.findall(r"<<<(.*?)>>>", text, re.S):
+            depth, arguments = 0, 1
+            for c in launch:
+                depth += (c in "([{") - (c in ")]}")
+                arguments += c == "," and depth == 0
+            if arguments != 4:
+                bad.append(f"{name}: <<<{' '.join(launch.split())}>>> names no stream")
+    return bad
+
+
+def check_functions(sources, exported):
+    """{file: text} of the functions that load libraries, and {library: names it has}: each is called by its own name."""
+    bad = []
+    for name, text in sources.items():
+        library = re.search(r'loaded\("([^"]+)"\)', text).group(1)
+        for declared, asked in re.findall(r'function<decltype\((\w+)\)>\(\s*"(\w+)"\)', text):
+            if declared != asked:
+                bad.append(f"{name}: {declared} calls {asked}")
+            if asked not in exported[library]:
+                bad.append(f"{library} has no {asked}")
+    return bad
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=True).stdout
+
+
+def read(pattern):
+    return {os.path.basename(path): open(path).read() for path in sorted(glob.glob(pattern, recursive=True))}
+
+
+def main():
+    build = sys.argv[1]
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    cache = dict(re.findall(r"^(\w+):\w+=(.*)$", open(f"{build}/CMakeCache.txt").read(), re.M))
+    generation = cache["HEXAD_CUDA_ARCH"]
+    device, kernels = f"{build}/framework/device/libhexad_device.a", f"{build}/framework/kernels/libhexad_kernels.a"
+    os.environ["PATH"] += "".join(f":{source}/build/cuda-tools/{name}" for name in ("cuobjdump", "nvdisasm"))
+    found, archs = instructions(run("cuobjdump", "--dump-sass", kernels))
+    count = sum(len(functions) for functions in found.values())
+    functions = read(f"{source}/framework/kernels/cuda/libraries/*.cpp")
+    folders = [os.path.dirname(cache[name]) for name in ("CUDA_CUDART", "HEXAD_CUDNN_LIBRARY") if name in cache]
+    exported = {}
+    for text in functions.values():
+        library = re.search(r'loaded\("([^"]+)"\)', text).group(1)
+        path = next(f"{folder}/{library}" for folder in folders if os.path.exists(f"{folder}/{library}"))
+        exported[library] = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", path).splitlines()}
+    programs = [p for p in sorted(glob.glob(f"{build}/bin/hexad") + glob.glob(f"{build}/tests/test_*") + glob.glob(f"{build}/bench/*"))
+                if os.path.isfile(p) and os.access(p, os.X_OK) and os.path.getmtime(p) >= os.path.getmtime(kernels)]
+    checks = {
+        f"{count} kernels are for sm_{generation}": check_generation(archs, generation),
+        "products and attention run on tensor cores": check_needed(found, generation),
+        "atomics add nothing but whole numbers": check_atomics(found),
+        "registers and stack are within their limits": check_resources(run("cuobjdump", "--dump-resource-usage", kernels)),
+        "nothing waits for the card or allocates unasked": check_calls(run("nm", "-A", "--undefined-only", device, kernels)),
+        "every launch names its stream": check_launches(read(f"{source}/framework/kernels/cuda/**/*.cu*")),
+        "libraries have what is called of them": check_functions(functions, exported),
+        f"{len(programs)} programs start without NVIDIA's libraries":
+            [bad for p in programs for bad in check_linked(os.path.basename(p), run("readelf", "-d", p))],
+    }
+    for what, bad in checks.items():
+        print(f"check_build: {what}: {'ok' if not bad else 'FAILED'}")
+        for line in bad:
+            print(f"  {line}")
+    sys.exit(any(checks.values()))
+
+
+if __name__ == "__main__":
+    main()
