@@ -12,6 +12,7 @@ namespace hexad::device {
 
 struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
+  int place = 0;              // among the ranks of this node, to which its cards are given in turn
   int64_t memory_limit = 0;   // bytes; 0: none
   int64_t pinned_limit = 0;   // bytes of page-locked host memory, on devices that copy from it; 0: none
   bool poison = false;        // fill new blocks with NaN

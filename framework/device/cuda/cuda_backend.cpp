@@ -43,10 +43,10 @@ int count_devices() {
   return devices;
 }
 
-// Ranks of one node share its cards in turn. Ranks that are threads of one process share one.
-int choose_device(int devices) {
+// Ranks of one node get its cards in turn.
+int choose_device(int devices, int place) {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
-  if (!text) return 0;
+  if (!text) return place % devices;
   char* end = nullptr;
   const long rank = std::strtol(text, &end, 10);
   if (end == text || *end != '\0' || rank < 0)
@@ -84,7 +84,7 @@ bool is_pageable(const void* memory) {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const ContextOptions& options)
-      : options_(options), card_(std::make_shared<cuda::Card>(choose_device(count_devices()))) {
+      : options_(options), card_(std::make_shared<cuda::Card>(choose_device(count_devices(), options.place))) {
     require_generation(card_->properties());
     pinned_ = std::make_shared<cuda::PinnedMemory>(card_->ordinal(), options.pinned_limit);
     buffers_ = std::make_shared<cuda::PinnedBuffers>(blocks_, pinned_);
