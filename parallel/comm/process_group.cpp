@@ -1,6 +1,8 @@
 #include "parallel/comm/process_group.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "parallel/comm/through_host.h"
 
@@ -12,7 +14,7 @@ bool ProcessGroup::crosses_nodes() const {
   return std::any_of(node_of_rank_.begin(), node_of_rank_.end(), [&](int node) { return node != node_of_rank_[0]; });
 }
 
-Event ProcessGroup::checked(Operation op, Stream& stream) const {
+Event ProcessGroup::issue(Operation op, Stream& stream) const {
   op.check(name_, rank(), size());
   if (takes_device_tensors() || !stream.on_device()) return start(std::move(op), stream);
   return through_host(
@@ -20,29 +22,29 @@ Event ProcessGroup::checked(Operation op, Stream& stream) const {
 }
 
 Event ProcessGroup::all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where) const {
-  return checked({.kind = Kind::all_reduce, .out = x, .reduce = op, .where = where}, stream);
+  return issue({.kind = Kind::all_reduce, .out = x, .reduce = op, .where = where}, stream);
 }
 Event ProcessGroup::reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where) const {
-  return checked({.kind = Kind::reduce_scatter, .out = out, .in = in, .where = where}, stream);
+  return issue({.kind = Kind::reduce_scatter, .out = out, .in = in, .where = where}, stream);
 }
 Event ProcessGroup::all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where) const {
-  return checked({.kind = Kind::all_gather, .out = out, .in = in, .where = where}, stream);
+  return issue({.kind = Kind::all_gather, .out = out, .in = in, .where = where}, stream);
 }
 Event ProcessGroup::all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream,
                                Where where) const {
-  return checked({.kind = Kind::all_to_all, .out = out, .in = in, .splits = splits, .where = where}, stream);
+  return issue({.kind = Kind::all_to_all, .out = out, .in = in, .splits = splits, .where = where}, stream);
 }
 Event ProcessGroup::broadcast(const Tensor& x, int root, Stream& stream, Where where) const {
-  return checked({.kind = Kind::broadcast, .out = x, .peer = root, .where = where}, stream);
+  return issue({.kind = Kind::broadcast, .out = x, .peer = root, .where = where}, stream);
 }
 Event ProcessGroup::send(const Tensor& x, int to, Stream& stream, Where where) const {
-  return checked({.kind = Kind::send, .in = x, .peer = to, .where = where}, stream);
+  return issue({.kind = Kind::send, .in = x, .peer = to, .where = where}, stream);
 }
 Event ProcessGroup::receive(const Tensor& x, int from, Stream& stream, Where where) const {
-  return checked({.kind = Kind::receive, .out = x, .peer = from, .where = where}, stream);
+  return issue({.kind = Kind::receive, .out = x, .peer = from, .where = where}, stream);
 }
 Event ProcessGroup::barrier(Stream& stream, Where where) const {
-  return checked({.kind = Kind::barrier, .where = where}, stream);
+  return issue({.kind = Kind::barrier, .where = where}, stream);
 }
 
 std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mine, Device device, Where where) const {
@@ -60,6 +62,12 @@ double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Wh
   device::InlineStream stream;
   all_reduce(x, op, stream, where).wait();
   return *x.data<double>();
+}
+
+void ProcessGroup::abort_job(ExitCode code) const {
+  end_others(code);
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
 }
 
 ProcessGroup::Members ProcessGroup::agree(int color, int key, int64_t proposal) const {

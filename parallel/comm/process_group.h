@@ -47,6 +47,9 @@ class ProcessGroup {
   Event receive(const Tensor& x, int from, Stream& stream, Where where = Where::current()) const;
   Event barrier(Stream& stream, Where where = Where::current()) const;
 
+  /// Any of these, as data.
+  Event issue(Operation op, Stream& stream) const;
+
   // Small host-side exchanges (control): blocking.
   std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
                                          Where where = Where::current()) const;
@@ -65,8 +68,13 @@ class ProcessGroup {
     return split(0, rank(), traffic_, std::move(name));
   }
 
+  /// Ends this process and the whole job, from any thread. Print the reason first.
+  [[noreturn]] void abort_job(ExitCode code) const;
+
   /// What this rank sent and waited for in `traffic` since the last call, over all groups of its world.
   TrafficStats take(TrafficClass traffic) const { return meter_->take(traffic); }
+  /// Of all groups of its world.
+  const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
 
  protected:
   ProcessGroup(TrafficClass traffic, std::string name, std::shared_ptr<TrafficMeter> meter,
@@ -74,9 +82,10 @@ class ProcessGroup {
       : traffic_(traffic), name_(std::move(name)), meter_(std::move(meter)), node_of_rank_(std::move(node_of_rank)) {}
   /// Starts a checked operation.
   virtual Event start(Operation op, Stream& stream) const = 0;
+  /// Ends the job's other processes, if there are any.
+  virtual void end_others(ExitCode) const {}
   /// Whether start() takes tensors of a device; those of other groups pass through host memory.
   virtual bool takes_device_tensors() const { return false; }
-  const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
 
   /// Ranks of this group that form one new group, as split() orders them, and the largest `proposal` of all ranks.
   struct Members {
@@ -87,8 +96,6 @@ class ProcessGroup {
   Members agree(int color, int key, int64_t proposal) const;
 
  private:
-  Event checked(Operation op, Stream& stream) const;
-
   TrafficClass traffic_;
   std::string name_;
   std::shared_ptr<TrafficMeter> meter_;

@@ -26,6 +26,13 @@ void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change
   if (span.open == 0) span.seconds += time - span.since;
 }
 
+void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  Account& account = accounts_[static_cast<size_t>(traffic)];
+  account.bytes += bytes;
+  account.flying.seconds += seconds;
+}
+
 TrafficStats TrafficMeter::take(TrafficClass traffic) {
   const double time = now();
   const auto take_span = [&](Span& span) {

@@ -8,7 +8,6 @@ namespace hexad::comm {
 namespace {
 
 using device::DeviceContext;
-using device::DeviceKind;
 
 // Small integers: exact in bf16, and so are their sums over a few ranks.
 int64_t value(int rank, int64_t i) { return (i * 7 + rank * 5) % 13 - 6; }
@@ -40,8 +39,8 @@ int64_t reduced(int ranks, int64_t i, Reduce op) {
 }
 
 template <class T>
-void check_dtype(const ProcessGroup& g, int64_t n, DeviceKind kind) {
-  DeviceContext context({.kind = kind});
+void check_dtype(const ProcessGroup& g, int64_t n, const Place& place) {
+  DeviceContext context(place);
   Stream& stream = context.compute();
   const std::string what = cat(name_of(dtype_of<T>), " x ", n, " on ", g.size(), " ranks");
   for (Reduce op : {Reduce::sum, Reduce::max, Reduce::min}) {
@@ -76,8 +75,8 @@ void check_dtype(const ProcessGroup& g, int64_t n, DeviceKind kind) {
 // Rows that `from` sends to `to`, under several patterns.
 using Pattern = int64_t (*)(int from, int to);
 
-void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, DeviceKind kind) {
-  DeviceContext context({.kind = kind});
+void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, const Place& place) {
+  DeviceContext context(place);
   Stream& stream = context.compute();
   Splits splits;
   for (int r = 0; r < g.size(); ++r) {
@@ -102,16 +101,16 @@ void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, DeviceKin
 
 }  // namespace
 
-void check_collectives(const ProcessGroup& g, DeviceKind kind) {
+void check_collectives(const ProcessGroup& g, const Place& place) {
   for (int64_t n : {0, 1, 7, 4099, 300000}) {
-    check_dtype<float>(g, n, kind);
-    check_dtype<bf16>(g, n, kind);
+    check_dtype<float>(g, n, place);
+    check_dtype<bf16>(g, n, place);
   }
   for (int64_t n : {3, 150001}) {
-    check_dtype<double>(g, n, kind);
-    check_dtype<int64_t>(g, n, kind);
+    check_dtype<double>(g, n, place);
+    check_dtype<int64_t>(g, n, place);
   }
-  DeviceContext context({.kind = kind});
+  DeviceContext context(place);
   Stream& stream = context.compute();
   g.barrier(stream).wait();
   const int64_t mine[] = {g.rank(), 10 + g.rank()};
@@ -125,7 +124,7 @@ void check_collectives(const ProcessGroup& g, DeviceKind kind) {
   EXPECT_FALSE(g.any(false, context));
 }
 
-void check_uneven_splits(const ProcessGroup& g, DeviceKind kind) {
+void check_uneven_splits(const ProcessGroup& g, const Place& place) {
   const Pattern patterns[] = {
       [](int, int) -> int64_t { return 3; },
       [](int from, int to) -> int64_t { return from + 2 * to; },
@@ -135,12 +134,12 @@ void check_uneven_splits(const ProcessGroup& g, DeviceKind kind) {
       [](int, int) -> int64_t { return 0; },
   };
   for (int64_t width : {1, 65, 20000})
-    for (Pattern rows : patterns) check_pattern(g, rows, width, kind);
+    for (Pattern rows : patterns) check_pattern(g, rows, width, place);
 }
 
-void check_ring(const ProcessGroup& g, DeviceKind kind) {
+void check_ring(const ProcessGroup& g, const Place& place) {
   if (g.size() == 1) return;
-  DeviceContext context({.kind = kind});
+  DeviceContext context(place);
   Stream& stream = context.compute();
   const int next = (g.rank() + 1) % g.size(), before = (g.rank() + g.size() - 1) % g.size();
   constexpr int64_t n = 500000;
@@ -158,8 +157,8 @@ void check_ring(const ProcessGroup& g, DeviceKind kind) {
       back, [&](int64_t i) { return value(next, i); }, "from the next rank");
 }
 
-void check_groups_in_flight_together(const ProcessGroup& world, DeviceKind kind) {
-  DeviceContext context({.kind = kind});
+void check_groups_in_flight_together(const ProcessGroup& world, const Place& place) {
+  DeviceContext context(place);
   Stream& stream = context.compute();
   const auto dp = world.split(0, world.rank(), TrafficClass::dp, "dp");
   const auto ep = world.split(0, -world.rank(), TrafficClass::ep, "ep");  // the same ranks in another order

@@ -37,10 +37,10 @@ struct Gate {
 };
 
 void check_all(const ProcessGroup& world) {
-  check_collectives(world, emulated_kind);
-  check_uneven_splits(world, emulated_kind);
-  check_ring(world, emulated_kind);
-  check_groups_in_flight_together(world, emulated_kind);
+  check_collectives(world, {.kind = emulated_kind});
+  check_uneven_splits(world, {.kind = emulated_kind});
+  check_ring(world, {.kind = emulated_kind});
+  check_groups_in_flight_together(world, {.kind = emulated_kind});
 }
 
 class ThroughHost : public testing::TestWithParam<int> {};
