@@ -1,0 +1,59 @@
+// NCCL's functions, which the program takes from the library when it first needs them: it starts where there is none.
+#pragma once
+
+#include <nccl.h>
+
+#include <string_view>
+
+namespace hexad::comm::nccl {
+
+/// By NCCL's own names without their prefix.
+struct Library {
+  decltype(&::ncclGetVersion) get_version;
+  decltype(&::ncclGetUniqueId) get_unique_id;
+  decltype(&::ncclCommInitRankConfig) comm_init_rank_config;
+  decltype(&::ncclCommSplit) comm_split;
+  decltype(&::ncclCommFinalize) comm_finalize;
+  decltype(&::ncclCommDestroy) comm_destroy;
+  decltype(&::ncclCommAbort) comm_abort;
+  decltype(&::ncclCommGetAsyncError) comm_get_async_error;
+  decltype(&::ncclGetErrorString) get_error_string;
+  decltype(&::ncclGetLastError) get_last_error;
+  decltype(&::ncclGroupStart) group_start;
+  decltype(&::ncclGroupEnd) group_end;
+  decltype(&::ncclAllReduce) all_reduce;
+  decltype(&::ncclReduceScatter) reduce_scatter;
+  decltype(&::ncclAllGather) all_gather;
+  decltype(&::ncclBroadcast) broadcast;
+  decltype(&::ncclSend) send;
+  decltype(&::ncclRecv) receive;
+};
+
+/// Loaded at the first call. Throws Error(resource) with the reason where libnccl.so.2 is missing or too old.
+const Library& library();
+
+/// Throws Error(communication) with `what` and NCCL's text of the error; of what a lost peer causes Error(peer_lost).
+void check(const Library& library, ncclResult_t result, std::string_view what);
+
+/// Calls between this object's life's begin and end are one launch. `end()` launches it.
+class GroupedCalls {
+ public:
+  explicit GroupedCalls(const Library& library) : library_(library) {
+    check(library_, library_.group_start(), "beginning grouped calls");
+  }
+  ~GroupedCalls() {
+    if (!ended_) static_cast<void>(library_.group_end());  // an exception passes: the job ends
+  }
+  GroupedCalls(const GroupedCalls&) = delete;
+  GroupedCalls& operator=(const GroupedCalls&) = delete;
+  void end() {
+    ended_ = true;
+    check(library_, library_.group_end(), "launching grouped calls");
+  }
+
+ private:
+  const Library& library_;
+  bool ended_ = false;
+};
+
+}  // namespace hexad::comm::nccl

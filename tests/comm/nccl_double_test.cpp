@@ -1,0 +1,265 @@
+// The double of NCCL does what NCCL does, as far as groups rely on it.
+#include "tests/support/cuda_double/nccl.h"
+
+#include <gtest/gtest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "framework/base/dtype.h"
+
+namespace hexad::cuda_double {
+namespace {
+
+using namespace std::chrono_literals;
+
+void copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
+  EXPECT_EQ(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+}
+
+// One rank with its device, a stream and some memory.
+struct Rank {
+  int rank, ranks;
+  ncclUniqueId id;
+  cudaStream_t stream = nullptr;
+  float* memory = nullptr;
+  static constexpr int64_t floats = 4096;
+
+  ncclComm_t make(ncclConfig_t config = NCCL_CONFIG_INITIALIZER) const {
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, ranks, id, rank, &config), ncclSuccess) << ncclGetLastError(nullptr);
+    return comm;
+  }
+  ncclComm_t split(ncclComm_t from, const char* name, int ctas = 4) const {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.minCTAs = 1, config.maxCTAs = ctas, config.commName = name;
+    ncclComm_t made = nullptr;
+    EXPECT_EQ(ncclCommSplit(from, 0, rank, &made, &config), ncclSuccess);
+    return made;
+  }
+  void set(std::vector<float> values) const { copy(memory, values.data(), values.size() * sizeof(float), stream); }
+  std::vector<float> get(size_t n) const {
+    std::vector<float> values(n);
+    copy(values.data(), memory, n * sizeof(float), stream);
+    return values;
+  }
+  // Whether the stream comes to its end, as far as one can see in so much time.
+  bool ends(std::chrono::milliseconds in, cudaStream_t which = nullptr) const {
+    const auto until = std::chrono::steady_clock::now() + in;
+    while (cudaStreamQuery(which ? which : stream) == cudaErrorNotReady) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+    return true;
+  }
+};
+
+void on_ranks(int n, const std::function<void(Rank&)>& body) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < n; ++r)
+    threads.emplace_back([&, r] {
+      Rank rank{.rank = r, .ranks = n, .id = id};
+      ASSERT_EQ(cudaSetDevice(r), cudaSuccess);
+      ASSERT_EQ(cudaStreamCreateWithPriority(&rank.stream, cudaStreamNonBlocking, 0), cudaSuccess);
+      ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&rank.memory), Rank::floats * sizeof(float)), cudaSuccess);
+      body(rank);
+      EXPECT_EQ(cudaStreamDestroy(rank.stream), cudaSuccess);
+      EXPECT_EQ(cudaFree(rank.memory), cudaSuccess);
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+TEST(NcclDouble, HoldsAStreamUntilAllRanksHaveLaunched) {
+  on_ranks(2, [](Rank& r) {
+    const ncclComm_t comm = r.make();
+    r.set({1, 2});
+    const auto reduce = [&] {
+      EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 2, ncclFloat32, ncclSum, comm, r.stream), ncclSuccess);
+    };
+    reduce();
+    EXPECT_TRUE(r.ends(10s));
+    if (r.rank == 1) std::this_thread::sleep_for(100ms);
+    reduce();
+    EXPECT_TRUE(r.rank == 1 || !r.ends(20ms));
+    EXPECT_EQ(r.get(2), (std::vector<float>{4, 8}));
+    EXPECT_EQ(ncclCommFinalize(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+  EXPECT_TRUE(nccl_communicators().empty());
+}
+
+TEST(NcclDouble, RoundsSumsOfBf16AtEveryStep) {
+  on_ranks(3, [](Rank& r) {
+    const ncclComm_t comm = r.make();
+    const base::bf16 value(r.rank == 0 ? 256.0f : 1.0f);  // 256 + 1 is rounded to 256
+    copy(r.memory, &value, sizeof value, r.stream);
+    EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclBfloat16, ncclSum, comm, r.stream), ncclSuccess);
+    base::bf16 sum;
+    copy(&sum, r.memory, sizeof sum, r.stream);
+    EXPECT_EQ(static_cast<float>(sum), 256.0f);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+// Calls that hang: each rank's, whether it connects before, so that the host does not hang.
+void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
+  on_ranks(2, [&](Rank& r) {
+    const ncclComm_t comm = r.make();
+    const auto reduce = [&] {
+      EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream), ncclSuccess);
+    };
+    reduce();
+    ncclGroupStart();
+    ncclSend(r.memory, 1, ncclUint8, 1 - r.rank, comm, r.stream);
+    ncclRecv(r.memory + 100, 1, ncclUint8, 1 - r.rank, comm, r.stream);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+    EXPECT_TRUE(r.ends(10s));
+    launch(r, comm);
+    EXPECT_FALSE(r.ends(50ms));
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    EXPECT_TRUE(r.ends(10s)) << "an abort frees the stream";
+    EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream), ncclInvalidUsage);
+  });
+}
+
+TEST(NcclDouble, HangsWhereCountsDiffer) {
+  expect_hang([](Rank& r, ncclComm_t comm) {
+    ncclAllReduce(r.memory, r.memory, static_cast<size_t>(2 + r.rank), ncclFloat32, ncclSum, comm, r.stream);
+  });
+}
+
+TEST(NcclDouble, HangsWhereTypesDiffer) {
+  expect_hang([](Rank& r, ncclComm_t comm) {
+    ncclAllReduce(r.memory, r.memory, 2, r.rank ? ncclInt32 : ncclFloat32, ncclSum, comm, r.stream);
+  });
+}
+
+TEST(NcclDouble, HangsWhereMessagesAreOfOtherSizesThanExpected) {
+  expect_hang([](Rank& r, ncclComm_t comm) {
+    if (r.rank == 0)
+      ncclSend(r.memory, 10, ncclFloat32, 1, comm, r.stream);
+    else
+      ncclRecv(r.memory, 11, ncclFloat32, 0, comm, r.stream);
+  });
+}
+
+TEST(NcclDouble, HangsWhereAMessageOfNothingIsForgotten) {
+  expect_hang([](Rank& r, ncclComm_t comm) {
+    ncclGroupStart();
+    ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
+    if (r.rank == 0) ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
+    ncclGroupEnd();
+    if (r.rank == 1)  // whose part is over: it waits for what the other never comes to
+      ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
+    else
+      ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
+  });
+}
+
+TEST(NcclDouble, HangsWhereBothSendBeforeTheyReceive) {
+  expect_hang([](Rank& r, ncclComm_t comm) {
+    ncclSend(r.memory, 4, ncclFloat32, 1 - r.rank, comm, r.stream);
+    ncclRecv(r.memory + 100, 4, ncclFloat32, 1 - r.rank, comm, r.stream);
+  });
+}
+
+// Two communicators on a stream each, called in another order by each rank.
+void cross(int ctas, bool hangs) {
+  on_ranks(2, [&](Rank& r) {
+    const ncclComm_t root = r.make();
+    const ncclComm_t comms[] = {r.split(root, "a", ctas), r.split(root, "b", ctas)};
+    cudaStream_t streams[] = {r.stream, nullptr};
+    EXPECT_EQ(cudaStreamCreateWithPriority(&streams[1], cudaStreamNonBlocking, 0), cudaSuccess);
+    const auto reduce = [&](int i) {
+      EXPECT_EQ(ncclAllReduce(r.memory + i, r.memory + i, 1, ncclFloat32, ncclSum, comms[i], streams[i]), ncclSuccess);
+    };
+    for (const int i : {0, 1}) reduce(i);  // connected
+    for (const cudaStream_t s : streams) EXPECT_TRUE(r.ends(10s, s));
+    reduce(r.rank);
+    std::this_thread::sleep_for(20ms);  // it has begun
+    reduce(1 - r.rank);
+    EXPECT_EQ(r.ends(hangs ? 50ms : 10s, streams[0]), !hangs);
+    for (const ncclComm_t c : {comms[0], comms[1], root}) EXPECT_EQ(ncclCommAbort(c), ncclSuccess);
+    for (const cudaStream_t s : streams) EXPECT_TRUE(r.ends(10s, s));
+    EXPECT_EQ(cudaStreamDestroy(streams[1]), cudaSuccess);
+  });
+}
+
+TEST(NcclDouble, HangsWhereCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
+TEST(NcclDouble, RunsCrossedOperationsThatFitOnADevice) { cross(16, false); }
+
+TEST(NcclDouble, RefusesADeviceThatTwoRanksShare) {
+  on_ranks(2, [](Rank& r) {
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ncclComm_t comm = nullptr;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, r.id, r.rank, &config), ncclInvalidUsage);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    ASSERT_EQ(cudaSetDevice(r.rank), cudaSuccess);
+  });
+}
+
+TEST(NcclDouble, RefusesMemoryOfTheHost) {
+  on_ranks(2, [](Rank& r) {
+    const ncclComm_t comm = r.make();
+    float host = 0;
+    EXPECT_EQ(ncclAllReduce(&host, &host, 1, ncclFloat32, ncclSum, comm, r.stream), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
+TEST(NcclDouble, MakesCommunicatorsWithoutBlockingWhenAskedTo) {
+  on_ranks(2, [](Rank& r) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm = nullptr, child = nullptr;
+    if (r.rank == 1) std::this_thread::sleep_for(50ms);
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, r.id, r.rank, &config), ncclInProgress);
+    EXPECT_TRUE(r.rank == 1 || ncclCommSplit(comm, 0, 0, &child, nullptr) == ncclInvalidArgument) << "not ready yet";
+    const auto settle = [&] {
+      ncclResult_t state = ncclInProgress;
+      while (state == ncclInProgress) {
+        std::this_thread::sleep_for(1ms);
+        EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+      }
+      EXPECT_EQ(state, ncclSuccess);
+    };
+    settle();
+    EXPECT_EQ(ncclCommSplit(comm, 0, -r.rank, &child, nullptr), ncclInProgress);
+    settle();
+    int rank = -1;
+    ASSERT_NE(child, nullptr);
+    EXPECT_EQ(ncclCommUserRank(child, &rank), ncclSuccess);
+    EXPECT_EQ(rank, 1 - r.rank) << "ordered by key";
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+    settle();
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(child), ncclSuccess);
+  });
+}
+
+TEST(NcclDouble, TellsTheOthersOfALostRank) {
+  on_ranks(2, [](Rank& r) {
+    const ncclComm_t comm = r.make();
+    EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream), ncclSuccess);
+    EXPECT_TRUE(r.ends(10s));
+    if (r.rank == 1) lose_nccl_ranks(1);
+    ncclResult_t state = ncclSuccess;
+    for (int i = 0; r.rank == 0 && i < 1000 && state == ncclSuccess; ++i) {
+      std::this_thread::sleep_for(1ms);
+      EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    }
+    EXPECT_EQ(state, r.rank == 0 ? ncclRemoteError : ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
+}  // namespace
+}  // namespace hexad::cuda_double

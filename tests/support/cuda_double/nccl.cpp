@@ -1,0 +1,438 @@
+#include "tests/support/cuda_double/nccl.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/nccl_clique.h"
+#include "tests/support/cuda_double/nccl_reduce.h"
+#include "tests/support/cuda_double/stream.h"
+
+using namespace hexad::cuda_double;
+using Lock = std::unique_lock<std::mutex>;
+
+namespace {
+
+constexpr int default_ctas = 32, finalizing = -1;
+
+// A rank's side of a communicator; held by its handle and by what it has launched. Under the world's lock.
+struct Side {
+  std::shared_ptr<Clique> clique;
+  int rank = 0, device = 0;
+  ncclConfig_t config{};
+  ncclResult_t state = ncclSuccess;  // asynchronous
+  bool gone = false;                 // aborted
+  int64_t collectives = 0, splits = 0;
+  int64_t launched = 0, done = 0;  // operations keep their order, also over several streams
+};
+using SidePtr = std::shared_ptr<Side>;
+
+}  // namespace
+
+struct ncclComm {
+  SidePtr side;
+};
+
+namespace {
+
+// Ranks that come to one unique id.
+struct Birth {
+  std::shared_ptr<Clique> clique;
+  std::map<int, Side*> sides;
+};
+
+struct Registry {
+  std::map<uint64_t, Birth> births;
+  std::vector<SidePtr> sides;  // alive
+  std::map<int, int> used;     // thread blocks by device
+  int room = 132;
+  uint64_t ids = 0;
+  int64_t launches = 0;
+};
+Registry& registry() {
+  static Registry all;
+  return all;
+}
+
+thread_local std::string last_error;
+ncclResult_t refuse(ncclResult_t result, std::string why) {
+  last_error = std::move(why);
+  return result;
+}
+
+void changed() { nccl_world().changed.notify_all(); }
+template <class Holds>
+void wait(Lock& lock, Holds holds) {
+  nccl_world().changed.wait(lock, holds);
+}
+
+bool is_blocking(const Side& s) { return s.config.blocking != 0; }
+
+// Of the caller's state; ncclSuccess when it may be used.
+ncclResult_t ready(ncclComm_t comm) {
+  if (!comm || !comm->side) return refuse(ncclInvalidArgument, "the communicator is null");
+  if (comm->side->gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
+  if (comm->side->state == ncclInProgress)
+    return refuse(ncclInvalidArgument, "the communicator is used before its last call has come to its end");
+  return comm->side->state;
+}
+
+ncclResult_t take_config(Side& side, const ncclConfig_t* config) {
+  side.config = NCCL_CONFIG_INITIALIZER;
+  if (!config) return ncclSuccess;
+  if (config->magic != side.config.magic || config->size != sizeof(ncclConfig_t))
+    return refuse(ncclInvalidArgument, "the configuration was not initialized");
+  if (config->minCTAs != NCCL_CONFIG_UNDEF_INT && config->maxCTAs != NCCL_CONFIG_UNDEF_INT &&
+      (config->minCTAs < 1 || config->minCTAs > config->maxCTAs))
+    return refuse(ncclInvalidArgument, "minCTAs is not between 1 and maxCTAs");
+  if (config->trafficClass != NCCL_CONFIG_UNDEF_INT && config->trafficClass < 0)
+    return refuse(ncclInvalidArgument, "trafficClass is negative");
+  side.config = *config;
+  return ncclSuccess;
+}
+
+SidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int device) {
+  auto side = std::make_shared<Side>();
+  side->clique = clique, side->rank = rank, side->device = device;
+  return side;
+}
+
+void end(ncclComm_t comm) {
+  std::erase(registry().sides, comm->side);
+  changed();
+}
+
+// Launches of a thread between ncclGroupStart and ncclGroupEnd.
+struct Launch {
+  SidePtr side;
+  cudaStream_t stream;
+  std::vector<NcclCall> calls;  // one collective, or messages
+};
+thread_local int depth = 0;
+thread_local std::vector<Launch> grouped;
+
+int ctas_of(const Side& s) { return s.config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? default_ctas : s.config.maxCTAs; }
+
+// On the stream's thread.
+void run(const Launch& launch, int64_t place, int64_t number) {
+  Side& s = *launch.side;
+  Lock lock(nccl_world().mutex);
+  int& used = registry().used[s.device];
+  const int ctas = std::min(ctas_of(s), registry().room);
+  wait(lock, [&] { return s.gone || (s.done == place && used + ctas <= registry().room); });
+  if (!s.gone) {
+    used += ctas;
+    launch.calls.front().is_message() ? s.clique->messages(lock, s.rank, launch.calls, s.gone)
+                                      : s.clique->collective(lock, s.rank, number, launch.calls.front(), s.gone);
+    used -= ctas;
+  }
+  ++s.done;
+  changed();
+}
+
+ncclResult_t start(Launch launch) {
+  Lock lock(nccl_world().mutex);
+  Side& s = *launch.side;
+  if (s.gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
+  ++registry().launches;
+  if (is_blocking(s) && !s.clique->connect(lock, s.rank, launch.calls, s.gone))
+    return refuse(ncclInternalError, "aborted while connecting");
+  const int64_t place = s.launched++, number = launch.calls.front().is_message() ? 0 : s.collectives++;
+  lock.unlock();
+  const cudaStream_t stream = launch.stream;
+  enqueue(stream, [launch = std::move(launch), place, number] { run(launch, place, number); });
+  return ncclSuccess;
+}
+
+ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, const NcclCall& call, size_t in_bytes, size_t out_bytes) {
+  {
+    Lock lock(nccl_world().mutex);
+    if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+  }
+  const Side& s = *comm->side;
+  if (device_of(stream) != s.device)
+    return refuse(ncclUnhandledCudaError, "the stream is of another device than the communicator");
+  const auto fits = [](const void* p, size_t bytes) { return bytes == 0 || reaches(p, static_cast<int64_t>(bytes)); };
+  if (!fits(call.in, in_bytes) || !fits(call.out, out_bytes))
+    return refuse(ncclInvalidArgument, "a buffer is not memory of the device");
+  const bool reduces = call.kind == NcclKind::all_reduce || call.kind == NcclKind::reduce_scatter;
+  if (reduces && !can_reduce(call.type)) return refuse(ncclInvalidArgument, "the double does not reduce such elements");
+  if (call.peer < 0 || call.peer >= s.clique->ranks()) return refuse(ncclInvalidArgument, "there is no such rank");
+  if (!call.is_message() && call.count == 0) return ncclSuccess;  // NCCL discards it
+  const auto same = [&](const Launch& l) {
+    return l.side == comm->side && l.stream == stream && l.calls.front().is_message();
+  };
+  const auto group = std::find_if(grouped.begin(), grouped.end(), same);
+  if (call.is_message() && group != grouped.end())
+    group->calls.push_back(call);
+  else
+    grouped.push_back({comm->side, stream, {call}});
+  return depth > 0 ? ncclSuccess : (++depth, ncclGroupEnd());
+}
+
+}  // namespace
+
+namespace hexad::cuda_double {
+
+std::vector<NcclCommunicator> nccl_communicators() {
+  Lock lock(nccl_world().mutex);
+  std::vector<NcclCommunicator> all;
+  for (const SidePtr& s : registry().sides) {
+    const char* name = s->config.commName;  // the caller's, who keeps it, as NCCL expects
+    all.push_back({name ? name : "", s->rank, s->clique->ranks(), s->device, s->config});
+  }
+  return all;
+}
+
+int64_t nccl_launches() {
+  Lock lock(nccl_world().mutex);
+  return registry().launches;
+}
+
+void set_nccl_room(int ctas) {
+  Lock lock(nccl_world().mutex);
+  registry().room = ctas;
+  changed();
+}
+
+void lose_nccl_ranks(int device) {
+  Lock lock(nccl_world().mutex);
+  for (const SidePtr& lost : registry().sides)
+    for (const SidePtr& s : registry().sides)
+      if (lost->device == device && s->device != device && s->clique == lost->clique) s->state = ncclRemoteError;
+}
+
+}  // namespace hexad::cuda_double
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  Lock lock(nccl_world().mutex);
+  const uint64_t number = ++registry().ids;
+  const int64_t process = getpid();
+  *id = {};
+  std::memcpy(id->internal, &number, sizeof number);
+  std::memcpy(id->internal + sizeof number, &process, sizeof process);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  uint64_t number = 0;
+  int64_t process = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  std::memcpy(&process, id.internal + sizeof number, sizeof process);
+  if (process != getpid()) return refuse(ncclSystemError, "the double reaches ranks of its own process only");
+  if (rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "there is no such rank");
+  Lock lock(nccl_world().mutex);
+  Birth& birth = registry().births[number];
+  if (!birth.clique) birth.clique = std::make_shared<Clique>(ranks);
+  const SidePtr side = make_side(birth.clique, rank, current_device());
+  if (const ncclResult_t r = take_config(*side, config); r != ncclSuccess) return r;
+  side->state = ncclInProgress;
+  *comm = new ncclComm{side};
+  registry().sides.push_back(side);
+  birth.sides[rank] = side.get();
+  if (birth.sides.size() == static_cast<size_t>(ranks)) {
+    std::set<int> devices;
+    for (const auto& [r, s] : birth.sides) devices.insert(s->device);
+    const bool shared = devices.size() < birth.sides.size();
+    for (const auto& [r, s] : birth.sides) s->state = shared ? ncclInvalidUsage : ncclSuccess;
+    registry().births.erase(number);
+    changed();
+  }
+  if (!is_blocking(*side)) return ncclInProgress;
+  wait(lock, [&] { return side->gone || side->state != ncclInProgress; });
+  if (side->state == ncclInvalidUsage) return refuse(ncclInvalidUsage, "two ranks are on one device");
+  return side->gone ? ncclInternalError : side->state;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
+  Lock lock(nccl_world().mutex);
+  *made = nullptr;
+  if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+  const SidePtr parent = comm->side;
+  const bool takes_part = color != NCCL_SPLIT_NOCOLOR;
+  const SidePtr side = make_side(nullptr, 0, parent->device);
+  if (const ncclResult_t r = take_config(*side, config); r != ncclSuccess) return r;
+  if (!config) side->config = parent->config;
+  Clique::Gathering& here = parent->clique->gathering(parent->splits++);
+  here.colors[parent->rank] = {color, key};
+  const bool last = here.colors.size() == static_cast<size_t>(parent->clique->ranks());
+  if (last) changed();
+  // Completed by whoever waits, or by a thread where the caller does not.
+  const auto finish = [parent, side, color, takes_part, made, &here](Lock& locked) {
+    wait(locked, [&] { return parent->gone || here.colors.size() == static_cast<size_t>(parent->clique->ranks()); });
+    if (parent->gone) return refuse(ncclInternalError, "aborted while splitting");
+    if (!takes_part) return ncclSuccess;
+    std::vector<std::pair<int, int>> members;  // key, rank
+    for (const auto& [rank, its] : here.colors)
+      if (its.first == color) members.emplace_back(its.second, rank);
+    std::sort(members.begin(), members.end());
+    auto& clique = here.made[color];
+    if (!clique) clique = std::make_shared<Clique>(static_cast<int>(members.size()));
+    side->clique = clique;
+    while (members[static_cast<size_t>(side->rank)].second != parent->rank) ++side->rank;
+    registry().sides.push_back(side);
+    *made = new ncclComm{side};
+    return ncclSuccess;
+  };
+  if (is_blocking(*parent)) return finish(lock);
+  parent->state = ncclInProgress;
+  std::thread([parent, finish] {
+    Lock own(nccl_world().mutex);
+    const ncclResult_t r = finish(own);
+    parent->state = r;
+    changed();
+  }).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  Lock lock(nccl_world().mutex);
+  if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+  const SidePtr s = comm->side;
+  Clique::Gathering& here = s->clique->gathering(finalizing);
+  here.colors[s->rank] = {};
+  changed();
+  const auto finish = [s, &here](Lock& locked) {
+    wait(locked, [&] {
+      return s->gone || (s->done == s->launched && here.colors.size() == static_cast<size_t>(s->clique->ranks()));
+    });
+    return s->gone ? refuse(ncclInternalError, "aborted while finalizing") : ncclSuccess;
+  };
+  if (is_blocking(*s)) return finish(lock);
+  s->state = ncclInProgress;
+  std::thread([s, finish] {
+    Lock own(nccl_world().mutex);
+    const ncclResult_t r = finish(own);
+    s->state = r;
+    changed();
+  }).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  Lock lock(nccl_world().mutex);
+  if (!comm) return ncclSuccess;
+  const SidePtr s = comm->side;
+  wait(lock, [&] { return s->gone || s->done == s->launched; });
+  end(comm);
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  Lock lock(nccl_world().mutex);
+  if (!comm) return ncclSuccess;
+  comm->side->gone = true;
+  end(comm);
+  // NCCL frees the handle here; the double keeps it, so that a later use is told of.
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  Lock lock(nccl_world().mutex);
+  if (!comm) return refuse(ncclInvalidArgument, "the communicator is null");
+  *state = comm->side->state;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  *count = comm->side->clique->ranks();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  *rank = comm->side->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--depth > 0) return ncclSuccess;
+  for (Launch& launch : std::exchange(grouped, {}))
+    if (const ncclResult_t r = start(std::move(launch)); r != ncclSuccess) return r;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  const NcclCall call{NcclKind::all_reduce, in, out, count, type, op};
+  return submit(comm, stream, call, call.bytes(), call.bytes());
+}
+
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
+  const NcclCall call{NcclKind::reduce_scatter, in, out, count, type, op};
+  const size_t ranks = comm && comm->side ? static_cast<size_t>(comm->side->clique->ranks()) : 1;
+  return submit(comm, stream, call, ranks * call.bytes(), call.bytes());
+}
+
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  const NcclCall call{NcclKind::all_gather, in, out, count, type};
+  const size_t ranks = comm && comm->side ? static_cast<size_t>(comm->side->clique->ranks()) : 1;
+  return submit(comm, stream, call, call.bytes(), ranks * call.bytes());
+}
+
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  const NcclCall call{NcclKind::broadcast, in, out, count, type, ncclSum, root};
+  return submit(comm, stream, call, call.bytes(), call.bytes());
+}
+
+ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const NcclCall call{NcclKind::send, in, nullptr, count, type, ncclSum, peer};
+  return submit(comm, stream, call, call.bytes(), 0);
+}
+
+ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  const NcclCall call{NcclKind::receive, nullptr, out, count, type, ncclSum, peer};
+  return submit(comm, stream, call, 0, call.bytes());
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error";
+    case ncclSystemError:
+      return "unhandled system error";
+    case ncclInternalError:
+      return "internal error";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
+  }
+}
+
+const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
+
+}  // extern "C"

@@ -1,0 +1,33 @@
+// What tests ask of the double of NCCL, whose ranks are threads of one process.
+//
+// As NCCL's, an operation is launched on a stream and holds it until all ranks of the communicator have launched
+// theirs. While it waits it takes up thread blocks (CTAs) of its device: where those of several communicators do not
+// fit on the device together, ranks that launch them in different orders hang, as ranks do that use one stream for
+// them. The first operation of a communicator, and the first message of a pair, connect: the host waits until the
+// others launch theirs. Operations that ranks disagree on hang, too, and so do messages without a receiver or of
+// another size than expected. Sums are rounded at every step and go round the ranks from another one in every part, as
+// in NCCL's rings.
+#pragma once
+
+#include <nccl.h>
+
+#include <string>
+#include <vector>
+
+namespace hexad::cuda_double {
+
+struct NcclCommunicator {
+  std::string name;
+  int rank = 0, ranks = 0, device = 0;
+  ncclConfig_t config{};
+};
+/// Those that have been made and not been destroyed or aborted.
+std::vector<NcclCommunicator> nccl_communicators();
+/// Launches so far, a group counting once a communicator.
+int64_t nccl_launches();
+/// The thread blocks that operations may take up together on a device; 132 if nobody says otherwise.
+void set_nccl_room(int ctas);
+/// The ranks on `device` are gone: their peers get ncclRemoteError as their asynchronous error.
+void lose_nccl_ranks(int device);
+
+}  // namespace hexad::cuda_double

@@ -1,0 +1,80 @@
+// Where the ranks of a communicator of NCCL's double meet.
+#pragma once
+
+#include <nccl.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace hexad::cuda_double {
+
+/// One lock and one signal for all communicators of the process: a test has few.
+struct NcclWorld {
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+NcclWorld& nccl_world();
+
+enum class NcclKind { all_reduce, reduce_scatter, all_gather, broadcast, send, receive };
+
+/// What a rank launches.
+struct NcclCall {
+  NcclKind kind;
+  const void* in = nullptr;
+  void* out = nullptr;
+  size_t count = 0;
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  int peer = 0;  // root of a broadcast, or the other side of a message
+
+  bool is_message() const { return kind == NcclKind::send || kind == NcclKind::receive; }
+  size_t bytes() const;
+};
+
+/// All under the world's lock; those that wait take it and let go of it. `gone` ends the wait: false is returned.
+class Clique {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+  explicit Clique(int ranks) : ranks_(ranks) {}
+  int ranks() const { return ranks_; }
+
+  /// The host's part of a launch: once for collectives and once for messages in each direction of a pair.
+  bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
+  /// The stream's part: one collective, the `number`th of its rank, or messages that were launched together.
+  bool collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone);
+  bool messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
+
+  /// Ranks that have come to the `number`th split, to finalizing (number -1).
+  struct Gathering {
+    std::map<int, std::pair<int, int>> colors;    // by rank: colour, key
+    std::map<int, std::shared_ptr<Clique>> made;  // by colour
+  };
+  Gathering& gathering(int64_t number) { return gatherings_[number]; }
+
+ private:
+  struct Message {
+    NcclCall call;
+    bool done = false;
+  };
+  struct Wire {                             // from one rank to another
+    bool sender = false, receiver = false;  // are ready
+    std::deque<Message*> sent, expected;
+  };
+  void perform(const std::map<int, NcclCall>& calls) const;
+  static void match(Wire& wire);
+  Wire& wire_of(int rank, const NcclCall& call);
+
+  const int ranks_;
+  std::set<int> connected_;
+  std::map<int64_t, std::map<int, NcclCall>> meetings_;  // by number, rank
+  std::set<int64_t> done_;
+  std::map<std::pair<int, int>, Wire> wires_;
+  std::map<int64_t, Gathering> gatherings_;
+};
+
+}  // namespace hexad::cuda_double

@@ -1,0 +1,30 @@
+// In the place of parallel/comm/nccl/library.cpp: the double's functions.
+#include "parallel/comm/nccl/library.h"
+
+namespace hexad::comm::nccl {
+
+const Library& library() {
+  static constexpr Library functions{
+      .get_version = ncclGetVersion,
+      .get_unique_id = ncclGetUniqueId,
+      .comm_init_rank_config = ncclCommInitRankConfig,
+      .comm_split = ncclCommSplit,
+      .comm_finalize = ncclCommFinalize,
+      .comm_destroy = ncclCommDestroy,
+      .comm_abort = ncclCommAbort,
+      .comm_get_async_error = ncclCommGetAsyncError,
+      .get_error_string = ncclGetErrorString,
+      .get_last_error = ncclGetLastError,
+      .group_start = ncclGroupStart,
+      .group_end = ncclGroupEnd,
+      .all_reduce = ncclAllReduce,
+      .reduce_scatter = ncclReduceScatter,
+      .all_gather = ncclAllGather,
+      .broadcast = ncclBroadcast,
+      .send = ncclSend,
+      .receive = ncclRecv,
+  };
+  return functions;
+}
+
+}  // namespace hexad::comm::nccl

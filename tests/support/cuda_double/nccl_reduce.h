@@ -1,0 +1,18 @@
+// Reductions of the double of NCCL.
+#pragma once
+
+#include <nccl.h>
+
+#include <vector>
+
+namespace hexad::cuda_double {
+
+size_t size_of(ncclDataType_t type);
+/// Whether the double computes with such elements.
+bool can_reduce(ncclDataType_t type);
+/// out[count] = the elements of all `in`, added in a ring that begins after rank `last` and ends there. `out` may be
+/// one of `in`.
+void reduce_in_ring(void* out, const std::vector<const void*>& in, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                    int last);
+
+}  // namespace hexad::cuda_double
