@@ -1,0 +1,15 @@
+// Stands for parallel/comm/nccl in a program that is built without CUDA.
+#include "parallel/comm/device_group.h"
+
+namespace hexad::comm {
+
+std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext&,
+                                                const DeviceGroupOptions& options) {
+  if (options.collectives == DeviceCollectives::nccl && world.size() > 1)
+    fail(ExitCode::resource,
+         "distributed.device_collectives: nccl was asked for, but this program was built without CUDA (cmake --preset "
+         "cuda builds with it); use auto");
+  return nullptr;
+}
+
+}  // namespace hexad::comm

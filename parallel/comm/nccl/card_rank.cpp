@@ -1,0 +1,67 @@
+#include "parallel/comm/nccl/card_rank.h"
+
+#include "framework/device/cuda/check.h"
+#include "framework/tensor/device_access.h"
+
+namespace hexad::comm::nccl {
+
+using device::cuda::check;
+using device::cuda::CudaStream;
+
+void TrafficStream::touch(const Tensor& t, Stream& caller) {
+  if (t.defined()) device::cuda::cuda_stream(caller).blocks()->touch(tensor::device_raw(t), stream_->queue());
+}
+
+namespace {
+
+std::byte* take_scratch(int ordinal) {
+  check(cudaSetDevice(ordinal), "choosing the card");
+  void* bytes = nullptr;
+  check(cudaMalloc(&bytes, 2), "allocating two bytes");
+  return static_cast<std::byte*>(bytes);
+}
+
+}  // namespace
+
+CardRank::CardRank(const Library& library, const CudaStream& compute, int world_rank, const DeviceGroupOptions& options)
+    : library_(library),
+      ordinal_(compute.card().ordinal()),
+      options_(options),
+      compute_(compute),
+      scratch_(take_scratch(ordinal_), [](void* p) { return cudaFree(p); }),
+      events_(ordinal_),
+      watch_(library, ordinal_, world_rank,
+             {.watchdog_seconds = options.watchdog_seconds, .on_failure = options.on_failure}) {
+  check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "asking for the priorities of streams");
+}
+
+CommunicatorConfig CardRank::config(StreamPlace place, std::string name) const {
+  CommunicatorConfig config = config_of(place);
+  config.name = std::move(name);
+  config.network_class = options_.network_class[static_cast<size_t>(place.traffic)];
+  return config;
+}
+
+const std::shared_ptr<TrafficStream>& CardRank::stream(StreamPlace place) {
+  std::shared_ptr<TrafficStream>& stream = streams_[place];
+  if (!stream) stream = make_stream(place);
+  return stream;
+}
+
+std::shared_ptr<TrafficStream> CardRank::make_stream(StreamPlace place) {
+  return std::make_shared<TrafficStream>(
+      compute_.beside(stream_priority(place, options_.priorities, least_, greatest_)));
+}
+
+Event CardRank::launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work) {
+  const Watch::HostCall call(watch_, launch.what);
+  on.stream().wait(after.record());
+  launch.begin = events_.record(on.handle());
+  work();
+  launch.end = events_.record(on.handle());
+  const Event done = on.stream().record();
+  watch_.launched(on.handle(), std::move(launch));
+  return done;
+}
+
+}  // namespace hexad::comm::nccl

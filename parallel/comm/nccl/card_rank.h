@@ -1,0 +1,66 @@
+// What the NCCL groups of one rank share: its card, streams by class, and who looks after them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "framework/device/cuda/cuda_stream.h"
+#include "parallel/comm/device_group.h"
+#include "parallel/comm/nccl/class_config.h"
+#include "parallel/comm/nccl/library.h"
+#include "parallel/comm/nccl/timed_events.h"
+#include "parallel/comm/nccl/watch.h"
+
+namespace hexad::comm::nccl {
+
+/// A stream of the card for traffic. What is launched on it starts once the caller's stream has come to the place of
+/// the call, and not before what was launched here earlier; the caller's stream does not wait.
+class TrafficStream {
+ public:
+  explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
+  Stream& stream() { return *stream_; }
+  cudaStream_t handle() const { return stream_->handle(); }
+  /// What is launched next reads or writes the tensor, whose context `caller` is a stream of.
+  void touch(const Tensor& t, Stream& caller);
+
+ private:
+  std::unique_ptr<device::cuda::CudaStream> stream_;
+};
+
+class CardRank {
+ public:
+  /// `compute` is a stream of the context, which outlives this.
+  CardRank(const Library& library, const device::cuda::CudaStream& compute, int world_rank,
+           const DeviceGroupOptions& options);
+
+  const Library& library() const { return library_; }
+  int ordinal() const { return ordinal_; }
+  const DeviceGroupOptions& options() const { return options_; }
+  Watch& watch() { return watch_; }
+  CommunicatorConfig config(StreamPlace place, std::string name) const;
+  /// Of all groups at this place: what they launch runs in the order of the calls.
+  const std::shared_ptr<TrafficStream>& stream(StreamPlace place);
+  std::shared_ptr<TrafficStream> make_stream(StreamPlace place);
+
+  /// Two bytes of the card that hold nothing.
+  std::byte* scratch() const { return scratch_.get(); }
+
+  /// Launches `work` on `on` behind the present end of `after`; `launch` describes it, without its events. The event is
+  /// the card's.
+  Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
+
+ private:
+  const Library& library_;
+  const int ordinal_;
+  const DeviceGroupOptions options_;
+  const device::cuda::CudaStream& compute_;
+  int least_ = 0, greatest_ = 0;  // priority of streams
+  std::map<StreamPlace, std::shared_ptr<TrafficStream>> streams_;
+  std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;
+  TimedEvents events_;
+  Watch watch_;  // last: its thread uses the library and events
+};
+
+}  // namespace hexad::comm::nccl

@@ -1,0 +1,35 @@
+// A rank's side of an NCCL communicator.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "parallel/comm/nccl/card_rank.h"
+
+namespace hexad::comm::nccl {
+
+/// Collective: all ranks of the communicator make, split and destroy it at the same places of their programs.
+class Communicator {
+ public:
+  Communicator(CardRank& card, const ncclUniqueId& id, int size, int rank, const CommunicatorConfig& config);
+  /// Waits for what the others still launch; where an exception passes or something has failed, aborts instead.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Ranks that give the same colour, ordered by `key`; null where `color` is none. Nothing is in flight on this one.
+  std::unique_ptr<Communicator> split(std::optional<int> color, int key, const CommunicatorConfig& config) const;
+  ncclComm_t handle() const { return handle_; }
+
+ private:
+  using Name = std::unique_ptr<const std::string>;  // NCCL keeps the pointer to its text
+  Communicator(CardRank& card, ncclComm_t handle, Name name);
+
+  CardRank& card_;
+  const Name name_;
+  const int exceptions_;  // in flight when this was made
+  ncclComm_t handle_ = nullptr;
+};
+
+}  // namespace hexad::comm::nccl

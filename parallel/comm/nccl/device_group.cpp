@@ -1,0 +1,104 @@
+#include "parallel/comm/device_group.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_stream.h"
+#include "parallel/comm/nccl/nccl_group.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::DeviceKind;
+using device::cuda::check;
+
+// Two numbers that no other card has.
+std::array<int64_t, 2> card_of(DeviceContext& context) {
+  const cudaUUID_t id = device::cuda::cuda_stream(context.compute()).card().properties().uuid;
+  std::array<int64_t, 2> words{};
+  std::memcpy(words.data(), id.bytes, sizeof words);
+  return words;
+}
+
+// Two ranks with one card; none.
+std::optional<std::pair<int, int>> sharers(const ProcessGroup& world, DeviceContext& context) {
+  const std::vector<int64_t> cards = world.all_gather_values(card_of(context), context);
+  const auto same = [&](int a, int b) {
+    return cards[static_cast<size_t>(2 * a)] == cards[static_cast<size_t>(2 * b)] &&
+           cards[static_cast<size_t>(2 * a + 1)] == cards[static_cast<size_t>(2 * b + 1)];
+  };
+  for (int a = 0; a < world.size(); ++a)
+    for (int b = a + 1; b < world.size(); ++b)
+      if (same(a, b)) return std::pair(a, b);
+  return {};
+}
+
+ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, DeviceContext& context) {
+  ncclUniqueId id{};
+  if (world.rank() == 0) nccl::check(nccl, nccl.get_unique_id(&id), "making an id for the job's ranks");
+  std::array<int64_t, sizeof id / sizeof(int64_t)> words;
+  std::memcpy(words.data(), &id, sizeof id);
+  const std::vector<int64_t> all = world.all_gather_values(words, context);
+  std::memcpy(&id, all.data(), sizeof id);  // rank 0's
+  return id;
+}
+
+// Every rank learns whether all have the library: else those that have it would wait for the others.
+const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
+  const nccl::Library* library = nullptr;
+  try {
+    library = &nccl::library();
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  if (!world.any(!library, context)) return library;
+  if (why.empty()) why = "other ranks cannot load NCCL";
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, DeviceContext& context,
+                                                const DeviceGroupOptions& options) {
+  if (world.size() == 1 || options.collectives == DeviceCollectives::host) return nullptr;
+  const bool demanded = options.collectives == DeviceCollectives::nccl;
+  const auto say = [&](const std::string& text) {
+    if (options.say && world.rank() == 0) options.say(text);
+  };
+  const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
+    if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl cannot be had: ", why);
+    say(cat("tensors of the cards go through host memory between ranks: ", why));
+    return nullptr;
+  };
+  if (context.kind() != DeviceKind::cuda)
+    return demanded ? without(cat("device: ", name_of(context.kind()), " is no card")) : nullptr;
+  if (const auto two = sharers(world, context))
+    return without(cat("ranks ", two->first, " and ", two->second, " share a card, which NCCL does not support"));
+  std::string why;
+  const nccl::Library* library = library_of_all(world, context, why);
+  if (!library) return without(why);
+
+  DeviceGroupOptions complete = options;
+  if (!complete.on_failure)
+    complete.on_failure = [&world](const Error& e) {
+      std::fprintf(stderr, "hexad: %s\n", e.what());
+      world.abort_job(e.code());
+    };
+  const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
+  const auto card = std::make_shared<nccl::CardRank>(*library, compute, world.rank(), complete);
+  const ncclUniqueId id = unique_id(*library, world, context);
+  check(cudaSetDevice(card->ordinal()), "choosing the card");  // NCCL takes the thread's
+  auto communicator = std::make_unique<nccl::Communicator>(*card, id, world.size(), world.rank(),
+                                                           card->config({.traffic = world.traffic()}, world.name()));
+  int version = 0;
+  nccl::check(*library, library->get_version(&version), "asking for the version");
+  say(cat("cards talk to each other by NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100));
+  return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
+}
+
+}  // namespace hexad::comm

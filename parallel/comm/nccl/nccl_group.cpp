@@ -1,0 +1,313 @@
+#include "parallel/comm/nccl/nccl_group.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "framework/device/cuda/check.h"
+#include "framework/tensor/device_access.h"
+#include "parallel/comm/nccl/pieces.h"
+
+namespace hexad::comm::nccl {
+namespace {
+
+using Kind = Operation::Kind;
+
+ncclDataType_t type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f32:
+      return ncclFloat32;
+    case Dtype::bf16:
+      return ncclBfloat16;
+    case Dtype::f64:
+      return ncclFloat64;
+    case Dtype::i32:
+      return ncclInt32;
+    case Dtype::i64:
+      return ncclInt64;
+    case Dtype::u8:
+      return ncclUint8;
+  }
+  fail_invariant("[nccl] unknown dtype");
+}
+
+ncclRedOp_t reduction_of(Reduce reduce) {
+  constexpr ncclRedOp_t operations[] = {ncclSum, ncclMax, ncclMin};
+  return operations[static_cast<size_t>(reduce)];
+}
+
+std::byte* element(const Tensor& t, int64_t index) {
+  return static_cast<std::byte*>(device_raw(t)) + index * size_of(t.dtype());
+}
+
+// Elements that go to and come from each rank, as they lie in two tensors.
+struct Exchange {
+  std::byte *in, *out;
+  Dtype dtype;
+  std::vector<Piece> send, receive;  // by rank
+};
+
+// Every pair's first parts in one launch, then all second ones, and so on; nobody takes part in launches in which it
+// has nothing. In the first one every pair meets, also those with nothing to say: a rank that leaves out its call
+// because it has no rows is found, whatever others send.
+void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
+              int64_t most) {
+  const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
+  const auto type = type_of(e.dtype);
+  const auto at = [&](std::byte* p, const Piece& part, const Piece& piece) {
+    return p + (part.begin + piece.begin) * size_of(e.dtype);
+  };
+  std::vector<std::vector<Piece>> send(ranks), receive(ranks);
+  size_t launches = 1;
+  for (size_t r = 0; r < ranks; ++r) {
+    if (r == me) continue;
+    send[r] = pieces_of(e.send[r].count, most), receive[r] = pieces_of(e.receive[r].count, most);
+    launches = std::max({launches, send[r].size(), receive[r].size()});
+  }
+  const std::byte* const own = at(e.in, e.send[me], {});
+  std::byte* const place = at(e.out, e.receive[me], {});
+  if (e.send[me].count > 0 && own != place)
+    device::cuda::check(cudaMemcpyAsync(place, own, static_cast<size_t>(e.send[me].count * size_of(e.dtype)),
+                                        cudaMemcpyDeviceToDevice, stream),
+                        "copying what a rank sends itself");
+  for (size_t l = 0; l < launches; ++l) {
+    GroupedCalls calls(nccl);
+    for (size_t r = 0; r < ranks; ++r) {
+      if (l < send[r].size())
+        check(nccl,
+              nccl.send(at(e.in, e.send[r], send[r][l]), static_cast<size_t>(send[r][l].count), type,
+                        static_cast<int>(r), communicator.handle(), stream),
+              "sending");
+      if (l < receive[r].size())
+        check(nccl,
+              nccl.receive(at(e.out, e.receive[r], receive[r][l]), static_cast<size_t>(receive[r][l].count), type,
+                           static_cast<int>(r), communicator.handle(), stream),
+              "receiving");
+    }
+    calls.end();
+  }
+}
+
+std::vector<Piece> side_by_side(const std::vector<int64_t>& rows, int64_t width) {
+  std::vector<Piece> parts;
+  int64_t begin = 0;
+  for (int64_t n : rows) {
+    parts.push_back({begin * width, n * width});
+    begin += n;
+  }
+  return parts;
+}
+
+StreamPlace place_of(const ProcessGroup& group, Urgency urgency) {
+  return {.traffic = group.traffic(), .urgency = urgency, .across_nodes = group.crosses_nodes()};
+}
+
+// PointwiseKernels::sum_of takes no more.
+constexpr int most_addends = 64;
+
+// The longest name that ranks compare.
+constexpr size_t name_words = 8;
+
+}  // namespace
+
+NcclGroup::NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
+                     std::unique_ptr<Communicator> communicator, Urgency urgency)
+    : ProcessGroup(control.traffic(), control.name(), control.meter(), control.node_of_rank()),
+      card_(std::move(card)),
+      owned_(std::move(owned)),
+      control_(control),
+      communicator_(std::move(communicator)),
+      stream_(card_->stream(place_of(control, urgency))) {}
+
+std::unique_ptr<ProcessGroup> NcclGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
+  check_same_split(name);
+  return make(color, key, control_.split(color, key, traffic, std::move(name)), Urgency::ordinary);
+}
+
+std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
+  check_same_split(name);
+  return make(0, rank(), control_.urgent(std::move(name)), Urgency::urgent);
+}
+
+// Communicators that are made in another order on each rank would mix up their ranks, and hang later.
+void NcclGroup::check_same_split(const std::string& name) const {
+  std::array<int64_t, name_words> mine{};
+  std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
+  device::DeviceContext host;
+  const std::vector<int64_t> all = control_.all_gather_values(mine, host);
+  for (int r = 0; r < size(); ++r) {
+    std::array<char, sizeof mine + 1> others{};
+    std::memcpy(others.data(), all.data() + static_cast<size_t>(r) * name_words, sizeof mine);
+    if (std::string_view(others.data()) != name.substr(0, sizeof mine))
+      fail(ExitCode::communication, "[", this->name(), "] rank ", rank(), " splits off group ", name, " where rank ", r,
+           " splits off ", others.data());
+  }
+}
+
+std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_ptr<ProcessGroup> control,
+                                              Urgency urgency) const {
+  require(color >= 0, "[", name(), "] split with colour ", color);
+  const bool alone = control->size() == 1;
+  quiesce();
+  auto communicator = communicator_->split(alone ? std::nullopt : std::optional(color), key,
+                                           card_->config(place_of(*control, urgency), control->name()));
+  if (alone) return control;
+  if (card_->options().sum_of && control->size() > most_addends)
+    fail(ExitCode::usage, "[", control->name(), "] train.deterministic adds up to ", most_addends,
+         " ranks in their order, and this group has ", control->size());
+  const ProcessGroup& its = *control;
+  return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
+}
+
+// NCCL splits communicators on which nothing is in flight.
+void NcclGroup::quiesce() const {
+  const Watch::HostCall call(card_->watch(), cat("waiting for the operations of group ", name(), " before a split"));
+  stream_->stream().synchronize();
+}
+
+std::string NcclGroup::describe(const Operation& op) const {
+  return cat("operation ", operations_, " of group ", name(), " (rank ", rank(), " of ", size(), "), ", op.call());
+}
+
+int64_t NcclGroup::piece(Dtype dtype) const {
+  return std::max<int64_t>(1, card_->options().piece_bytes / size_of(dtype));
+}
+
+bool NcclGroup::sums_in_order(const Operation& op) const {
+  return card_->options().sum_of && op.reduce == Reduce::sum && is_floating(op.out.dtype());
+}
+
+Event NcclGroup::start(Operation op, Stream& stream) const {
+  if (!stream.on_device() || op.kind == Kind::barrier) return control_.issue(std::move(op), stream);
+  for (const Tensor* t : {&op.in, &op.out})
+    require(!t->defined() || !t->device().on_host(), "[", name_of(op.kind),
+            "] host tensors were given in the order of a device's queue");
+  const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
+  require(ordinal == card_->ordinal(), "[", name(), "] the group's card is ", card_->ordinal(), ", the tensors' ",
+          ordinal);
+  Event done;
+  if (op.is_point_to_point()) {
+    done = message(op, stream);
+  } else {
+    Watch::Launch flight{
+        .what = describe(op), .traffic = traffic(), .bytes = op.wire_bytes(rank(), size()), .meter = meter()};
+    done = card_->launch(*stream_, stream, std::move(flight), [&] { launch(op, stream); });
+  }
+  ++operations_;
+  for (const Tensor* t : {&op.in, &op.out})
+    if (t->defined()) done.keep(t->storage());
+  return done;
+}
+
+Event NcclGroup::message(const Operation& op, Stream& stream) const {
+  if (!channels_) {
+    quiesce();
+    channels_ = std::make_unique<Channels>(*card_, *communicator_, name(), traffic(), rank(), size());
+  }
+  const bool sends = op.kind == Kind::send;
+  const Channel& channel = sends ? channels_->to(op.peer) : channels_->from(op.peer);
+  const Tensor& t = sends ? op.in : op.out;
+  Watch::Launch flight{
+      .what = describe(op), .traffic = traffic(), .bytes = op.wire_bytes(rank(), size()), .meter = meter()};
+  return card_->launch(*channel.stream, stream, std::move(flight), [&] {
+    channel.stream->touch(t, stream);
+    const Library& nccl = card_->library();
+    const ncclComm_t communicator = channel.communicator->handle();
+    const cudaStream_t on = channel.stream->handle();
+    const auto type = type_of(t.dtype());
+    for (const Piece& p : pieces_of(t.numel(), piece(t.dtype()))) {
+      const auto count = static_cast<size_t>(p.count);
+      if (sends)
+        check(nccl, nccl.send(element(t, p.begin), count, type, channel.peer, communicator, on), "sending");
+      else
+        check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on), "receiving");
+    }
+  });
+}
+
+void NcclGroup::launch(const Operation& op, Stream& caller) const {
+  stream_->touch(op.in, caller), stream_->touch(op.out, caller);
+  const Library& nccl = card_->library();
+  const ncclComm_t communicator = communicator_->handle();
+  const cudaStream_t stream = stream_->handle();
+  const auto type = type_of(op.out.dtype());
+  if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
+    return sum_in_order(op, caller);
+  switch (op.kind) {
+    case Kind::all_reduce:
+      for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
+        void* const x = element(op.out, p.begin);
+        check(nccl,
+              nccl.all_reduce(x, x, static_cast<size_t>(p.count), type, reduction_of(op.reduce), communicator, stream),
+              "all_reduce");
+      }
+      return;
+    case Kind::broadcast:
+      for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
+        void* const x = element(op.out, p.begin);
+        check(nccl, nccl.broadcast(x, x, static_cast<size_t>(p.count), type, op.peer, communicator, stream),
+              "broadcast");
+      }
+      return;
+    // Parts of these two do not lie side by side, so they are launched whole; they are as long as a bucket of gradients
+    // or weights.
+    case Kind::reduce_scatter:
+      return check(nccl,
+                   nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), static_cast<size_t>(op.out.numel()), type,
+                                       ncclSum, communicator, stream),
+                   "reduce_scatter");
+    case Kind::all_gather:
+      return check(nccl,
+                   nccl.all_gather(device_raw(op.in), device_raw(op.out), static_cast<size_t>(op.in.numel()), type,
+                                   communicator, stream),
+                   "all_gather");
+    case Kind::all_to_all:
+      return all_to_all(op);
+    case Kind::send:
+    case Kind::receive:
+    case Kind::barrier:
+      fail_invariant("[nccl] not an operation of a whole group's cards");
+  }
+}
+
+void NcclGroup::all_to_all(const Operation& op) const {
+  const int64_t width = row_bytes(op.in) / size_of(op.in.dtype());
+  exchange(card_->library(), *communicator_, stream_->handle(), rank(),
+           {.in = element(op.in, 0),
+            .out = element(op.out, 0),
+            .dtype = op.in.dtype(),
+            .send = side_by_side(op.splits.send, width),
+            .receive = side_by_side(op.splits.receive, width)},
+           piece(op.in.dtype()));
+}
+
+// Every rank gets all ranks' addends of its part and adds them in their order; after an all_reduce the others get the
+// sums. As many bytes as NCCL's ring sends.
+void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
+  const bool everywhere = op.kind == Kind::all_reduce;
+  const Tensor& in = everywhere ? op.out : op.in;
+  const Dtype dtype = in.dtype();
+  std::vector<Piece> parts, rows;
+  for (int r = 0; r < size(); ++r) parts.push_back(share_of(in.numel(), r, size()));
+  const Piece mine = parts[static_cast<size_t>(rank())];
+  for (int r = 0; r < size(); ++r) rows.push_back({r * mine.count, mine.count});
+  const Tensor addends = Tensor::empty({size(), mine.count}, dtype, in.device(), Category::communication);
+  stream_->touch(addends, caller);
+  exchange(card_->library(), *communicator_, stream_->handle(), rank(),
+           {.in = element(in, 0), .out = element(addends, 0), .dtype = dtype, .send = parts, .receive = rows},
+           piece(dtype));
+  const Tensor sum = everywhere ? op.out.reshape({-1}).slice(0, mine.begin, mine.begin + mine.count) : op.out;
+  std::vector<Tensor> in_order;
+  for (int r = 0; r < size(); ++r) in_order.push_back(addends.slice(0, r, r + 1).reshape(sum.shape()));
+  if (mine.count > 0) card_->options().sum_of(stream_->stream(), sum, in_order);
+  if (!everywhere) return;
+  exchange(card_->library(), *communicator_, stream_->handle(), rank(),
+           {.in = element(op.out, 0),
+            .out = element(op.out, 0),
+            .dtype = dtype,
+            .send = std::vector<Piece>(static_cast<size_t>(size()), mine),
+            .receive = parts},
+           piece(dtype));
+}
+
+}  // namespace hexad::comm::nccl

@@ -1,0 +1,25 @@
+// How long transfers are cut, and who exchanges messages with whom at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace hexad::comm::nccl {
+
+struct Piece {
+  int64_t begin, count;  // elements
+  bool operator==(const Piece&) const = default;
+};
+/// Even parts of `count` elements, of at most `most` each; one empty part where there is nothing.
+std::vector<Piece> pieces_of(int64_t count, int64_t most);
+
+/// Part `part` of `count` elements that `parts` ranks share evenly.
+Piece share_of(int64_t count, int part, int parts);
+
+/// Pairs of `size` ranks in rounds: each pair meets in one of them, and nobody twice in one.
+int rounds_of(int size);
+/// Whom `rank` meets; nobody where `size` is odd and it is its turn to rest.
+std::optional<int> partner_of(int rank, int round, int size);
+
+}  // namespace hexad::comm::nccl

@@ -1,0 +1,99 @@
+// Looks after what NCCL does for a rank: nobody else would notice when others do not come, or are gone.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "framework/base/error.h"
+#include "parallel/comm/nccl/library.h"
+#include "parallel/comm/nccl/timed_events.h"
+#include "parallel/comm/traffic.h"
+
+namespace hexad::comm::nccl {
+
+/// A thread that asks communicators for errors and looks how long operations take which this rank has come to. At the
+/// first failure it aborts all communicators, so that the card goes on and nobody hangs, and calls `on_failure`;
+/// nothing is launched any more. Thread-safe.
+class Watch {
+ public:
+  struct Options {
+    double watchdog_seconds = 300;  // of a hang; 0: never
+    std::function<void(const base::Error&)> on_failure;
+  };
+  /// On card `ordinal`.
+  Watch(const Library& library, int ordinal, int world_rank, Options options);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// Aborted at a failure. False to release(): that has happened, and the handle is gone.
+  void take(ncclComm_t communicator);
+  bool release(ncclComm_t communicator);
+
+  /// While it lives this thread is in a call of NCCL, where it may wait for others. Throws what has failed before.
+  class HostCall {
+   public:
+    HostCall(Watch& watch, std::string what);
+    ~HostCall();
+    HostCall(const HostCall&) = delete;
+    HostCall& operator=(const HostCall&) = delete;
+
+   private:
+    Watch& watch_;
+    int64_t number_;
+  };
+
+  /// An operation that was launched between two events of a stream.
+  struct Launch {
+    std::string what;
+    TrafficClass traffic;
+    int64_t bytes = 0;  // sent to others
+    std::shared_ptr<TrafficMeter> meter;
+    TimedEvent begin{}, end{};  // recorded by CardRank::launch
+  };
+  void launched(cudaStream_t stream, Launch launch);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct InFlight {
+    Launch launch;
+    double waits = 0;  // seconds in which it was this rank's turn to wait for others
+  };
+  struct Call {
+    std::string what;
+    double waits = 0;
+  };
+  void run();
+  bool idle() const { return flights_.empty() && calls_.empty(); }
+  void look(std::unique_lock<std::mutex>& lock, double seconds);
+  /// What is wrong with the operations of one stream, of which those that are done go; empty: nothing.
+  std::string look_at(std::deque<InFlight>& flights, double seconds) const;
+  void fail(std::unique_lock<std::mutex>& lock, base::ExitCode code, const std::string& why);
+  Clock::duration interval() const;
+
+  const Library& library_;
+  const int ordinal_, world_rank_;
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ncclComm_t> communicators_;
+  std::map<cudaStream_t, std::deque<InFlight>> flights_;
+  std::map<int64_t, Call> calls_;
+  int64_t next_call_ = 0;
+  std::exception_ptr failed_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace hexad::comm::nccl

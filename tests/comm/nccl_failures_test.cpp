@@ -1,0 +1,182 @@
+// What goes wrong between ranks with cards is found within the watchdog's time, and named.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "framework/device/cuda/cuda_stream.h"
+#include "nccl_ranks.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/support/cuda_double/nccl.h"
+
+namespace hexad::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double watchdog = 1;
+
+Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::f32, w.context); }
+
+// A rank that ends before others have done with it.
+struct Leaves {};
+
+// Runs `body` on ranks of which those that come to its end hang: on each the watchdog finds that, and nothing is
+// launched any more. What it found.
+std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
+  Failures failures;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto run = [&](const CardWorld& w) {
+    try {
+      body(w, failures);
+    } catch (const Error&) {  // it hung in a call of the host
+    }
+    EXPECT_TRUE(failures.wait(w.world.rank())) << "nothing was found on rank " << w.world.rank();
+    w.context.compute().synchronize();  // an abort frees what waits
+    EXPECT_THROW(w.world.all_reduce(floats(w, 1), Reduce::sum, w.context.compute()), Error);
+  };
+  try {
+    with_cards(n, run, {.watchdog_seconds = watchdog}, &failures);
+  } catch (const Leaves&) {
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
+  return failures.all();
+}
+
+// Each of them holds all of these.
+void expect_texts(const std::vector<Error>& failures, ExitCode code, const std::vector<std::string>& parts) {
+  ASSERT_FALSE(failures.empty());
+  for (const Error& e : failures) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    for (const std::string& part : parts)
+      EXPECT_NE(std::string_view(e.what()).find(part), std::string_view::npos) << e.what();
+  }
+}
+
+TEST(NcclFailures, ACrossedOrderOfGroups) {
+  const auto failures = failures_of(2, [](const CardWorld& w, Failures&) {
+    const auto a = w.world.split(0, w.world.rank(), TrafficClass::tp, "a");
+    const auto b = w.world.split(0, w.world.rank(), TrafficClass::tp, "b");
+    const Tensor x = floats(w, 100), y = floats(w, 100);
+    Stream& stream = w.context.compute();
+    a->all_reduce(x, Reduce::sum, stream).wait();
+    b->all_reduce(y, Reduce::sum, stream).wait();
+    const Event first = (w.world.rank() ? b : a)->all_reduce(x, Reduce::sum, stream);
+    (w.world.rank() ? a : b)->all_reduce(y, Reduce::sum, stream);
+    first.wait();  // which an abort ends
+  });
+  expect_texts(failures, ExitCode::communication,
+               {"hang: 1 s in operation 1 of group ", " (rank ",
+                " of 2), all_reduce of f32 [100] at comm/nccl_failures_test.cpp:"});
+}
+
+TEST(NcclFailures, AnExchangeThatARankWithoutRowsLeavesOut) {
+  const auto failures = failures_of(3, [](const CardWorld& w, Failures& found) {
+    const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
+    const int me = w.world.rank();
+    Splits splits{.send = {0, 0, 0}, .receive = {0, 0, 0}};
+    if (me < 2) splits.send[static_cast<size_t>(1 - me)] = splits.receive[static_cast<size_t>(1 - me)] = 5;
+    const Tensor in = floats(w, me < 2 ? 5 : 0), out = floats(w, me < 2 ? 5 : 0);
+    Stream& stream = w.context.compute();
+    ep->all_to_all(out, in, splits, stream).wait();
+    if (me == 2) {
+      EXPECT_TRUE(found.wait(0) && found.wait(1));
+      throw Leaves();
+    }
+    ep->all_to_all(out, in, splits, stream).wait();
+  });
+  expect_texts(failures, ExitCode::communication,
+               {"hang: 1 s in operation 1 of group ep (rank ", " of 3), all_to_all of f32 [5]"});
+}
+
+TEST(NcclFailures, ASplitInAnotherOrder) {
+  std::atomic<int> found = 0;
+  with_cards(2, [&](const CardWorld& w) {
+    try {
+      w.world.split(0, w.world.rank(), TrafficClass::tp, w.world.rank() ? "dp" : "tp");
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::communication);
+      EXPECT_EQ(std::string(e.what()), w.world.rank()
+                                           ? "[world] rank 1 splits off group dp where rank 0 splits off tp"
+                                           : "[world] rank 0 splits off group tp where rank 1 splits off dp");
+      ++found;
+    }
+  });
+  EXPECT_EQ(found, 2);
+}
+
+TEST(NcclFailures, ARankThatDies) {
+  const auto failures = failures_of(3, [](const CardWorld& w, Failures&) {
+    const Tensor x = floats(w, 100);
+    w.world.all_reduce(x, Reduce::sum, w.context.compute()).wait();
+    if (w.world.rank() == 1) throw Leaves();
+    w.world.all_reduce(x, Reduce::sum, w.context.compute()).wait();
+  });
+  expect_texts(failures, ExitCode::communication,
+               {"hang: 1 s in operation 1 of group world (rank ", " of 3), all_reduce of f32 [100]"});
+}
+
+TEST(NcclFailures, ALostPeerOfWhichTheNetworkTells) {
+  std::atomic<bool> launched = false;
+  const auto failures = failures_of(2, [&](const CardWorld& w, Failures&) {
+    const Tensor x = floats(w, 100);
+    w.world.all_reduce(x, Reduce::sum, w.context.compute()).wait();
+    if (w.world.rank() == 1) {
+      launched.wait(false);
+      cuda_double::lose_nccl_ranks(1);
+      throw Leaves();
+    }
+    w.world.all_reduce(x, Reduce::sum, w.context.compute());
+    launched = true, launched.notify_all();
+  });
+  expect_texts(failures, ExitCode::peer_lost, {"in operation 1 of group world (rank 0 of 2)", "remote process exited"});
+}
+
+TEST(NcclFailures, AFirstMessageToWhichARankDoesNotCome) {
+  const auto failures = failures_of(2, [](const CardWorld& w, Failures& found) {
+    const auto tp = w.world.split(0, w.world.rank(), TrafficClass::tp, "tp");
+    if (w.world.rank() == 0) {
+      tp->send(floats(w, 4), 1, w.context.compute());
+    } else {
+      EXPECT_TRUE(found.wait(0));
+      throw Leaves();
+    }
+  });
+  expect_texts(failures, ExitCode::communication, {"hang: 1 s in splitting tp up from communicator tp"});
+}
+
+// As in a program: nobody is asked to do it.
+void hang_in_a_sum() {
+  with_ranks(2, [](const ProcessGroup& threads) {
+    device::DeviceContext context({.kind = device::DeviceKind::cuda, .place = threads.rank()});
+    const auto world = make_device_group(threads, context, {.watchdog_seconds = watchdog});
+    const Tensor x = Tensor::zeros({100}, Dtype::f32, context);
+    world->all_reduce(x, Reduce::sum, context.compute()).wait();
+    if (threads.rank() == 0) world->all_reduce(x, Reduce::sum, context.compute());
+    std::this_thread::sleep_for(20s);
+  });
+}
+
+TEST(NcclFailuresDeathTest, EndTheJobWithTheirExitCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      hang_in_a_sum(), testing::ExitedWithCode(static_cast<int>(ExitCode::communication)),
+      "hexad: .nccl. rank 0: hang: 1 s in operation 1 of group world .rank 0 of 2., all_reduce of f32 .100. at ");
+}
+
+TEST(NcclFailures, ARankThatIsLateIsNoHang) {
+  with_cards(2,
+             [](const CardWorld& w) {
+               const Tensor x = floats(w, 100);
+               Stream& stream = w.context.compute();
+               w.world.all_reduce(x, Reduce::sum, stream).wait();
+               if (w.world.rank() == 1) std::this_thread::sleep_for(500ms);
+               w.world.all_reduce(x, Reduce::sum, stream).wait();
+             },
+             {.watchdog_seconds = 20});
+}
+
+}  // namespace
+}  // namespace hexad::comm

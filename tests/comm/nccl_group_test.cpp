@@ -1,0 +1,281 @@
+// NcclGroup on the doubles of CUDA's runtime and of NCCL: what every group does, and what this one promises besides.
+#include "parallel/comm/nccl/nccl_group.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <future>
+
+#include "collectives_check.h"
+#include "framework/tensor/device_access.h"
+#include "nccl_ranks.h"
+#include "parallel/comm/reduce.h"
+#include "parallel/comm/thread_group.h"
+#include "tests/support/cuda_double/nccl.h"
+#include "tests/support/cuda_double/stream.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+using device::DeviceKind;
+
+class NcclGroups : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(N, NcclGroups, testing::Values(1, 2, 3, 4, 8));
+
+TEST_P(NcclGroups, DoWhatEveryGroupDoes) {
+  with_cards(GetParam(), [](const CardWorld& w) { check_collectives(w.world, w.place); });
+}
+
+TEST_P(NcclGroups, ExchangeUnevenAndEmptySplits) {
+  with_cards(GetParam(), [](const CardWorld& w) { check_uneven_splits(w.world, w.place); });
+}
+
+TEST_P(NcclGroups, SendBeforeTheyReceive) {
+  with_cards(GetParam(), [](const CardWorld& w) { check_ring(w.world, w.place); });
+}
+
+TEST_P(NcclGroups, SplitAsEveryGroupDoes) {
+  if (GetParam() > 1) with_cards(GetParam(), [](const CardWorld& w) { check_split(w.world); });
+}
+
+TEST_P(NcclGroups, CutLongTransfersWithoutADifference) {
+  const auto body = [](const CardWorld& w) {
+    check_collectives(w.world, w.place);
+    check_uneven_splits(w.world, w.place);
+    check_ring(w.world, w.place);
+  };
+  with_cards(GetParam(), body, {.piece_bytes = 4096});
+}
+
+// What the CPU computes, late at random as the device's kernels are.
+void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
+  std::vector<const void*> pointers;
+  for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));
+  cuda_double::enqueue(device::cuda::cuda_stream(stream).handle(),
+                       [to = tensor::device_raw(out), pointers, n = out.numel(), dtype = out.dtype()] {
+                         reduce(to, pointers, n, dtype, Reduce::sum);
+                       });
+}
+
+template <class T>
+std::vector<T> irrational(int rank, int64_t n) {
+  std::vector<T> values;
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(static_cast<T>(std::sin(static_cast<float>(i * 31 + rank * 7)) * (1 + 100 * (i % 3 == rank % 3))));
+  return values;
+}
+
+// Results of sums of all ranks, by rank: of an all_reduce and a reduce_scatter.
+template <class T>
+struct Sums {
+  std::vector<T> everywhere, part;
+  bool operator==(const Sums&) const = default;
+};
+
+template <class T>
+Sums<T> sums_of(const ProcessGroup& g, DeviceContext& context, int64_t n) {
+  const Tensor x = Tensor::from<T>(irrational<T>(g.rank(), n), {n}, context);
+  g.all_reduce(x, Reduce::sum, context.compute()).wait();
+  const Tensor in = Tensor::from<T>(irrational<T>(g.rank(), g.size() * n), {g.size() * n}, context);
+  const Tensor out = Tensor::empty({n}, dtype_of<T>, context);
+  g.reduce_scatter(out, in, context.compute()).wait();
+  return {x.to_vector<T>(), out.to_vector<T>()};
+}
+
+template <class T>
+std::vector<Sums<T>> on_threads(int n, int64_t elements) {
+  std::vector<Sums<T>> all(static_cast<size_t>(n));
+  with_ranks(n, [&](const ProcessGroup& g) {
+    DeviceContext host;
+    all[static_cast<size_t>(g.rank())] = sums_of<T>(g, host, elements);
+  });
+  return all;
+}
+
+template <class T>
+std::vector<Sums<T>> on_cards(int n, int64_t elements, SumInOrder sum_of) {
+  std::vector<Sums<T>> all(static_cast<size_t>(n));
+  with_cards(
+      n,
+      [&](const CardWorld& w) { all[static_cast<size_t>(w.world.rank())] = sums_of<T>(w.world, w.context, elements); },
+      {.piece_bytes = 1000, .sum_of = sum_of});
+  return all;
+}
+
+template <class T>
+void expect_sums_in_order() {
+  for (const int n : {2, 3, 8})
+    for (const int64_t elements : {1, 5, 1009}) {
+      EXPECT_EQ(on_cards<T>(n, elements, sum_on_double), on_threads<T>(n, elements)) << n << " ranks, " << elements;
+    }
+}
+
+TEST(NcclSums, InRankOrderAreTheBitsOfOtherGroups) {
+  expect_sums_in_order<float>();
+  expect_sums_in_order<bf16>();
+  expect_sums_in_order<double>();
+}
+
+// Else the test above would show nothing.
+TEST(NcclSums, AreOtherwiseNccls) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
+
+TEST(NcclSums, OfOtherOrdersAreTheSameOnAllRanks) {
+  const auto sums = on_cards<bf16>(4, 1009, nullptr);
+  for (const auto& s : sums) EXPECT_EQ(s.everywhere, sums.front().everywhere);
+}
+
+constexpr int64_t n = 1000;
+Tensor numbers(DeviceContext& context, float value) {
+  return Tensor::from<float>(std::vector<float>(n, value), {n}, context);
+}
+
+TEST(NcclGroup, IsWaitedForByStreamsAndNotByTheHost) {
+  with_cards(2, [](const CardWorld& w) {
+    std::promise<void> gate;
+    if (w.world.rank() == 1)  // its device gets to the operation late
+      cuda_double::enqueue(device::cuda::cuda_stream(w.context.compute()).handle(),
+                           [open = std::make_shared<std::shared_future<void>>(gate.get_future())] { open->wait(); });
+    const Tensor warm = numbers(w.context, 0);
+    const Tensor x = numbers(w.context, static_cast<float>(w.world.rank() + 1));
+    Event done = w.world.all_reduce(x, Reduce::sum, w.context.compute());
+    EXPECT_FALSE(done.done() && w.world.rank() == 1);
+    Stream& other = w.context.stream(device::Lane::inter);
+    other.wait(done);
+    const Tensor copy = Tensor::empty({n}, Dtype::f32, w.context);
+    copy.copy_from(x, other);
+    gate.set_value();
+    other.synchronize();
+    EXPECT_EQ(copy.to_vector<float>(), std::vector<float>(n, 3.0f));
+  });
+}
+
+TEST(NcclGroup, OwnsItsTensorsAsLongAsTheEventIsHeld) {
+  with_cards(2, [](const CardWorld& w) {
+    const Tensor in = numbers(w.context, 1), out = Tensor::empty({2 * n}, Dtype::f32, w.context);
+    Event done = w.world.all_gather(out, in, w.context.compute());
+    EXPECT_FALSE(in.sole_owner());
+    EXPECT_FALSE(out.sole_owner());
+    done.wait();
+    done = {};
+    EXPECT_TRUE(in.sole_owner());
+    EXPECT_TRUE(out.sole_owner());
+  });
+}
+
+// Whoever gets the memory next waits, in its stream, until the operation has read it.
+TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
+  with_cards(2, [](const CardWorld& w) {
+    const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);
+    Stream& stream = w.context.compute();
+    w.world.all_gather(out, numbers(w.context, 0), stream).wait();
+    Tensor in = numbers(w.context, 1);
+    const auto place = in.address();
+    if (w.world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    w.world.all_gather(out, in, stream);
+    in = {};
+    const Tensor next = Tensor::empty({n}, Dtype::f32, w.context);
+    EXPECT_EQ(next.address(), place) << "else this test shows nothing";
+    next.fill_bytes(0, stream);
+    stream.wait(w.world.all_gather(Tensor::empty({2 * n}, Dtype::f32, w.context), next, stream));
+    EXPECT_EQ(out.to_vector<float>(), std::vector<float>(2 * n, 1.0f));
+  });
+}
+
+TEST(NcclGroup, HasACommunicatorAndAStreamOfItsOwnForEachClass) {
+  with_cards(2,
+             [](const CardWorld& w) {
+               const auto tp = w.world.split(0, w.world.rank(), TrafficClass::tp, "tp");
+               const auto dp = w.world.split(0, w.world.rank(), TrafficClass::dp, "dp");
+               const auto sooner = dp->urgent("dp, urgent");
+               std::vector<std::string> names;
+               for (const auto& c : cuda_double::nccl_communicators())
+                 if (c.rank == w.world.rank()) {
+                   names.push_back(c.name);
+                   EXPECT_GE(c.config.minCTAs, 1) << c.name;
+                   EXPECT_LE(c.config.maxCTAs, 16) << c.name;
+                   EXPECT_EQ(c.config.splitShare, 0) << c.name;
+                   EXPECT_EQ(c.config.trafficClass, c.name == "tp" ? 3 : NCCL_CONFIG_UNDEF_INT) << c.name;
+                 }
+               EXPECT_EQ(names, (std::vector<std::string>{"world", "tp", "dp", "dp, urgent"}));
+               // All in flight together, in one order on all ranks.
+               std::vector<Tensor> sums;
+               std::vector<Event> events;
+               for (int repeat = 0; repeat < 5; ++repeat)
+                 for (const ProcessGroup* g :
+                      {&w.world, static_cast<const ProcessGroup*>(tp.get()), static_cast<const ProcessGroup*>(dp.get()),
+                       static_cast<const ProcessGroup*>(sooner.get())}) {
+                   sums.push_back(numbers(w.context, static_cast<float>(repeat)));
+                   events.push_back(g->all_reduce(sums.back(), Reduce::sum, w.context.compute()));
+                 }
+               for (const Event& e : events) e.wait();
+               for (size_t i = 0; i < sums.size(); ++i)
+                 EXPECT_EQ(sums[i].to_vector<float>(), std::vector<float>(n, 2.0f * static_cast<float>(i / 4)));
+             },
+             {.network_class = {std::nullopt, 3}});
+}
+
+TEST(NcclGroup, CountsWhatItSendsAndHowLongThatTook) {
+  with_cards(4, [](const CardWorld& w) {
+    const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
+    const Tensor in = numbers(w.context, 1), out = Tensor::empty({4 * n}, Dtype::f32, w.context);
+    ep->all_gather(out, in, w.context.compute()).wait();
+    TrafficStats stats;
+    for (int i = 0; i < 500 && stats.bytes == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      stats = ep->take(TrafficClass::ep);
+    }
+    EXPECT_EQ(stats.bytes, 3 * 4 * n);
+    EXPECT_GT(stats.seconds, 0);
+  });
+}
+
+TEST(NcclGroup, OfOneRankNeedsNoNccl) {
+  with_cards(2, [](const CardWorld& w) {
+    const auto alone = w.world.split(w.world.rank(), 0, TrafficClass::tp, "alone");
+    const int64_t before = cuda_double::nccl_launches();
+    check_collectives(*alone, w.place);
+    EXPECT_EQ(cuda_double::nccl_launches(), before);
+  });
+}
+
+TEST(NcclGroup, RefusesTensorsOfTheHostInTheOrderOfACard) {
+  with_cards(2, [](const CardWorld& w) {
+    const Tensor x = Tensor::zeros({n}, Dtype::f32, w.context.host());
+    EXPECT_THROW(w.world.all_reduce(x, Reduce::sum, w.context.compute()), std::logic_error);
+  });
+}
+
+TEST(DeviceGroup, OfRanksThatShareACardGoesThroughTheHost) {
+  const auto one_card = [](int) { return device::ContextOptions{.kind = DeviceKind::cuda, .place = 3}; };
+  with_ranks(2, [&](const ProcessGroup& world) {
+    DeviceContext context(one_card(world.rank()));
+    std::string text;
+    EXPECT_EQ(make_device_group(world, context, {.say = [&](const std::string& t) { text = t; }}), nullptr);
+    if (world.rank() == 0)
+      EXPECT_EQ(text,
+                "tensors of the cards go through host memory between ranks: ranks 0 and 1 share a card, which "
+                "NCCL does not support");
+    else
+      EXPECT_EQ(text, "");
+    check_ring(world, one_card(world.rank()));
+    try {
+      make_device_group(world, context, {.collectives = DeviceCollectives::nccl});
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::resource);
+      EXPECT_NE(std::string(e.what()).find("ranks 0 and 1 share a card"), std::string::npos) << e.what();
+    }
+  });
+}
+
+TEST(DeviceGroup, IsNotMadeWhereTheHostIsAskedFor) {
+  with_ranks(2, [&](const ProcessGroup& world) {
+    DeviceContext context({.kind = DeviceKind::cuda, .place = world.rank()});
+    EXPECT_EQ(make_device_group(world, context, {.collectives = DeviceCollectives::host}), nullptr);
+    check_ring(world, {.kind = DeviceKind::cuda, .place = world.rank()});
+  });
+}
+
+}  // namespace
+}  // namespace hexad::comm

@@ -1,0 +1,81 @@
+#include "parallel/comm/nccl/pieces.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "parallel/comm/nccl/class_config.h"
+
+namespace hexad::comm::nccl {
+namespace {
+
+TEST(Pieces, CoverEverythingEvenlyAndAreNoLongerThanAllowed) {
+  for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{1} << 35})
+    for (const int64_t most : {int64_t{1} << 30, int64_t{4096}, int64_t{5}}) {
+      if (count / most > 100000) continue;
+      int64_t end = 0, shortest = count, longest = 0;
+      for (const Piece& p : pieces_of(count, most)) {
+        EXPECT_EQ(p.begin, end);
+        end += p.count;
+        shortest = std::min(shortest, p.count), longest = std::max(longest, p.count);
+      }
+      EXPECT_EQ(end, count);
+      EXPECT_LE(longest, most);
+      EXPECT_LE(longest - shortest, 1);
+    }
+}
+
+TEST(Pieces, OfNothingAreOneOfNothing) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
+
+TEST(Shares, OfRanksCoverEverything) {
+  for (const int64_t count : {0, 1, 7, 8, 1009})
+    for (const int parts : {1, 3, 8}) {
+      int64_t end = 0;
+      for (int p = 0; p < parts; ++p) {
+        EXPECT_EQ(share_of(count, p, parts).begin, end);
+        end += share_of(count, p, parts).count;
+      }
+      EXPECT_EQ(end, count);
+    }
+}
+
+TEST(Rounds, BringEveryPairTogetherOnceAndNobodyTwiceAtATime) {
+  for (int size = 2; size <= 17; ++size) {
+    std::set<std::pair<int, int>> met;
+    for (int round = 0; round < rounds_of(size); ++round)
+      for (int rank = 0; rank < size; ++rank) {
+        const auto partner = partner_of(rank, round, size);
+        if (!partner) continue;
+        EXPECT_EQ(partner_of(*partner, round, size), rank) << size << " ranks, round " << round;
+        EXPECT_TRUE(met.emplace(rank, *partner).second);
+      }
+    EXPECT_EQ(met.size(), static_cast<size_t>(size * (size - 1)));
+  }
+}
+
+TEST(StreamPriorities, FollowThoseOfTheClasses) {
+  const auto of = [](StreamPlace place, const Priorities& p = {}) { return stream_priority(place, p, 0, -5); };
+  EXPECT_EQ(of({.traffic = TrafficClass::control}), -5);
+  EXPECT_EQ(of({.traffic = TrafficClass::tp}), -4);
+  EXPECT_EQ(of({.traffic = TrafficClass::dp}), 0);
+  EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}), -1);
+  EXPECT_EQ(of({.traffic = TrafficClass::tp}, Priorities::by_arrival()), 0);
+  EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}, Priorities::by_arrival()), 0);
+  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards with two levels";
+}
+
+// A stage of a pipeline over several nodes whose experts lie inside nodes and across them, under ZeRO-3.
+TEST(ThreadBlocks, OfWhatALayoutHasInFlightFitOnACard) {
+  using enum TrafficClass;
+  int sum = config_of({.traffic = control, .across_nodes = true}).max_ctas + config_of({.traffic = tp}).max_ctas +
+            config_of({.traffic = ep}).max_ctas + config_of({.traffic = ep, .across_nodes = true}).max_ctas +
+            config_of({.traffic = cp}).max_ctas + config_of({.traffic = pp, .across_nodes = true}).max_ctas;
+  for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
+    sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
+  constexpr int peers = 7;
+  sum += 2 * peers * config_of({.traffic = pp, .across_nodes = true, .messages = true}).max_ctas;
+  EXPECT_LE(sum, 132) << "multiprocessors of an H100";
+}
+
+}  // namespace
+}  // namespace hexad::comm::nccl
