@@ -184,6 +184,15 @@ TEST(Recipe, CheckpointResumeMustBeKnown) {
   EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
 }
 
+TEST(Recipe, NcclNeedsCardsAndNetworkClassesTheirTraffic) {
+  EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
+                .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
+            std::string::npos);
+  EXPECT_NE(problem({"distributed.priority=[ep]", "distributed.network_classes=[3, 2]"})
+                .find("distributed.network_classes has 2 numbers for the 1 classes in distributed.priority"),
+            std::string::npos);
+}
+
 TEST(Recipe, EveryProblemIsToldAtOnce) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})

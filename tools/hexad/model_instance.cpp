@@ -6,6 +6,7 @@
 #include "framework/schedule/executor.h"
 #include "tools/hexad/machine.h"
 #include "tools/hexad/stages.h"
+#include "tools/hexad/traffic_options.h"
 
 namespace hexad::app {
 namespace {
@@ -35,6 +36,21 @@ const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Registry& regis
   return *order;
 }
 
+// Among the ranks of this node.
+int place_of(const comm::ProcessGroup& world) {
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto end = nodes.begin() + world.rank();
+  return static_cast<int>(std::count(nodes.begin(), end, *end));
+}
+
+std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
+                                               device::DeviceContext& context,
+                                               std::function<void(const std::string&)> say) {
+  comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
+  options.say = std::move(say);
+  return comm::make_device_group(world, context, options);
+}
+
 // Whether a sequence has a document's border inside: attention without is simpler.
 bool has_documents(const data::Batch& batch) {
   for (size_t t = 0; t < batch.first.size(); ++t)
@@ -53,15 +69,18 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
 
 }  // namespace
 
-ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world)
+ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world,
+                             std::function<void(const std::string&)> say)
     : registry(known),
       schedule_config(recipe.schedule),
       context({.kind = recipe.device,
+               .place = place_of(world),
                .memory_limit = recipe.memory.limit_bytes,
                .pinned_limit = pinned_limit(recipe, world),
                .worker_lanes = schedule_config.lanes_run_by_themselves(schedule_config.moe.settled()),
                .offload_folder = recipe.offload.folder}),
-      mesh(world, recipe.parallel.sizes(), shared_pieces(recipe)),
+      cards(make_cards(recipe, world, context, std::move(say))),
+      mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),
       model(recipe.model, registry,
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),

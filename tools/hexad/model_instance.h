@@ -1,7 +1,9 @@
 // A model on this rank, with all it needs to run.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "framework/schedule/runner.h"
 #include "framework/schedule/turns.h"
@@ -26,7 +28,9 @@ class PassesInTurns final : public schedule::GraphRunner {
 /// Memory, mesh, parameters and layers of this rank, built from a recipe. Initial weights are drawn from the recipe's
 /// seed.
 struct ModelInstance {
-  ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world);
+  /// `say` (may be empty) is told by rank 0 how tensors of devices come to other ranks.
+  ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world,
+                std::function<void(const std::string&)> say = {});
   /// `runner` runs the passes of the MoE layers from now on; null: they run in turns, as at first.
   void run_passes_by(schedule::GraphRunner* runner);
 
@@ -36,6 +40,7 @@ struct ModelInstance {
   const Registry registry;
   const ScheduleConfig schedule_config;
   device::DeviceContext context;
+  const std::unique_ptr<comm::ProcessGroup> cards;  // all ranks, from card to card; null: the world's groups do
   mesh::Mesh mesh;
   ParameterSet parameters;
   StateSet states;

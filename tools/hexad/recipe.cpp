@@ -93,6 +93,8 @@ void check_device(const Recipe& r, Problems& problems) {
   if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
     problems.add("schedule.worker_lanes",
                  cat("lanes are the device's queues on device: ", name_of(r.device), "; device: cpu has it"));
+  if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
+    problems.add("distributed.device_collectives", cat("(nccl) needs device: cuda, but device is ", name_of(r.device)));
 }
 
 }  // namespace
@@ -120,6 +122,9 @@ Recipe load_recipe(const config::Document& document, const layers::Registry& reg
   std::sort(classes.begin(), classes.end());
   if (std::adjacent_find(classes.begin(), classes.end()) != classes.end())
     problems.add("distributed.priority", "names a class of traffic twice");
+  if (r.distributed.network_classes.size() > r.distributed.priority.size())
+    problems.add("distributed.network_classes", cat("has ", r.distributed.network_classes.size(), " numbers for the ",
+                                                    r.distributed.priority.size(), " classes in distributed.priority"));
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {

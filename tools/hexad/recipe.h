@@ -17,6 +17,7 @@
 #include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
+#include "parallel/comm/device_group.h"
 #include "parallel/pp/pipeline_kind.h"
 #include "tools/hexad/parallel_config.h"
 
@@ -159,6 +160,8 @@ struct DistributedConfig {
   config::ByteSize piece_bytes = 128 << 10;
   config::ByteSize window_bytes = 2 << 20;
   config::ByteSize low_window_bytes = 256 << 10;
+  comm::DeviceCollectives device_collectives = comm::DeviceCollectives::automatic;
+  std::vector<int64_t> network_classes;
 
   template <class V>
   void fields(V& v) {
@@ -188,6 +191,13 @@ struct DistributedConfig {
       "the same of each class of traffic below another one in use: a higher class finds so much before itself when it "
       "comes; faster networks need more",
       at_least(1));
+    v("device_collectives", device_collectives,
+      "how tensors of GPUs come to other ranks: nccl, from card to card; host, through host memory; auto: nccl where "
+      "every rank has a card of its own and NCCL is there");
+    v("network_classes", network_classes,
+      "under NCCL the network's numbers (InfiniBand: service levels, RoCE: types of service) of the classes of traffic "
+      "in priority, in its order; []: the network's own choice",
+      at_least(0), at_most(255));
   }
 };
 

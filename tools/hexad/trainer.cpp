@@ -98,7 +98,8 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   checkpoints_->clean();
   auto checkpoint = checkpoints_->find();
   open_data(checkpoint);
-  instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group());
+  instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group(),
+                                              [this](const std::string& text) { log_->info(text); });
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
   clock_.emplace(world, instance_->mesh);

@@ -12,6 +12,7 @@
 #include "tools/hexad/crash_report.h"
 #include "tools/hexad/run_directory.h"
 #include "tools/hexad/signals.h"
+#include "tools/hexad/traffic_options.h"
 
 namespace hexad::app {
 
@@ -75,22 +76,6 @@ comm::Guards guards_of(const DistributedConfig& config) {
   return {.watchdog_seconds = config.watchdog_seconds,
           .check_collectives = config.check_collectives.value_or(debug_build)};
 }
-
-namespace {
-
-comm::Priorities priorities_of(const DistributedConfig& config) {
-  if (config.priority.empty()) return comm::Priorities::by_arrival();
-  constexpr comm::TrafficClass classes[] = {comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
-                                            comm::TrafficClass::cp, comm::TrafficClass::dp};
-  comm::Priorities p;
-  p.of_class.fill(static_cast<int>(config.priority.size()) + 1);
-  p.of_class[static_cast<size_t>(comm::TrafficClass::control)] = 0;
-  int place = 1;
-  for (Traffic t : config.priority) p.of_class[static_cast<size_t>(classes[static_cast<size_t>(t)])] = place++;
-  return p;
-}
-
-}  // namespace
 
 void order_traffic(comm::World& world, const DistributedConfig& config) {
   world.set_limits({.round_bytes = config.piece_bytes,
