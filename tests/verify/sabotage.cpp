@@ -8,29 +8,6 @@ using comm::Operation;
 using comm::ProcessGroup;
 using comm::Stream;
 
-Event done_right(const ProcessGroup& group, const Operation& op, Stream& stream) {
-  using Kind = Operation::Kind;
-  switch (op.kind) {
-    case Kind::all_reduce:
-      return group.all_reduce(op.out, op.reduce, stream);
-    case Kind::reduce_scatter:
-      return group.reduce_scatter(op.out, op.in, stream);
-    case Kind::all_gather:
-      return group.all_gather(op.out, op.in, stream);
-    case Kind::all_to_all:
-      return group.all_to_all(op.out, op.in, op.splits, stream);
-    case Kind::broadcast:
-      return group.broadcast(op.out, op.peer, stream);
-    case Kind::send:
-      return group.send(op.in.defined() ? op.in : op.out, op.peer, stream);
-    case Kind::receive:
-      return group.receive(op.out, op.peer, stream);
-    case Kind::barrier:
-      return group.barrier(stream);
-  }
-  base::fail_invariant("[sabotage] unknown operation");
-}
-
 class WrongGroup final : public ProcessGroup {
  public:
   WrongGroup(const ProcessGroup& right, std::unique_ptr<ProcessGroup> owned, Wrong wrong)
@@ -49,7 +26,7 @@ class WrongGroup final : public ProcessGroup {
  protected:
   Event start(Operation op, Stream& stream) const override {
     if (const auto event = wrong_(right_, op, stream)) return *event;
-    return done_right(right_, op, stream);
+    return right_.issue(std::move(op), stream);
   }
   // As they come: the right group brings them through the host, if it must.
   bool takes_device_tensors() const override { return true; }
@@ -98,7 +75,7 @@ Wrong leave_out(Operation::Kind kind, std::string group, std::optional<int64_t> 
 Wrong claim_done(Operation::Kind kind, std::string group) {
   return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
     if (op.kind != kind || right.name() != group) return {};
-    done_right(right, op, stream);
+    right.issue(op, stream);
     return Event();
   };
 }
