@@ -3,8 +3,8 @@
 # HEXAD_CUDA_RUNTIME is what the backend links to: CUDA's, or with HEXAD_CUDA_DOUBLE the doubles of tests/support/cuda_double,
 # for which g++ compiles all of it, and which run without a card.
 #
-# HEXAD_CUDA_ARCH names one generation: "90a" (H100, H200) uses what later ones lack, so that the program runs on no
-# other; "90" would run on later ones, too, but the products' kernels need "90a".
+# HEXAD_CUDA_ARCH names one generation. "90a" (H100, H200) has grouped products in one kernel and runs on no other card. A
+# number alone, such as "80" (A100) or "100" (B200), has them as a loop of cuBLASLt's, and runs on later cards, too.
 set(HEXAD_CUDA_ARCH 90a CACHE STRING "Generation of GPUs to build for")
 if(HEXAD_CUDA_DOUBLE)
   find_package(CUDAToolkit 13.0 REQUIRED)  # its headers
@@ -30,7 +30,11 @@ endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${HEXAD_NVCC} CACHE FILEPATH "CUDA compiler")
 endif()
-set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
+if(HEXAD_CUDA_ARCH MATCHES "^[0-9]+$")
+  set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH})  # with PTX, which later cards' drivers compile
+else()
+  set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
+endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program starts where there is no driver
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # CUTLASS without NDEBUG compiles to slow code
 enable_language(CUDA)

@@ -1,4 +1,4 @@
-// Chooses a way for each grouped product; the host never reads offsets back.
+// Chooses a way for each grouped product.
 #include <algorithm>
 
 #include "framework/kernels/cuda/families.h"
@@ -12,6 +12,9 @@ namespace {
 // From here on a loop of dense products, which fill the card one by one, is faster than CUTLASS's one kernel (H100, 8
 // experts of 14336 x 4096: 801 against 785 TFLOP/s forward, 724 against 432 for weight gradients in f32).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
+// Where each group is a launch, fewer rows than these are left to the simple kernel, which is one for all (not
+// measured).
+constexpr int64_t few_rows = 16;
 
 /// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
 struct Operands {
@@ -45,15 +48,18 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   return o;
 }
 
-/// TMA wants rows of multiples of 16 bytes, and a tile's sum has a term at least.
+/// TMA and cuBLASLt want rows of multiples of 16 bytes, and a tile's sum has a term at least.
 bool fits_tensor_cores(const Operands& o) {
   const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
+  if (!tensor_cores::in_one_kernel && o.rows < few_rows * o.groups) return false;
   return o.x.dtype() == Dtype::bf16 && o.features > 0 && o.features % 8 == 0 && o.width > 0 && o.width % 8 == 0 &&
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
 
 bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets) {
-  if (offsets.host.empty() || o.features * o.width < large_weight) return false;
+  if (offsets.host.empty()) return false;
+  if (!tensor_cores::in_one_kernel) return fits_tensor_cores(o);
+  if (o.features * o.width < large_weight) return false;
   return offsets.host.back() - offsets.host.front() >= many_rows * o.groups;
 }
 

@@ -1,0 +1,52 @@
+// Grouped products on generations of cards for which there is no grouped kernel: a product of cuBLASLt's for each
+// group.
+#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/tensor/host_read.h"
+
+namespace hexad::kernels::cuda::tensor_cores {
+namespace {
+
+/// Calls f(w of group e, rows of x, rows of y) for every group.
+template <class F>
+void for_each_group(Stream& stream, const Tensor& x, const Tensor& y, const Tensor& w, const Tensor& offsets,
+                    const F& f) {
+  const HostRead read = read_to_host("grouped products: offsets", offsets, stream);
+  const std::span<const int64_t> rows = read.wait<int64_t>();
+  for (int64_t e = 0; e < w.dim(0); ++e) {
+    const int64_t begin = rows[static_cast<size_t>(e)], end = rows[static_cast<size_t>(e) + 1];
+    if (begin < end)
+      f(w.slice(0, e, e + 1).reshape({y.dim(1), x.dim(1)}), x.slice(0, begin, end), y.slice(0, begin, end));
+  }
+}
+
+}  // namespace
+
+const bool in_one_kernel = false;
+
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write) {
+  for_each_group(stream, x, out, w, offsets, [&](const Tensor& weight, const Tensor& in, const Tensor& result) {
+    matmul.forward(stream, result, in, weight, write);
+  });
+}
+
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
+                    Write write) {
+  for_each_group(stream, dx, dy, w, offsets, [&](const Tensor& weight, const Tensor& result, const Tensor& in) {
+    matmul.input_gradient(stream, result, in, weight, write);
+  });
+}
+
+void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                     Write write) {
+  for_each_group(stream, x, dy, dw, offsets, [&](const Tensor& result, const Tensor& in, const Tensor& dout) {
+    matmul.weight_gradient(stream, result, dout, in, write);
+  });
+}
+
+void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                          Write write) {
+  weight_gradient(stream, dw, dy, x, offsets, write);
+}
+
+}  // namespace hexad::kernels::cuda::tensor_cores
