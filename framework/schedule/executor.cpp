@@ -5,11 +5,13 @@
 #include <chrono>
 #include <exception>
 #include <latch>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "framework/base/error.h"
 #include "framework/base/philox.h"
+#include "framework/device/named_range.h"
 
 namespace hexad::schedule {
 namespace {
@@ -91,6 +93,8 @@ class LatePart {
 };
 
 Event issue(const Task& task, Stream& lane) {
+  std::optional<device::NamedRange> range;
+  if (lane.on_device()) range.emplace(task.spec.name);
   // A device's queue reuses memory in the order of issue, which then is early enough.
   if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
