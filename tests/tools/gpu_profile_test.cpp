@@ -101,6 +101,23 @@ TEST(Gaps, AndTheUnionOfActivitiesFillTheWindow) {
   }
 }
 
+// In stream 7 [0, 10) and [8, 20), in stream 9 [15, 40), of which the window [5, 30) sees a part.
+TEST(Streams, AreBusyTogetherOrAlone) {
+  std::vector<Activity> all{kernel("a", 0, 10), kernel("b", 8, 20), kernel("c", 15, 40)};
+  all[0].stream = all[1].stream = 7;
+  all[2].stream = 9;
+  const auto streams = stream_times(all, {5, 30});
+  ASSERT_EQ(streams.size(), 2u);
+  EXPECT_EQ(streams[0].stream, 7u);
+  EXPECT_EQ(streams[0].count, 1);
+  EXPECT_EQ(streams[0].busy, 15);
+  EXPECT_EQ(streams[0].alone, 10);
+  EXPECT_EQ(streams[0].longest, "b");
+  EXPECT_EQ(streams[1].stream, 9u);
+  EXPECT_EQ(streams[1].busy, 15);
+  EXPECT_EQ(streams[1].alone, 10);
+}
+
 TEST(Profile, LeavesOutTheStepsThatWarmUp) {
   const auto all = steps_of({99, 50, 40, 10, 20});
   const auto p = profile(all, "adamw", 3);
@@ -188,6 +205,21 @@ TEST(GpuProfileReport, HasMeansOfTheSteps) {
   EXPECT_NE(text.find("steps 4 to 5: 0.030 ms a step"), std::string::npos) << text;
   EXPECT_NE(text.find("adamw_chunks | adamw_chunks"), std::string::npos) << text;
   EXPECT_NE(text.find("memcpy device to host"), std::string::npos) << text;
+  EXPECT_EQ(text.find("us alone"), std::string::npos) << text;
+}
+
+TEST(GpuProfileReport, ShowsStreamsWhereThereAreSeveral) {
+  auto all = steps_of({1, 1, 1, 1000, 2000});
+  for (Activity& a : all)
+    if (a.kind == Kind::memcpy) a.stream = 3;
+  const auto p = profile(all, "adamw", 3);
+  ASSERT_TRUE(p);
+  const auto json = nlohmann::json::parse(to_json(*p));
+  ASSERT_EQ(json["streams"].size(), 2u);
+  EXPECT_EQ(json["streams"][1]["stream"], 3);
+  EXPECT_DOUBLE_EQ(json["streams"][1]["us"], 5e-3);
+  EXPECT_EQ(json["streams"][1]["longest"], "memcpy device to host");
+  EXPECT_NE(to_text(*p).find("us alone"), std::string::npos) << to_text(*p);
 }
 
 }  // namespace

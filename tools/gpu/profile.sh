@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A profile of training steps on a machine with a GPU, without Nsight Systems: runs `hexad train RECIPE` as
-# tools/gpu/pack.sh packed it and prints, a step, what the card spent its time on, how long it was idle, and between which
-# kernels. The folder OUT gets profile.txt, profile.json and train.log. The first 3 steps warm up. Recording adds a little
+# tools/gpu/pack.sh packed it and prints, a step, what the card spent its time on, in which of its streams (lanes), how long
+# it was idle, and between which kernels. The folder OUT gets profile.txt, profile.json and train.log. The first 3 steps warm up. Recording adds a little
 # to each launch: compare steps with those of a run without.
 #
 #   tools/gpu/profile.sh OUT RECIPE [key=value...]

@@ -13,6 +13,7 @@ struct Activity {
   std::string_view name;       // a kernel's is mangled; whoever records keeps the text
   int64_t begin = 0, end = 0;  // ns, on a clock of the recorder's choice
   int64_t bytes = 0;           // of a copy or a fill
+  uint32_t stream = 0;         // CUDA's number: lanes are streams
 };
 
 }  // namespace hexad::gpu_profile

@@ -67,15 +67,15 @@ class Recorder {
     switch (record->kind) {
       case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
         const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-        return add(Kind::kernel, kernel.name ? kernel.name : "unnamed", kernel.start, kernel.end, 0);
+        return add(Kind::kernel, kernel.name ? kernel.name : "unnamed", kernel.start, kernel.end, 0, kernel.streamId);
       }
       case CUPTI_ACTIVITY_KIND_MEMCPY: {
         const auto& copy = *reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
-        return add(Kind::memcpy, copy_name(copy), copy.start, copy.end, copy.bytes);
+        return add(Kind::memcpy, copy_name(copy), copy.start, copy.end, copy.bytes, copy.streamId);
       }
       case CUPTI_ACTIVITY_KIND_MEMSET: {
         const auto& fill = *reinterpret_cast<const CUpti_ActivityMemset4*>(record);
-        return add(Kind::memset, "memset", fill.start, fill.end, fill.bytes);
+        return add(Kind::memset, "memset", fill.start, fill.end, fill.bytes, fill.streamId);
       }
       default:
         return;
@@ -107,7 +107,7 @@ class Recorder {
   }
 
  private:
-  void add(Kind kind, std::string_view name, uint64_t begin, uint64_t end, uint64_t bytes) {
+  void add(Kind kind, std::string_view name, uint64_t begin, uint64_t end, uint64_t bytes, uint32_t stream) {
     if (begin == 0 || end < begin) {  // as CUPTI marks what it has no times of
       ++unfinished_;
       return;
@@ -116,7 +116,8 @@ class Recorder {
                            .name = *names_.emplace(name).first,  // a node of the set stays where it is
                            .begin = static_cast<int64_t>(begin),
                            .end = static_cast<int64_t>(end),
-                           .bytes = static_cast<int64_t>(bytes)});
+                           .bytes = static_cast<int64_t>(bytes),
+                           .stream = stream});
   }
   static void write_file(const std::string& path, const std::string& text) {
     std::ofstream file(path);

@@ -74,6 +74,7 @@ std::optional<Profile> profile(std::span<const Activity> activities, std::string
   p.window = {ends[first - 1], ends.back()};
   for (size_t i = first; i < ends.size(); ++i) p.steps.push_back({.total = ends[i] - ends[i - 1]});
   p.operations = operations_in(activities, p.window);
+  p.streams = stream_times(activities, p.window);
   p.gaps = find_gaps(activities, p.window);
   // A step ends with an activity: no gap reaches from one step into the next.
   for (const Gap& g : p.gaps) p.steps[static_cast<size_t>(p.step_of(g) - p.first_step)].idle += g.time.length();

@@ -35,6 +35,7 @@ struct Profile {
   Interval window;
   std::vector<StepTime> steps;
   std::vector<Operation> operations;  // longest first
+  std::vector<StreamTime> streams;    // busiest first
   std::vector<Gap> gaps;              // longest first; they point into the activities
   std::vector<Place> places;          // longest first
 

@@ -21,6 +21,7 @@ class Report {
     head();
     kernels();
     copies();
+    streams();
     longest_gaps();
     places();
     return std::move(out_);
@@ -53,6 +54,7 @@ class Report {
   void head();
   void kernels();
   void copies();
+  void streams();
   void longest_gaps();
   void places();
 
@@ -91,6 +93,14 @@ void Report::copies() {
            name(o.name));
 }
 
+void Report::streams() {
+  if (p_.streams.size() < 2) return;
+  line("\n{:>8} {:>12} {:>12} {:>9} {:>8}  most of it", "busy", "us a step", "us alone", "a step", "stream");
+  for (const StreamTime& s : p_.streams)
+    line("{:>6.2f} % {:>12.1f} {:>12.1f} {:>9.1f} {:>8}  {}", percent(s.busy), us_a_step(s.busy), us_a_step(s.alone),
+         a_step(s.count), s.stream, name(s.longest));
+}
+
 void Report::longest_gaps() {
   line("\n{:>10} {:>6} {:>10}  longest gaps, each from the end of | to the begin of", "us", "step", "at ms");
   for (size_t i = 0; i < std::min<size_t>(p_.gaps.size(), 10); ++i) {
@@ -114,7 +124,7 @@ std::string Report::json() const {
   Json out{{"first_step", p_.first_step},      {"step_us", us_a_step(p_.window.length())},
            {"busy_us", us_a_step(busy())},     {"idle_us", us_a_step(p_.idle())},
            {"summed_us", us_a_step(summed())}, {"gaps_a_step", a_step(static_cast<int64_t>(p_.gaps.size()))}};
-  for (const char* list : {"steps", "kernels", "copies", "gaps", "places"}) out[list] = Json::array();
+  for (const char* list : {"steps", "kernels", "copies", "streams", "gaps", "places"}) out[list] = Json::array();
   for (const StepTime& s : p_.steps) out["steps"].push_back({{"us", us(s.total)}, {"idle_us", us(s.idle)}});
   for (const Operation& o : p_.operations) {
     const bool kernel = o.kind == Kind::kernel;
@@ -123,6 +133,12 @@ std::string Report::json() const {
     if (!kernel) entry["bytes"] = a_step(o.bytes);
     out[kernel ? "kernels" : "copies"].push_back(std::move(entry));
   }
+  for (const StreamTime& s : p_.streams)
+    out["streams"].push_back({{"stream", s.stream},
+                              {"us", us_a_step(s.busy)},
+                              {"alone_us", us_a_step(s.alone)},
+                              {"count", a_step(s.count)},
+                              {"longest", name(s.longest)}});
   for (size_t i = 0; i < std::min<size_t>(p_.gaps.size(), 100); ++i) {
     const Gap& g = p_.gaps[i];
     out["gaps"].push_back({{"us", us(g.time.length())},

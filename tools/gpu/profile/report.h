@@ -7,7 +7,7 @@
 
 namespace hexad::gpu_profile {
 
-/// Tables of kernels, of copies and of gaps.
+/// Tables of kernels, of copies, of streams where there are several, and of gaps.
 std::string to_text(const Profile& profile);
 
 /// The same with each step, mangled names of kernels and up to 100 gaps and places of gaps. Times are in microseconds.

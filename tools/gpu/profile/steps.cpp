@@ -1,6 +1,7 @@
 #include "tools/gpu/profile/steps.h"
 
 #include <algorithm>
+#include <map>
 
 namespace hexad::gpu_profile {
 
@@ -41,6 +42,47 @@ std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window
   }
   idle_until(window.end, nullptr);
   return gaps;
+}
+
+std::vector<StreamTime> stream_times(std::span<const Activity> activities, Interval window) {
+  struct Change {
+    int64_t time;
+    uint32_t stream;
+    int by;
+  };
+  std::vector<Change> changes;
+  std::map<uint32_t, StreamTime> streams;
+  std::map<uint32_t, std::map<std::string_view, int64_t>> names;
+  for (const Activity& a : activities) {
+    const Interval in{std::max(a.begin, window.begin), std::min(a.end, window.end)};
+    if (in.length() <= 0) continue;
+    StreamTime& s = streams[a.stream];
+    s.stream = a.stream;
+    s.count += a.begin >= window.begin;
+    names[a.stream][a.name] += in.length();
+    changes.push_back({in.begin, a.stream, 1});
+    changes.push_back({in.end, a.stream, -1});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
+  std::map<uint32_t, int> running;  // activities of each stream that has some
+  int64_t now = window.begin;
+  for (const Change& c : changes) {
+    for (const auto& [stream, count] : running) {
+      streams[stream].busy += c.time - now;
+      if (running.size() == 1) streams[stream].alone += c.time - now;
+    }
+    now = c.time;
+    if ((running[c.stream] += c.by) == 0) running.erase(c.stream);
+  }
+  std::vector<StreamTime> out;
+  for (auto& [stream, time] : streams) {
+    time.longest = std::max_element(names[stream].begin(), names[stream].end(), [](const auto& a, const auto& b) {
+                     return a.second < b.second;
+                   })->first;
+    out.push_back(time);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const StreamTime& a, const StreamTime& b) { return a.busy > b.busy; });
+  return out;
 }
 
 }  // namespace hexad::gpu_profile
