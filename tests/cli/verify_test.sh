@@ -18,8 +18,13 @@ test_listed_layouts() {
 test_layouts_on_the_emulated_device_agree_with_the_cpu() {
   HEXAD_EMULATED_JITTER=3 expect 0 "$HEXAD" verify tiny.yaml --world 2 --device emulated --steps 2
   expect_text out "oracle: one rank on the CPU, layouts on device: emulated" "10 meshes of 2 ranks: " ": 0 mismatches"
+  expect_text out "device: emulated"
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts ep=2 --steps 1
   expect_text out "oracle: one rank on the CPU, layouts on device: emulated" ": 0 mismatches"
+  "$HEXAD" env | grep -q "^cuda  *none: " && {
+    expect 4 "$HEXAD" verify tiny.yaml --world 2 --device cuda
+    expect_text err "device: cuda was asked for, but " "use device: cpu"
+  }
   expect 2 "$HEXAD" verify tiny.yaml --world 2 --device abacus
   expect_text err "device (abacus) must be one of cpu, cuda, emulated"
 }

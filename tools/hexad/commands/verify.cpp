@@ -107,6 +107,14 @@ ExitCode run_selected(const Options& o, const Subject& subject, Session session)
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
+// Opens it in a child once, as a card survives no fork: what is missing is said here, and not by every layout.
+void require_device(device::DeviceKind kind, double seconds) {
+  const auto open = [&] { return device::DeviceContext(device::ContextOptions{.kind = kind}).description(); };
+  const Isolated opened = run_isolated(open, seconds);
+  if (!opened.failure.empty()) fail(ExitCode::resource, opened.failure);
+  fmt::print("device: {}\n", opened.text);
+}
+
 ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   if (comm::announced_world_size() > 1)
     fail(ExitCode::usage,
@@ -114,6 +122,7 @@ ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with threads of its own forks badly
   const ScratchFolder scratch;
   const Loaded loaded = load(o, registry);
+  if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
   const Subject subject(loaded.recipe, registry, o.steps, scratch.path());
   print_subject(o, loaded, subject);
   Oracles oracles(subject);
