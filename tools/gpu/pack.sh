@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# Builds the preset cuda and packs what a machine with a GPU needs to run it into build/pack/hexad.tar.gz: the program, the
-# GPU tests, the benchmark of kernels, the profiler, the Debian libraries that they want, and Open MPI's parts. Such a
-# machine need not be a Debian; tools/gpu/with_libraries.sh unpacks there and finds NVIDIA's libraries.
+# Builds the preset cuda and packs what tools/gpu/check.sh and profile.sh need on a machine with a GPU into
+# build/pack/hexad.tar.gz: the program, the tests of kernels and of gradients, the benchmark of kernels, the profiler, the
+# Debian libraries that they want, and Open MPI with its mpirun; says what is in it. Such a machine need not be a Debian;
+# tools/gpu/with_libraries.sh unpacks there and finds NVIDIA's libraries.
 #
 #   tools/gpu/pack.sh [--tests]     --tests: without the program hexad, which takes longest to build
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-programs=(tests/test_gpu_cuda_parity bench/cuda_kernels bin/hexad)
-targets=(test_gpu_cuda_parity cuda_kernels hexad)
+programs=(tests/test_gpu_cuda_parity tests/test_device_gradients bench/cuda_kernels bin/hexad)
+targets=(test_gpu_cuda_parity test_device_gradients cuda_kernels hexad)
 profile=libhexad_gpu_profile.so  # for tools/gpu/profile.sh
 case ${1:-} in
 '') ;;
---tests) unset 'programs[2]' 'targets[2]' ;;
+--tests) unset 'programs[3]' 'targets[3]' ;;
 *)
-  sed -n '6s/^# *//p' "$0" >&2
+  sed -n '7s/^# *//p' "$0" >&2
   exit 2
   ;;
 esac
@@ -35,6 +36,7 @@ for program in "${programs[@]}"; do
 done
 [ -z "$profile" ] || strip -o "$pack/lib/$profile" "build/cuda/lib/$profile"
 if [ -e $pack/bin/hexad ]; then
+  cp -L "$(command -v mpirun)" $pack/bin/mpirun
   plugins=$(dirname "$(ldd $pack/bin/hexad | awk '/libopen-pal/ {print $3}' | xargs readlink -f)")/openmpi/lib/openmpi3
   for plugin in "$plugins"/*.so; do
     # What drives networks wants many more libraries, which one machine can do without.
@@ -52,6 +54,7 @@ find $pack/bin $pack/lib $pack/openmpi -type f -print0 | xargs -0 ldd | awk '$2 
 
 archive=build/pack/hexad.tar.gz
 tar -czf $archive -C $pack .
+(cd $pack && for part in bin/* lib openmpi; do echo "pack: $(du -shL "$part" | tr '\t' ' ')"; done)
 rm -r $pack
 size=$(du -m $archive | cut -f1)
 echo "pack: $archive, $size MB"
