@@ -77,7 +77,7 @@ class CheckBuild(unittest.TestCase):
         self.assertEqual(check.check_calls(line.format("cudaMemcpyAsync")), [])
         for call in ("cudaMemcpy", "cudaMemset", "cudaDeviceSynchronize", "cudaMalloc", "cudaFree", "cudaLaunchHostFunc"):
             self.assertEqual(check.check_calls(line.format(call)), [f"swiglu.cu.o calls {call}"])
-        self.assertEqual(check.check_calls(line.format("cudaMalloc").replace("swiglu.cu", "cuda_allocator.cpp")), [])
+        self.assertEqual(check.check_calls(line.format("cudaMalloc").replace("swiglu.cu", "pinned_memory.cpp")), [])
 
     def test_a_launch_on_the_default_stream(self):
         self.assertEqual(check.check_launches({"a.cu": "k<<<n, f(a, b), 0, s>>>(x)"}), [])

@@ -58,9 +58,8 @@ HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|
                     r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
-    "cuda_allocator.cpp.o": "memory is its work",
-    "pinned_buffers.cpp.o": "memory is its work",
-    "cuda_stream.cpp.o": "waiting is what it is asked for",
+    "pinned_memory.cpp.o": "memory is its work",
+    "queue.cpp.o": "waiting is what it is asked for",
     "cudnn.cpp.o": "cuDNN's front end has engines of its own, which are not used",
 }
 THEIRS = re.compile(r"lib(cuda|cublas|cublasLt|cudnn|nvrtc|nccl|cudart)\b")
@@ -187,7 +186,7 @@ def run(*command):
 
 
 def read(pattern):
-    return {os.path.basename(path): open(path).read() for path in sorted(glob.glob(pattern, recursive=True))}
+    return {os.path.relpath(path): open(path).read() for path in sorted(glob.glob(pattern, recursive=True))}
 
 
 def main():
