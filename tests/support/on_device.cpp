@@ -15,7 +15,7 @@ device::DeviceKind test_device() {
   if (!wanted) return device::DeviceKind::cpu;
   for (const auto& [kind, name] : device::enum_names(device::DeviceKind::cpu))
     if (name == std::string_view(wanted)) return kind;
-  fail_invariant(cat("[test] HEXAD_TEST_DEVICE is '", wanted, "', expected cpu or emulated"));
+  fail_invariant(cat("[test] HEXAD_TEST_DEVICE is '", wanted, "', expected cpu, emulated or cuda"));
 }
 
 device::ContextOptions on_test_device(device::ContextOptions options) {
