@@ -29,13 +29,13 @@ NEEDED_EVERYWHERE = {
 ATOMIC = re.compile(r"(ATOM|ATOMG|ATOMS|RED|REDG|REDS|UTMAREDG|UREDG)$")
 ATOMICS = {
     "capacity.cu.o": ("drop_kernel", "whole numbers of slots"),
-    "embedding.cu.o": ("DeviceRadixSort", "CUB's sort counts digits"),
     "grouped_forward.cu.o": ("cutlass", "the tile scheduler's counter"),
     "grouped_input_gradient.cu.o": ("cutlass", "the tile scheduler's counter"),
     "grouped_weight_gradient.cu.o": ("cutlass", "the tile scheduler's counter"),
     "grouped_weight_gradient_bf16.cu.o": ("cutlass", "the tile scheduler's counter"),
+    "radix_sort.cu.o": ("DeviceRadixSort", "CUB's sort counts digits"),
     "router_loss.cu.o": ("count_kernel", "whole numbers of tokens"),
-    "slots.cu.o": ("(place|histogram)_kernel|DeviceRadixSort", "whole numbers of slots; CUB's sort counts digits"),
+    "slots.cu.o": ("(place|histogram)_kernel", "whole numbers of slots"),
 }
 
 # The generation whose limits of stack and registers follow.
