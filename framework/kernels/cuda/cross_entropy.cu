@@ -172,10 +172,9 @@ void launch_rows(Stream& stream, const Operands<float, D>& o) {
 
 template <class A, class D>
 void launch_any(Stream& stream, const Operands<A, D>& o) {
-  const auto on = [](const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; };
   if constexpr (std::is_same_v<A, float>) {
     constexpr int N = row_elements;
-    if (o.vocabulary % N == 0 && on(o.logits, 16) && on(o.dlogits, sizeof(D) * N)) {
+    if (multiples_of(N, sizeof(A), o.logits, {o.vocabulary}) && multiples_of(N, sizeof(D), o.dlogits, {})) {
       if (o.vocabulary <= int64_t{N} * held * most_threads) return launch_rows(stream, o);
       return launch("cross_entropy", losses_any<A, D, N>, o.rows, any_threads, stream, o);
     }

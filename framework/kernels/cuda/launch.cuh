@@ -24,8 +24,6 @@ using namespace tensor;
 using device::cuda::check;
 using device::cuda::cuda_stream;
 
-inline constexpr int warp_size = 32;
-
 /// The device's type for a host element type: bf16 has CUDA's own there.
 template <class T>
 struct DeviceType {
@@ -95,8 +93,7 @@ struct Rows {
   }
   /// Whether every row, and its end, lies on a multiple of `elements` elements.
   bool aligned(int elements) const {
-    bool ok =
-        reinterpret_cast<uintptr_t>(data) % (sizeof(D) * static_cast<size_t>(elements)) == 0 && width % elements == 0;
+    bool ok = multiples_of(elements, sizeof(D), data, {width});
     for (int l = 0; l < levels; ++l) ok = ok && (size[l] == 1 || stride[l] % elements == 0);
     return ok;
   }
@@ -150,6 +147,8 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
           most_blocks_x, " x ", most_blocks_y, " are possible");
+  require(threads <= most_threads_of_block, "[", op, "] wants ", threads, " threads a block; at most ",
+          most_threads_of_block, " are possible");
   require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
           most_shared);
   // Always the most: other host threads may be setting it for other sizes.

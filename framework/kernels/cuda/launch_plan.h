@@ -2,11 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
 namespace hexad::kernels::cuda {
+
+inline constexpr int warp_size = 32;
 
 /// The most blocks and threads of a launch (CUDA programming guide, "Compute capabilities").
 inline constexpr int64_t most_blocks_x = INT32_MAX, most_blocks_y = 65535;
@@ -37,5 +40,23 @@ inline bool multiples_of(int elements, size_t size, const void* address, std::in
   return reinterpret_cast<uintptr_t>(address) % (size * static_cast<size_t>(elements)) == 0 &&
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });
 }
+
+/// Each row has a group of `lanes` threads, which take its vectors in turn: a part of a warp, one warp, or the block.
+struct RowGroups {
+  int lanes;
+  int threads;  // of a block
+  int rows;     // of a block: its groups
+
+  /// For rows of `vectors` vectors of which a thread keeps `held`; `threads` where a group is no wider than a warp.
+  static RowGroups of(int64_t vectors, int held, int threads) {
+    const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
+    if (wanted <= warp_size) {
+      const int lanes = static_cast<int>(std::bit_ceil(wanted));
+      return {lanes, threads, threads / lanes};
+    }
+    const int lanes = static_cast<int>((wanted + warp_size - 1) / warp_size * warp_size);
+    return {lanes, lanes, 1};
+  }
+};
 
 }  // namespace hexad::kernels::cuda

@@ -128,7 +128,7 @@ void launch_adamw(Stream& stream, const Batch<A, G, W>& batch, const AdamwStep& 
 
 template <class... P>
 bool on_vectors(int elements, const P*... pointers) {
-  return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(P) * static_cast<size_t>(elements)) == 0) && ...);
+  return (multiples_of(elements, sizeof(P), pointers, {}) && ...);
 }
 
 /// Calls f<A, G, W>(weights), for main, gradient and the copy of main, whose address is null where it is main itself.

@@ -152,8 +152,7 @@ __global__ void row_products(sum_t<D>* products, HeadRows<D> x, HeadRows<D> y, i
 
 template <int N, class D>
 bool in_pieces(const HeadRows<D>& rows, int size) {
-  return reinterpret_cast<uintptr_t>(rows.data) % sizeof(Vector<D, N>) == 0 && rows.token % N == 0 &&
-         rows.head % N == 0 && size % N == 0;
+  return multiples_of(N, sizeof(D), rows.data, {rows.token, rows.head, size});
 }
 
 }  // namespace

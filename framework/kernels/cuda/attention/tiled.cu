@@ -6,9 +6,8 @@ namespace {
 
 /// Whether every row of every head lies on a multiple of 16 bytes.
 bool aligned(const Tensor& t) {
-  constexpr int64_t elements = wide<__nv_bfloat16>;
-  return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0 && (t.dim(0) <= 1 || t.strides()[0] % elements == 0) &&
-         (t.dim(1) <= 1 || t.strides()[1] % elements == 0);
+  const auto distance = [&](int d) { return t.dim(d) <= 1 ? 0 : t.strides()[d]; };
+  return multiples_of(wide<__nv_bfloat16>, sizeof(__nv_bfloat16), device_raw(t), {distance(0), distance(1)});
 }
 
 template <class... Tensors>

@@ -230,7 +230,7 @@ void Runner::wait(const Call& call) {
 
 bool Runner::meet_block(const Call& call, bool predicate) {
   if (at_barrier_.empty()) barrier_name_ = call.name;
-  if (std::strcmp(barrier_name_, call.name) != 0)
+  if (barrier_name_ != call.name && std::strcmp(barrier_name_, call.name) != 0)
     fail(std::string("comes to ") + call.name + " while others wait at " + barrier_name_);
   any_ = any_ || predicate;
   at_barrier_.push_back(current_);
@@ -263,7 +263,7 @@ const LaneValue* Runner::meet_warp(const Call& call, unsigned mask, const void* 
   if (mask & ~there) fail(std::string("calls ") + call.name + " with a mask of lanes that the block does not have");
   WarpMeeting& m = meeting(warp, mask);
   if (m.here == 0) m.name = call.name;
-  if (std::strcmp(m.name, call.name) != 0)
+  if (m.name != call.name && std::strcmp(m.name, call.name) != 0)
     fail(std::string("calls ") + call.name + " where other lanes of its mask call " + m.name);
   LaneValue* const values = m.values[m.turn];
   if (bytes) std::memcpy(values[lane].bytes, mine, bytes);
