@@ -1,18 +1,8 @@
 # The CUDA backend's compiler, libraries and headers.
 #
-# HEXAD_CUDA_RUNTIME is what the backend links to: CUDA's, or with HEXAD_CUDA_DOUBLE the doubles of tests/support/cuda_double,
-# for which g++ compiles all of it, and which run without a card.
-#
 # HEXAD_CUDA_ARCH names one generation. "90a" (H100, H200) has grouped products in one kernel and runs on no other card. A
 # number alone, such as "80" (A100) or "100" (B200), has them as a loop of cuBLASLt's, and runs on later cards, too.
 set(HEXAD_CUDA_ARCH 90a CACHE STRING "Generation of GPUs to build for")
-if(HEXAD_CUDA_DOUBLE)
-  find_package(CUDAToolkit 13.0 REQUIRED)  # its headers
-  set(HEXAD_CUDA_RUNTIME $<BUILD_INTERFACE:hexad_cuda_double>)
-  return()
-endif()
-set(HEXAD_CUDA_RUNTIME CUDA::cudart_static)
-
 set(HEXAD_CUTLASS_DIR ${PROJECT_SOURCE_DIR}/build/headers/cutlass/include CACHE PATH "Headers of CUTLASS 4.2")
 set(HEXAD_CUDNN_FRONTEND_DIR ${PROJECT_SOURCE_DIR}/build/headers/cudnn-frontend/include CACHE PATH
     "Headers of cuDNN's C++ front end")

@@ -1,6 +1,7 @@
 #include "framework/device/cuda/blocks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/base/error.h"
 

@@ -1,6 +1,8 @@
 // Page-locked host memory for what is offloaded.
 #pragma once
 
+#include <optional>
+
 #include "framework/device/allocator.h"
 #include "framework/device/cuda/blocks.h"
 #include "framework/device/cuda/pinned_memory.h"

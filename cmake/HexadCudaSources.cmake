@@ -1,0 +1,25 @@
+# The CUDA backend's sources, for the libraries of a build with CUDA and for the double of a card in other builds' tests.
+set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
+set(HEXAD_CUDA_DEVICE_SOURCES
+  ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/check.cpp ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
+  ${device}/driver.cpp ${device}/pinned_allocator.cpp ${device}/pinned_buffers.cpp ${device}/pinned_memory.cpp
+  ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp)
+
+set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
+set(HEXAD_CUDA_KERNEL_SOURCES
+  ${kernels}/attention/attention.cpp ${kernels}/cuda_table.cpp ${kernels}/products/blas.cpp ${kernels}/products/grouped.cpp
+  ${kernels}/products/matmul.cpp)
+# Kernels that every compiler of C++ understands, too.
+set(HEXAD_CUDA_KERNELS
+  attention/heads_first attention/merge attention/plain_backward attention/plain_forward attention/tensor_backward_keys
+  attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility
+  products/bf16_parts products/grouped_simple products/groups
+  bias capacity cross_entropy embedding gelu index layer_norm optimizer permute pointwise rms_norm rotary router router_loss
+  slots split_softmax swiglu wire)
+list(TRANSFORM HEXAD_CUDA_KERNELS PREPEND ${kernels}/)
+list(TRANSFORM HEXAD_CUDA_KERNELS APPEND .cu)
+
+set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
+set(HEXAD_NCCL_SOURCES
+  ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/class_config.cpp ${nccl}/communicator.cpp
+  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/pieces.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)
