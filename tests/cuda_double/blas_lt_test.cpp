@@ -41,9 +41,9 @@ struct BlasLt : ::testing::Test {
   }
   ~BlasLt() override {
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    mend_devices();
     for (float* p : {a, b, d, workspace}) EXPECT_EQ(cudaFree(p), cudaSuccess);
     EXPECT_EQ(cublasLtDestroy(handle), CUBLAS_STATUS_SUCCESS);
-    mend_devices();
     static_cast<void>(cudaGetLastError());
   }
 

@@ -41,12 +41,13 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// How many of some runs in different orders reverse 256 values.
+/// How many of some runs in different orders reverse 256 values, which are others each time: shared memory keeps what
+/// was there, as a card's does.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {
     std::vector<int> values(256), expected(256);
-    std::iota(values.begin(), values.end(), 0);
+    std::iota(values.begin(), values.end(), 1000 * static_cast<int>(order));
     std::reverse_copy(values.begin(), values.end(), expected.begin());
     run_grid(grid(1, 256, order), [&] { reverse(values.data(), synchronised); });
     right += values == expected;
