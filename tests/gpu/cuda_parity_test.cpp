@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "framework/kernels/cuda/families.h"
 #include "tests/gpu/aligned_cases.h"
 #include "tests/gpu/card.h"
 
@@ -51,7 +52,7 @@ const auto dtypes = ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64);
 
 TEST(CudaTable, HasNoHoles) {
   void (*entries[entry_count])();
-  std::memcpy(entries, &cuda_kernels(), sizeof(KernelTable));
+  std::memcpy(entries, &kernels::cuda::launches(), sizeof(KernelTable));
   for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
 }
 

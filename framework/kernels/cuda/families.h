@@ -28,4 +28,7 @@ extern const SplitSoftmaxKernels split_softmax;
 extern const PointwiseKernels pointwise;
 extern const OptimizerKernels optimizer;
 
+/// The table of these, whose entries cuda_kernels() wraps (touching.h).
+const KernelTable& launches();
+
 }  // namespace hexad::kernels::cuda

@@ -5,13 +5,10 @@
 #include <type_traits>
 
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/kernel_table.h"
+#include "framework/kernels/cuda/families.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
-
-/// The table without the wrapping.
-const KernelTable& launches();
 
 /// Tells the allocator which blocks a launch reads and writes, so that whoever gets them next waits for it. What a
 /// launch allocates for itself is told, too.
