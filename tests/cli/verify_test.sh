@@ -86,11 +86,19 @@ test_a_recipe_with_a_memory_limit_is_verified() {
   expect_text out ": 0 mismatches"
 }
 
+test_all_layouts_are_rounded_where_a_precision_is_given() {
+  expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts 3 --precision f32
+  expect_count 3 out "subject=f32   "
+  expect_text out ", f32, optim.eps" ": 0 mismatches"
+  expect 2 "$HEXAD" verify tiny.yaml --world 2 --precision f16
+  expect_text err "--precision: " "f16"
+}
+
 test_every_subject_is_verified() {
   local subject layouts=""
-  for subject in own tied aux_global_batch zipf idle_ranks bf16; do layouts+="ep=2,subject=$subject;"; done
+  for subject in own tied aux_global_batch zipf idle_ranks f32 bf16; do layouts+="ep=2,subject=$subject;"; done
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "$layouts"
-  expect_text out "6 layouts in " ": 0 mismatches"
+  expect_text out "7 layouts in " ": 0 mismatches"
 }
 
 is_empty() { [ -z "$(ls -A "$1")" ]; }
