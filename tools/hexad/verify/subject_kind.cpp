@@ -54,7 +54,14 @@ std::span<const SubjectKind> subject_kinds() {
       {"f32", [](const Recipe&) { return true; },
        [](const Recipe& r, const std::string&) { return rounded_to("f32", r); }, true},
       {"bf16", [](const Recipe&) { return true; },
-       [](const Recipe& r, const std::string&) { return rounded_to("bf16", r); }, true}};
+       [](const Recipe& r, const std::string&) {
+         Overrides out = rounded_to("bf16", r);
+         // A softmax does not see what all its keys have more: the gradient of their bias is what large terms leave
+         // over.
+         out.emplace_back("model.bias=false");
+         return out;
+       },
+       true}};
   return all;
 }
 
