@@ -2,7 +2,7 @@
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
   ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/check.cpp ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
-  ${device}/driver.cpp ${device}/pinned_allocator.cpp ${device}/pinned_buffers.cpp ${device}/pinned_memory.cpp
+  ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/pinned_buffers.cpp ${device}/pinned_memory.cpp
   ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp)
 
 set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
