@@ -15,6 +15,12 @@ Segment::Segment(const Driver& driver, int64_t addresses, int64_t page)
       pages_(static_cast<size_t>(addresses / page)) {}
 
 Segment::~Segment() {
+  try {
+    for (const auto& [begin, piece] : pieces_)
+      for (const auto& mark : piece.last) mark->wait();
+  } catch (const base::Error&) {
+    // The card has failed, and uses nothing any more.
+  }
   for (size_t p = 0; p < pages_.size(); ++p)
     if (pages_[p]) driver_.drop(base_ + p * static_cast<size_t>(page_), page_, *pages_[p]);
   driver_.give_back_addresses(base_, addresses_);

@@ -18,7 +18,7 @@ class Segment {
  public:
   /// `addresses` and `page` in bytes; one is a multiple of the other, and of the driver's page.
   Segment(const Driver& driver, int64_t addresses, int64_t page);
-  /// Nothing may be using it any more.
+  /// Waits for those who use what was given back; no block may be left.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;

@@ -281,6 +281,12 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t, 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t bytes) {
   auto product = get<Product>(to, Kind::product);
+  if (attribute == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET) {  // of interest to a card's speed alone
+    int32_t multiprocessors = 0;
+    if (bytes != sizeof multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&multiprocessors, value, sizeof multiprocessors);
+    return multiprocessors >= 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  }
   cublasOperation_t operation{};
   if (bytes != sizeof operation) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&operation, value, sizeof operation);
