@@ -17,9 +17,10 @@ endfunction()
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) -> test 'autograd.tape', one executable a file.
 # ANY_DEVICE: and 'autograd.tape.emulated', the same on the emulated device, whose queues are late at random;
 # EMULATED_FILTER "*.First:*/Second": of a file that would take too long there, these; all of it is
-# 'autograd.tape.emulated_whole', label slow.
+# 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": and these as 'autograd.tape.cuda_double', with the CUDA
+# backend on the double of a card, where that is built: every kernel of the card is run there, which takes its time.
 function(hexad_test source)
-  cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
   set(target test_${A_FOLDER}_${name})
   add_executable(${target} ${source})
@@ -43,6 +44,15 @@ function(hexad_test source)
     add_test(NAME ${A_FOLDER}.${name}.emulated COMMAND ${target} --gtest_filter=${A_EMULATED_FILTER})
     set_tests_properties(${A_FOLDER}.${name}.emulated PROPERTIES LABELS "${A_LABELS};emulated" TIMEOUT ${A_TIMEOUT}
       ${late_queues})
+  endif()
+  if(A_CUDA_FILTER AND HEXAD_CUDA_DOUBLE)
+    add_executable(${target}_on_double $<TARGET_OBJECTS:${target}>)
+    target_link_libraries(${target}_on_double PRIVATE hexad_cuda_on_double ${A_DEPENDS} ${A_PRIVATE} GTest::gtest_main)
+    set_target_properties(${target}_on_double PROPERTIES LINKER_LANGUAGE CXX
+                          RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${A_FOLDER}.${name}.cuda_double COMMAND ${target}_on_double --gtest_filter=${A_CUDA_FILTER})
+    set_tests_properties(${A_FOLDER}.${name}.cuda_double PROPERTIES LABELS cuda-double TIMEOUT 600
+      ENVIRONMENT "HEXAD_TEST_DEVICE=cuda;HEXAD_DEVICE=cuda;HEXAD_CUDA_DOUBLE_JITTER=1")
   endif()
 endfunction()
 
