@@ -17,6 +17,7 @@ namespace hexad::comm {
 namespace {
 
 using device::DeviceContext;
+using device::DeviceKind;
 using device::Lane;
 
 constexpr DeviceKind emulated_kind = DeviceKind::emulated;
