@@ -180,8 +180,10 @@ void cross(int ctas, bool hangs) {
     const auto reduce = [&](int i) {
       EXPECT_EQ(ncclAllReduce(r.memory + i, r.memory + i, 1, ncclFloat32, ncclSum, comms[i], streams[i]), ncclSuccess);
     };
-    for (const int i : {0, 1}) reduce(i);  // connected
-    for (const cudaStream_t s : streams) EXPECT_TRUE(r.ends(10s, s));
+    for (const int i : {0, 1}) {  // connects
+      reduce(i);
+      EXPECT_TRUE(r.ends(10s, streams[i]));
+    }
     reduce(r.rank);
     std::this_thread::sleep_for(20ms);  // it has begun
     reduce(1 - r.rank);
