@@ -189,7 +189,7 @@ TEST(Recipe, NcclNeedsCardsAndNetworkClassesTheirTraffic) {
                 .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
             std::string::npos);
   EXPECT_NE(problem({"distributed.priority=[ep]", "distributed.network_classes=[3, 2]"})
-                .find("distributed.network_classes has 2 numbers for the 1 classes in distributed.priority"),
+                .find("distributed.network_classes ([3, 2]) has 2 numbers for the 1 classes in distributed.priority"),
             std::string::npos);
 }
 

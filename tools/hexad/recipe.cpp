@@ -94,7 +94,7 @@ void check_device(const Recipe& r, Problems& problems) {
     problems.add("schedule.worker_lanes",
                  cat("lanes are the device's queues on device: ", name_of(r.device), "; device: cpu has it"));
   if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
-    problems.add("distributed.device_collectives", cat("(nccl) needs device: cuda, but device is ", name_of(r.device)));
+    problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
 }
 
 }  // namespace

@@ -25,7 +25,15 @@ using cuda::check;
 // CUDA's 13000 is 13.0.
 std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
 
+// Streams that share one of the card's connections wait for each other, and by default it has 8: fewer than lanes and
+// classes of traffic are. Read by CUDA at its first call.
+void ask_for_connections() {
+  static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  static_cast<void>(done);
+}
+
 int count_devices() {
+  ask_for_connections();
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "asking for the driver's version");
   if (driver == 0) refuse("no NVIDIA driver is loaded (there is no libcuda.so.1)");

@@ -5,10 +5,11 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "framework/base/blocked_signals.h"
@@ -18,13 +19,13 @@ using namespace hexad::cuda_double;
 
 namespace {
 
-// A stream lives until its last work is done: its thread holds it.
+// Shared with those who wait for a whole device: its streams are of several ranks, and end when these end.
 std::mutex& streams_mutex() {
   static std::mutex m;
   return m;
 }
-std::set<cudaStream_t>& streams() {
-  static std::set<cudaStream_t> all;
+std::map<cudaStream_t, std::shared_ptr<CUstream_st>>& streams() {
+  static std::map<cudaStream_t, std::shared_ptr<CUstream_st>> all;
   return all;
 }
 
@@ -43,7 +44,7 @@ struct CUstream_st {
     const hexad::base::BlockedSignals blocked;
     thread = std::thread([this] { loop(); });
   }
-  ~CUstream_st() {
+  ~CUstream_st() {  // when its last work is done
     {
       std::lock_guard lock(mutex);
       stopping = true;
@@ -120,13 +121,13 @@ int device_of(cudaStream_t stream) { return stream->device; }
 int priority_of(cudaStream_t stream) { return stream->priority; }
 
 cudaError_t synchronize_device(int device) {
-  std::vector<cudaStream_t> its;
+  std::vector<std::shared_ptr<CUstream_st>> its;
   {
     std::lock_guard lock(streams_mutex());
-    for (cudaStream_t s : streams())
+    for (const auto& [handle, s] : streams())
       if (s->device == device) its.push_back(s);
   }
-  for (cudaStream_t s : its) s->wait_until_empty();
+  for (const auto& s : its) s->wait_until_empty();
   return state_of(device);
 }
 
@@ -177,19 +178,21 @@ extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   if (flags != cudaStreamNonBlocking) return set_last_error(cudaErrorInvalidValue);
   if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;
-  *stream = new CUstream_st(current_device(), priority);
+  auto made = std::make_shared<CUstream_st>(current_device(), priority);
+  *stream = made.get();
   std::lock_guard lock(streams_mutex());
-  streams().insert(*stream);
+  streams().emplace(*stream, std::move(made));
   return cudaSuccess;
 }
 
 // Here the host waits for the stream's work; a card's stream would end behind the host's back.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  {
-    std::lock_guard lock(streams_mutex());
-    if (!streams().erase(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
-  }
-  delete stream;
+  std::shared_ptr<CUstream_st> ended;  // outside the lock
+  std::lock_guard lock(streams_mutex());
+  const auto it = streams().find(stream);
+  if (it == streams().end()) return set_last_error(cudaErrorInvalidResourceHandle);
+  ended = std::move(it->second);
+  streams().erase(it);
   return cudaSuccess;
 }
 
