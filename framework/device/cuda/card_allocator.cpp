@@ -29,8 +29,6 @@ CardAllocator::CardAllocator(std::shared_ptr<Blocks> blocks, const Options& opti
       lasting_(driver_, options.addresses, round_up(large_page, driver_.page())),
       passing_(driver_, options.addresses, round_up(large_page, driver_.page())) {}
 
-CardAllocator::~CardAllocator() = default;
-
 int64_t CardAllocator::held() const { return small_.held() + lasting_.held() + passing_.held(); }
 
 Segment& CardAllocator::segment_for(int64_t size, Category category) {

@@ -20,7 +20,6 @@ class CardAllocator final : public Allocator {
   };
   /// The host never touches the blocks; `blocks` knows who does.
   CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options);
-  ~CardAllocator() override;
 
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;

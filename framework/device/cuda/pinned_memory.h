@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 namespace hexad::device::cuda {
 
@@ -17,7 +18,7 @@ class PinnedMemory {
   std::byte* allocate(int64_t bytes);
   void free(std::byte* block, int64_t bytes) noexcept;
   int64_t held() const;
-  /// For messages: " exceeds the limit of 1024 bytes, of which 512 are held", or nothing.
+  /// For messages: "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
   std::string why_not() const;
 
  private:

@@ -39,8 +39,7 @@ std::optional<uint64_t> jitter_seed() {
 }  // namespace
 
 struct CUstream_st {
-  CUstream_st(int on_device, int its_priority)
-      : device(on_device), priority(its_priority), seed(jitter_seed()), random(seed.value_or(0)) {
+  explicit CUstream_st(int on_device) : device(on_device), seed(jitter_seed()), random(seed.value_or(0)) {
     const hexad::base::BlockedSignals blocked;
     thread = std::thread([this] { loop(); });
   }
@@ -69,7 +68,7 @@ struct CUstream_st {
     changed.wait(lock, [&] { return work.empty() && !running; });
   }
 
-  const int device, priority;
+  const int device;
 
  private:
   void delay() {
@@ -118,7 +117,6 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
 }
 
 int device_of(cudaStream_t stream) { return stream->device; }
-int priority_of(cudaStream_t stream) { return stream->priority; }
 
 cudaError_t synchronize_device(int device) {
   std::vector<std::shared_ptr<CUstream_st>> its;
@@ -175,10 +173,11 @@ bool is_stream(cudaStream_t stream) {
 
 extern "C" {
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+// Nobody has precedence here.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
   if (flags != cudaStreamNonBlocking) return set_last_error(cudaErrorInvalidValue);
   if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;
-  auto made = std::make_shared<CUstream_st>(current_device(), priority);
+  auto made = std::make_shared<CUstream_st>(current_device());
   *stream = made.get();
   std::lock_guard lock(streams_mutex());
   streams().emplace(*stream, std::move(made));

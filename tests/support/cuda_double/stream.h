@@ -14,7 +14,5 @@ void enqueue(cudaStream_t stream, std::function<void()> work);
 /// Waits until all streams of a device are empty.
 cudaError_t synchronize_device(int device);
 int device_of(cudaStream_t stream);
-/// CUDA's: lower numbers first. The double keeps it, and gives nobody precedence.
-int priority_of(cudaStream_t stream);
 
 }  // namespace hexad::cuda_double
