@@ -174,6 +174,12 @@ const Tensor& Parameter::gradient_to_add(Stream& stream) {
   return g;
 }
 
+Parameter::GradientTarget Parameter::next_product(int64_t contributions) {
+  if (keep_gradient_ && contributions == 1) return keep_gradient_();
+  const Tensor& g = gradient();
+  return {g, next_write()};
+}
+
 Parameter& ParameterSet::add(Parameter::Spec spec) {
   for (const auto& p : all_) require(p->name() != spec.name, "[parameters] two parameters are named ", spec.name);
   return *all_.emplace_back(std::make_unique<Parameter>(std::move(spec), device_));

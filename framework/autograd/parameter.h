@@ -115,6 +115,13 @@ class Parameter {
   }
   /// For contributions that can only add: zeroes the memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
+  /// Where one of a micro-batch's `contributions` products goes, and how the caller must write it, which it then has to
+  /// do. A single one goes to where the gradient is kept, be it in the dtype of the weights: it is rounded once.
+  struct GradientTarget {
+    Tensor memory;
+    Write write;
+  };
+  GradientTarget next_product(int64_t contributions = 1);
 
   /// This rank's share of the local weights among the ranks that sum their gradient: it alone counts the share's
   /// gradient, and with ZeRO it alone owns it. All of them until it is dealt.
@@ -144,6 +151,8 @@ class Parameter {
   void bring_weights(std::function<BroughtWeights(Stream&)> bring) { bring_weights_ = std::move(bring); }
   /// `bring` is called where no gradient is bound and must bind one.
   void bring_gradient(std::function<void()> bring) { bring_gradient_ = std::move(bring); }
+  /// `keep` gives the place of a single contribution, where gradient() is not where it is kept.
+  void keep_gradient(std::function<GradientTarget()> keep) { keep_gradient_ = std::move(keep); }
   /// The memory is somebody else's again.
   void release_weights() { local_ = {}, changed(); }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
@@ -158,6 +167,7 @@ class Parameter {
   Tensor gradient_, owned_weights_, owned_gradient_;
   std::function<BroughtWeights(Stream&)> bring_weights_;
   std::function<void()> bring_gradient_;
+  std::function<GradientTarget()> keep_gradient_;
   std::optional<Deal> deal_;
   PackCache packs_;
   bool written_ = false;

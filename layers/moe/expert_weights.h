@@ -10,8 +10,9 @@ using namespace layers;
 
 /// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
 struct RowGroups {
-  kernels::GroupOffsets rows;  // by local expert
-  bool dense = false;          // a call for each expert that has rows; else one for all. The host must know the rows
+  kernels::GroupOffsets rows{};  // by local expert
+  bool dense = false;            // a call for each expert that has rows; else one for all. The host must know the rows
+  int64_t computations = 1;      // that a pass takes for all its rows: so many contributions to a weight's gradient
 
   /// f(expert, begin, end) for each that has rows.
   template <class F>

@@ -80,8 +80,8 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
                                                   const RowGroups& groups) const {
-  const Tensor dw = joined(weight->gradient(), 3);
-  const Write write = weight->next_write();
+  const auto [memory, write] = weight->next_product(groups.computations);
+  const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
   for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
     const auto begin = groups.rows.host[static_cast<size_t>(e)], end = groups.rows.host[static_cast<size_t>(e) + 1];

@@ -22,7 +22,8 @@ GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan
 }
 
 void GradientBuckets::bind(State& s) {
-  for (const auto& e : s.bucket->entries) {
+  for (size_t i = 0; i < s.bucket->entries.size(); ++i) {
+    const Bucket::Entry& e = s.bucket->entries[i];
     Parameter& p = *e.parameter;
     if (!keeps_all(s)) p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
     if (rounded(s)) {
@@ -31,6 +32,11 @@ void GradientBuckets::bind(State& s) {
       p.bring_gradient([this, &p] {
         p.bind_gradient(
             Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
+      });
+      p.keep_gradient([this, &s, i] {
+        bring(s);
+        const Write write = std::exchange(s.given[i].written, true) ? Write::add : Write::replace;
+        return Parameter::GradientTarget{Bucket::view(s.memory, s.bucket->entries[i]), write};
       });
     } else if (keeps_all(s)) {
       p.bind_gradient(Bucket::view(s.memory, e));
@@ -62,7 +68,7 @@ void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   bring(s);
   const Tensor& more = e.parameter->gradient();
   const Tensor sum = Bucket::view(s.memory, e);
-  if (std::exchange(s.given[entry].folded, true)) k.axpy(stream, more, 1, sum);
+  if (std::exchange(s.given[entry].written, true)) k.axpy(stream, more, 1, sum);
   k.copy(stream, sum, more);
   e.parameter->release_gradient();
 }
@@ -102,7 +108,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
     if (State* last = std::exchange(on_its_way_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
-    if (s.given[i].folded && !p.has_gradient()) continue;
+    if (s.given[i].written && !p.has_gradient()) continue;
     p.gradient_to_add(stream);  // zeroes what no token touched
     if (rounded(s)) fold(s, i, stream);
   }
@@ -116,7 +122,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
     s.memory = {};  // until it has been sent, the operation owns it
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
-    for (Given& g : s.given) g.folded = false;
+    for (Given& g : s.given) g.written = false;
     s.first = false;
   }
   settle(s, stream, false);

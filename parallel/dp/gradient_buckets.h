@@ -12,7 +12,8 @@ namespace hexad::dp {
 enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are kept and summed over ranks: the accumulator's, or that of the weights (bf16: half the
-/// memory and traffic). A micro-batch's own gradient is computed in the accumulator's in any case.
+/// memory and traffic). A micro-batch's own gradient is summed in the accumulator's in any case and rounded once: by
+/// the product that writes it, or, where it takes several, from memory of its own.
 enum class Sums : uint8_t { accumulator, rounded };
 
 /// Owns the memory of all gradients. Buckets are summed in one order on all ranks, whatever order they fill in:
@@ -47,7 +48,7 @@ class GradientBuckets {
   struct Given {
     int64_t rounds = 0;
     bool last = false;
-    bool folded = false;  // rounded sums: the bucket's memory holds something of this round
+    bool written = false;  // rounded sums: the bucket's memory holds something of this round
   };
   struct State {
     const Bucket* bucket;

@@ -70,7 +70,8 @@ void add_weight_gradients(Backward& b, const Tensor& x, const Projections& proje
     const Tensor& dy = b.output_gradient(i);
     if (!dy.defined()) continue;
     Parameter *w = projections[i].weight, *bias = projections[i].bias;
-    k.matmul.weight_gradient(b.stream, matrix_of(w->gradient()).data, dy, x, w->next_write());
+    const auto [dw, write] = w->next_product();
+    k.matmul.weight_gradient(b.stream, matrix_of(dw).data, dy, x, write);
     if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
   }
 }

@@ -21,27 +21,27 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
   }
   // All rows of the output's gradient: the pullback gathers them, the weights' task uses them once more.
   const auto gather = tp.sequence ? std::make_shared<RowGather>() : nullptr;
-  return tape.record(
-      "row_linear", out, {x}, save(x.data),
-      [&k, &w, tp, gather, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-        if (gather) *gather = RowGather(dout, *tp.group, b.stream);
-        if (!b.wants(0)) return;
-        Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
-        const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
-          k.matmul.input_gradient(b.stream, dx.slice(0, begin, end), rows, w.use(b.stream), Write::replace);
-        };
-        if (gather)
-          gather->for_each_part(b.stream, multiply);
-        else
-          multiply(dout, 0, dout.dim(0));
-        b.accumulate(0, dx);
-      },
-      {parameters, [&k, &w, bias, gather](Backward& b, const Tensor& dout, const Saved& s) {
-         auto [in] = s.get<1>();
-         const Tensor& dw = w.gradient();
-         k.matmul.weight_gradient(b.stream, dw, gather ? gather->all(b.stream) : dout, in, w.next_write());
-         if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
-       }});
+  return tape.record("row_linear", out, {x}, save(x.data),
+                     [&k, &w, tp, gather, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
+                       if (gather) *gather = RowGather(dout, *tp.group, b.stream);
+                       if (!b.wants(0)) return;
+                       Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
+                       const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
+                         k.matmul.input_gradient(b.stream, dx.slice(0, begin, end), rows, w.use(b.stream),
+                                                 Write::replace);
+                       };
+                       if (gather)
+                         gather->for_each_part(b.stream, multiply);
+                       else
+                         multiply(dout, 0, dout.dim(0));
+                       b.accumulate(0, dx);
+                     },
+                     {parameters, [&k, &w, bias, gather](Backward& b, const Tensor& dout, const Saved& s) {
+                        auto [in] = s.get<1>();
+                        const auto [dw, write] = w.next_product();
+                        k.matmul.weight_gradient(b.stream, dw, gather ? gather->all(b.stream) : dout, in, write);
+                        if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
+                      }});
 }
 
 }  // namespace hexad::tp

@@ -188,6 +188,25 @@ TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheF32OnesRounded) {
   }
 }
 
+// What one product contributes goes to the bf16 gradients as it is: nothing of experts' size is there in f32.
+TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
+  using device::Category;
+  const Case c{
+      "", 1, {"train.precision=bf16", "optim.grad_dtype=bf16", "model.vocab=64", "model.moe.expert_hidden=512"}};
+  on_ranks(1, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe_for(c, 0), world);
+    const FixedSource source = documents_of(run.recipe);
+    run.step(source);
+    int64_t experts = 0, others = 0;
+    for (const auto& p : run.instance.parameters) {
+      int64_t& most = p->name().find("experts") == std::string::npos ? others : experts;
+      most = std::max(most, p->shape().numel() * size_of(Dtype::f32));
+    }
+    ASSERT_GT(experts, 2 * others);
+    EXPECT_LT(run.instance.context.allocator()->stats().peak_in(Category::communication), experts);
+  });
+}
+
 // MoNTA's 16 bytes a parameter, and what ZeRO leaves of them. Routers, in f32 throughout, have 16 bytes, too.
 TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
   using device::Category;

@@ -50,6 +50,7 @@ std::vector<BucketSize> bucket_sizes(const Recipe& r, const mesh::Layout& layout
     }
     at->like.elements = rounded_up(at->like.elements, alignment) + h.elements;
     at->entries.push_back(h.elements);
+    if (!h.one_product) at->largest_sum = std::max(at->largest_sum, h.elements);
     if (h.expert) at->layers.insert(layer);
     open_bytes += h.elements * sum_bytes;
     if (open_bytes >= r.distributed.bucket_bytes) close();

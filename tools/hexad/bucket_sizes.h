@@ -13,6 +13,7 @@ struct BucketSize {
   HeldParameters like;           // `elements`: of all, with the gaps between them
   size_t unit = 0;               // buckets of a unit come and go together
   std::vector<int64_t> entries;  // elements of each parameter
+  int64_t largest_sum = 0;       // elements of the largest parameter that takes several contributions a micro-batch
   std::set<int> layers{};        // whose experts some of them are, numbered in this order
   int64_t zero = 0;              // the level that holds here
 

@@ -33,6 +33,7 @@ class Count {
     int64_t copies = 1;  // along tp, that sum their gradient
     int stages = 1;
     bool accumulator = false;
+    bool one_product = false;
   };
   void add(HeldParameters h) {
     if (h.elements > 0) held_.push_back(h);
@@ -41,8 +42,10 @@ class Count {
     add({.elements = elements,
          .sharers = int64_t{layout_.size(Axis::dp)} * layout_.size(Axis::cp) * d.copies * d.stages,
          .two_stages = d.stages > 1,
-         .accumulator = d.accumulator});
+         .accumulator = d.accumulator,
+         .one_product = d.one_product});
   }
+  void product(int64_t elements, int64_t copies = 1) { dense(elements, {.copies = copies, .one_product = true}); }
   void partial(int64_t elements, bool accumulator = false) {
     dense(elements, {.copies = layout_.size(Axis::tp), .accumulator = accumulator});
   }
@@ -62,20 +65,20 @@ class Count {
   void attention() {
     const int64_t hidden = model_.hidden, tp = layout_.size(Axis::tp);
     const int64_t query = own(Axis::tp, model_.heads * model_.size_of_head());
-    dense(query * hidden, {}), dense(query * bias(), {});
+    product(query * hidden), dense(query * bias(), {});
     const int64_t groups = model_.key_value_heads(), parts = std::min(groups, tp);
     const base::Shard s{Axis::tp, 0, static_cast<int>(parts),
                         static_cast<int>(layout_.coordinate(Axis::tp, rank_) * parts / tp)};
     const int64_t n = groups * model_.size_of_head(), key = s.end(n) - s.begin(n);
     for (int i = 0; i < 2; ++i)  // keys, values
-      dense(key * hidden, {.copies = tp / parts}), dense(key * bias(), {.copies = tp / parts});
-    dense(query * hidden, {}), replicated(bias() * hidden);
+      product(key * hidden, tp / parts), dense(key * bias(), {.copies = tp / parts});
+    product(query * hidden), replicated(bias() * hidden);
     for (int i = 0; i < 2 && model_.qk_norm; ++i) partial(model_.size_of_head());
   }
   void mlp(int64_t width, bool gated) {
     const int64_t mine = own(Axis::tp, width), first = mine * (gated ? 2 : 1);
-    dense(first * model_.hidden, {}), dense(first * bias(), {});
-    dense(mine * model_.hidden, {}), replicated(bias() * model_.hidden);
+    product(first * model_.hidden), dense(first * bias(), {});
+    product(mine * model_.hidden), replicated(bias() * model_.hidden);
   }
   void dense_mlp() {
     if (model_.mlp == "swiglu" || model_.mlp == "gelu") mlp(model_.dense_hidden(), model_.mlp == "swiglu");
@@ -86,13 +89,14 @@ class Count {
     partial(moe.experts * model_.hidden, true);
     const int64_t count = own(Axis::ep, moe.experts), width = own(Axis::etp, moe.expert_hidden);
     const int64_t copies = layout_.size(Axis::edp);
-    const auto of_expert = [&](int64_t elements, int64_t sharers) {
-      add({.elements = elements, .sharers = sharers, .expert = true});
+    const bool at_once = !recipe_.schedule.moe.open() && recipe_.schedule.moe.settled().parts == 1;
+    const auto of_expert = [&](int64_t elements, int64_t sharers, bool one_product) {
+      add({.elements = elements, .sharers = sharers, .expert = true, .one_product = one_product});
     };
     const int64_t first = count * width * (gated ? 2 : 1);
-    of_expert(first * model_.hidden, copies), of_expert(first * bias(), copies);
-    of_expert(count * width * model_.hidden, copies);
-    of_expert(bias() * count * model_.hidden, copies * layout_.size(Axis::etp));
+    of_expert(first * model_.hidden, copies, at_once), of_expert(first * bias(), copies, false);
+    of_expert(count * width * model_.hidden, copies, at_once);
+    of_expert(bias() * count * model_.hidden, copies * layout_.size(Axis::etp), false);
     if (moe.shared_experts > 0) mlp(moe.shared_experts * moe.shared_hidden.value_or(moe.expert_hidden), gated);
   }
 

@@ -13,6 +13,7 @@ struct HeldParameters {
   bool two_stages = false;   // some of these are at another pipeline stage (a tied embedding)
   bool expert = false;       // of the mesh's view of experts
   bool accumulator = false;  // kept in f32 (f64 in an f64 run) whatever the model's dtype: routers
+  bool one_product = false;  // is a micro-batch's contribution to its gradient, which is rounded as it is written
 };
 
 /// Of rank `rank` of the layout, tensor by tensor, in the order in which the model makes them. For the built-in layers;

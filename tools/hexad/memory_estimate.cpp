@@ -91,8 +91,8 @@ double of_experts(const Recipe& r, std::span<const BucketSize> buckets, const Un
   return std::accumulate(held.begin(), held.end(), next);
 }
 
-// Gradients on their way to their owners (ZeRO-2), weights that were gathered (ZeRO-3), gradients of one parameter
-// before they are rounded.
+// Gradients on their way to their owners (ZeRO-2), weights that were gathered (ZeRO-3), the gradient of one parameter
+// that several contributions are added up to before it is rounded.
 double in_buckets(const Recipe& r, std::span<const BucketSize> buckets) {
   Units gradients, weights;
   double unrounded = 0;
@@ -102,7 +102,7 @@ double in_buckets(const Recipe& r, std::span<const BucketSize> buckets) {
     gradients[b.unit] += b.zero >= 2 ? elements * width.gradients : 0;
     weights[b.unit] += b.zero >= 3 ? elements * width.weights : 0;
     if (r.optim.grad_dtype == optim::GradientDtype::bf16)
-      unrounded = std::max(unrounded, width.sums * static_cast<double>(*std::ranges::max_element(b.entries)));
+      unrounded = std::max(unrounded, width.sums * static_cast<double>(b.largest_sum));
   }
   return two(gradients) + std::max(two(weights), of_experts(r, buckets, weights)) + unrounded;
 }

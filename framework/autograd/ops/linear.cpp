@@ -23,8 +23,8 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
                      },
                      {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
-                        const Tensor dw = matrix_of(w.gradient()).data;
-                        k.matmul.weight_gradient(b.stream, dw, dout, in, w.next_write());
+                        const auto [dw, write] = w.next_product();
+                        k.matmul.weight_gradient(b.stream, matrix_of(dw).data, dout, in, write);
                         if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dout);
                       }});
 }

@@ -8,8 +8,15 @@ namespace hexad::moe {
 RowGroups PassCall::groups(size_t chunk) const {
   const Tensor& on_device = plan().indices.chunks[chunk].offsets;
   const std::vector<int64_t>& offsets = counts(chunk).offsets;
-  if (!on_device.defined()) return {kernels::GroupOffsets::on_host(offsets), route.schedule.is_dense(offsets)};
-  return {{.groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device}};
+  RowGroups groups{.computations = static_cast<int64_t>(computations())};
+  if (on_device.defined()) {
+    groups.rows = {
+        .groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device};
+  } else {
+    groups.rows = kernels::GroupOffsets::on_host(offsets);
+    groups.dense = route.schedule.is_dense(offsets);
+  }
+  return groups;
 }
 
 MoePass PassCall::describe(const Tensor& like) const {
