@@ -62,16 +62,19 @@ void large_router_product(K k, Trial& r) {
 }
 
 void grouped(K k, Trial& r) {
-  const GroupOffsets groups = GroupOffsets::on_host(offsets());
-  for (Write write : both) {
-    k.grouped_matmul.forward(r.stream, result(r, {tokens, features}, r.dtype, hidden, write),
-                             r.normal({tokens, hidden}), r.normal({experts, features, hidden}), groups, write);
-    k.grouped_matmul.input_gradient(r.stream, result(r, {tokens, hidden}, r.dtype, features, write),
-                                    r.normal({tokens, features}), r.normal({experts, features, hidden}), groups, write);
-    for (Dtype dw : {r.dtype, r.acc()})
-      k.grouped_matmul.weight_gradient(r.stream, result(r, {experts, features, hidden}, dw, tokens, write),
-                                       r.normal({tokens, features}), r.normal({tokens, hidden}), groups, write);
-  }
+  const GroupOffsets host = GroupOffsets::on_host(offsets()),
+                     device{.groups = experts, .max_rows = 138, .device = r.values(offsets(), {experts + 1})};
+  for (const GroupOffsets& groups : {host, device})
+    for (Write write : both) {
+      k.grouped_matmul.forward(r.stream, result(r, {tokens, features}, r.dtype, hidden, write),
+                               r.normal({tokens, hidden}), r.normal({experts, features, hidden}), groups, write);
+      k.grouped_matmul.input_gradient(r.stream, result(r, {tokens, hidden}, r.dtype, features, write),
+                                      r.normal({tokens, features}), r.normal({experts, features, hidden}), groups,
+                                      write);
+      for (Dtype dw : {r.dtype, r.acc()})
+        k.grouped_matmul.weight_gradient(r.stream, result(r, {experts, features, hidden}, dw, tokens, write),
+                                         r.normal({tokens, features}), r.normal({tokens, hidden}), groups, write);
+    }
 }
 
 struct Heads {

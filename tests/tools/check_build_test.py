@@ -98,10 +98,10 @@ class CheckBuild(unittest.TestCase):
 
 
 class Compiler(unittest.TestCase):
-    """cmake/refuse_serialized.sh around a compiler that says SAID and exits with STATUS."""
+    """cmake/refuse_warnings.sh around a compiler that says SAID and exits with STATUS."""
 
     def run_compiler(self, said, status):
-        launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cmake/refuse_serialized.sh")
+        launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cmake/refuse_warnings.sh")
         script = f"echo {said!r} >&2; exit {status}"
         result = subprocess.run([launcher, "sh", "-c", script], capture_output=True, text=True)
         self.assertIn(said, result.stderr)
@@ -111,6 +111,11 @@ class Compiler(unittest.TestCase):
         self.assertEqual(self.run_compiler("ptxas info: (C7510) Potential Performance Loss", 0), 1)
         self.assertEqual(self.run_compiler("ptxas info: 0 bytes gmem", 0), 0)
         self.assertEqual(self.run_compiler("error", 2), 2)
+
+    def test_warnings_are_errors(self):
+        self.assertEqual(self.run_compiler("ptxas warning : Registers are spilled to local memory", 0), 1)
+        self.assertEqual(self.run_compiler("nvlink warning : SM Arch ('sm_90a') not found", 0), 1)
+        self.assertEqual(self.run_compiler("Warning: something", 2), 2)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,13 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
 
 namespace {
 
+// What tensors leave of the memory that the allocator holds.
+std::string held_memory(const std::map<std::string, int64_t>& measured) {
+  const int64_t held = measured.at("held"), used = measured.at("total");
+  return fmt::format("{}, {:.1f}% of it for nothing", device::human_bytes(held),
+                     100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
+}
+
 // The highest of all steps.
 std::map<std::string, int64_t> measured_memory(const std::filesystem::path& metrics) {
   std::map<std::string, int64_t> most;
@@ -55,14 +62,16 @@ void write_run_report(const Recipe& recipe, const moe::MoeSchedule& schedule, co
   inputs.recipe = config::write(recipe);
   inputs.samples = samples;
   inputs.timelines = timelines;
+  const std::map<std::string, int64_t> memory = measured_memory(inputs.metrics);
   inputs.environment = {
       {"Machine", processor_name()},
       {"Layout", fmt::format("{} ranks: {}; {} threads each", info.ranks, describe(recipe.parallel, info.ranks),
                              recipe.train.threads.value_or(1))},
       {"Memory of the neediest rank, estimated (measured)",
-       memory_comparison(with_schedule(recipe, schedule), info.ranks, measured_memory(inputs.metrics))},
+       memory_comparison(with_schedule(recipe, schedule), info.ranks, memory)},
       {"Peak for MFU", fmt::format("{} ({})", telemetry::human_quantity(peak_flops, "FLOP/s"),
                                    recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};
+  if (memory.contains("held")) inputs.environment.emplace_back("Memory held on the card", held_memory(memory));
   telemetry::write_report(inputs);
 }
 

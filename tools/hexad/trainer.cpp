@@ -192,11 +192,13 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) 
   }
   std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};
   peaks.push_back(static_cast<double>(memory.peak_total));
+  peaks.push_back(static_cast<double>(memory.peak_held));
   peaks = all_reduced(peaks, comm::Reduce::max, world_.group(), instance_->context);
   for (size_t c = 0; c < device::category_count; ++c)
     m.memory_peak_bytes[std::string(device::name_of(static_cast<device::Category>(c)))] =
         static_cast<int64_t>(peaks[c]);
-  m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks.back());
+  m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks[device::category_count]);
+  if (peaks.back() > 0) m.memory_peak_bytes["held"] = static_cast<int64_t>(peaks.back());
   instance_->context.allocator()->reset_peaks();
   for (const auto& [name, count] : instance_->context.take_host_reads()) m.host_reads[name] = count;
   const auto slow = clock_->report(m, instance_->context);
