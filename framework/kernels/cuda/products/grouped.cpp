@@ -3,14 +3,15 @@
 
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/cuda/products/grouped_seconds.h"
 #include "framework/kernels/cuda/products/groups.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 namespace {
 
-// From here on a loop of dense products, which fill the card one by one, is faster than CUTLASS's one kernel (H100, 8
-// experts of 14336 x 4096: 801 against 785 TFLOP/s forward, 724 against 432 for weight gradients in f32).
+// What tensor cores do not take in one kernel goes one by one from here on: dense products of f32 and f64 then beat the
+// simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
 // Where each group is a launch, fewer rows than these are left to the simple kernel, which is one for all (not
 // measured).
@@ -56,11 +57,14 @@ bool fits_tensor_cores(const Operands& o) {
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
 
-bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets) {
+bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass pass, Write write) {
   if (offsets.host.empty()) return false;
-  if (!tensor_cores::in_one_kernel) return fits_tensor_cores(o);
-  if (o.features * o.width < large_weight) return false;
-  return offsets.host.back() - offsets.host.front() >= many_rows * o.groups;
+  const bool fits = fits_tensor_cores(o);
+  if (!tensor_cores::in_one_kernel) return fits;
+  if (!fits)
+    return o.features * o.width >= large_weight && offsets.host.back() - offsets.host.front() >= many_rows * o.groups;
+  const GroupedProduct product{pass, o.features, o.width, offsets.host, write == Write::add};
+  return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
 /// Whether the host cannot rule it out.
@@ -85,7 +89,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w
   require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", x.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
-  if (goes_one_by_one(o, offsets))
+  if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
       matmul.forward(stream, result, in, o.weight_of(e), write);
     });
@@ -100,7 +104,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const We
   require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", dx.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
-  if (goes_one_by_one(o, offsets))
+  if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
       matmul.input_gradient(stream, result, in, o.weight_of(e), write);
     });
@@ -118,7 +122,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
     if (write == Write::replace) dw.device().context().fill(stream, device_raw(dw), 0, dw.bytes());
     return;
   }
-  if (goes_one_by_one(o, offsets))
+  if (goes_one_by_one(o, offsets, GroupedPass::weight_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
       matmul.weight_gradient(stream, o.weight_of(e), dout, in, write);
     });

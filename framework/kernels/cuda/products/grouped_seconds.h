@@ -1,19 +1,55 @@
-// How long a grouped product takes on an H100 by either way, from measured rates: what grouped.cpp chooses by, as EPS-MoE
-// does between GroupGEMM and DenseGEMM by the load of the experts (Section 4.1).
+// How long a grouped product takes on an H100 by either way, after measured rates: by which grouped.cpp chooses, as
+// EPS-MoE switches between GroupGEMM and DenseGEMM by the experts' load.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <span>
 
 #include "framework/kernels/cuda/products/group_problem.h"
-#include "framework/kernels/write.h"
 
 namespace hexad::kernels::cuda {
 
-/// Experts of w[E, features, width], of which expert e has the rows offsets[e] to offsets[e + 1].
-struct GroupedSizes {
+/// bf16 products of w[E, features, width], expert e with the rows offsets[e] to offsets[e + 1].
+struct GroupedProduct {
+  GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
+  bool adds;  // to what is there: of a weight gradient in f32, which is then read, too
+
+  double flops(int64_t rows) const {
+    return 2 * static_cast<double>(rows) * static_cast<double>(features) * static_cast<double>(width);
+  }
+  /// Calls f(rows) for every expert that has some.
+  template <class F>
+  constexpr void for_each_busy(const F& f) const {
+    for (size_t e = 0; e + 1 < offsets.size(); ++e)
+      if (offsets[e] < offsets[e + 1]) f(offsets[e + 1] - offsets[e]);
+  }
 };
+
+/// A dense product an expert, one after the other: each fills the card, and costs a start and an end in which it does
+/// not.
+inline double seconds_one_by_one(const GroupedProduct& p) {
+  constexpr double start = 5.5e-6;
+  const double rate = p.pass == GroupedPass::weight_gradient ? 750e12 : 815e12;
+  double seconds = 0;
+  p.for_each_busy([&](int64_t rows) { seconds += start + p.flops(rows) / rate; });
+  return seconds;
+}
+
+/// CUTLASS's kernel for all experts: every tile costs a start and an end, which weigh the less the longer its sums are.
+inline double seconds_in_one_kernel(const GroupedProduct& p) {
+  const bool of_weight = p.pass == GroupedPass::weight_gradient;
+  double seconds = 0;
+  p.for_each_busy([&](int64_t rows) {
+    const auto terms = static_cast<double>(of_weight                               ? rows
+                                           : p.pass == GroupedPass::input_gradient ? p.features
+                                                                                   : p.width);
+    const double per_flop =
+        of_weight ? (p.adds ? 1.34e-15 : 1.19e-15) + 1.387e-12 / terms : 0.986e-15 + 1.18e-12 / terms;
+    seconds += p.flops(rows) * per_flop;
+  });
+  return seconds;
+}
 
 }  // namespace hexad::kernels::cuda
