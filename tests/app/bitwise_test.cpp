@@ -6,7 +6,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/trainer.h"
+#include "tools/train/trainer.h"
 
 namespace hexad::tests {
 namespace {

@@ -1,12 +1,12 @@
 // How many cores a rank is given, and what is said when threads want more.
-#include "tools/hexad/cores.h"
+#include "tools/train/cores.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-namespace hexad::app {
+namespace hexad::train {
 namespace {
 
 CoreMask cores(std::initializer_list<size_t> list) {
@@ -102,4 +102,4 @@ TEST(Threads, WithoutACoreForEachAreReportedWithNumbersAndKey) {
 }
 
 }  // namespace
-}  // namespace hexad::app
+}  // namespace hexad::train

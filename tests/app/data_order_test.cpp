@@ -11,8 +11,8 @@
 #include "framework/io/checkpoint_store.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/checkpointing.h"
-#include "tools/hexad/trainer.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/trainer.h"
 
 namespace hexad::tests {
 namespace {

@@ -1,5 +1,5 @@
 // Held-out loss.
-#include "tools/hexad/evaluation.h"
+#include "tools/train/evaluation.h"
 
 #include <gtest/gtest.h>
 

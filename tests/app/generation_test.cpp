@@ -1,5 +1,5 @@
 // Sampling, and generation with cached keys and values.
-#include "tools/hexad/generation.h"
+#include "tools/train/generation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the machine says about itself.
-#include "tools/hexad/machine.h"
+#include "tools/train/machine.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace hexad::app {
+namespace hexad::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,4 +60,4 @@ TEST_F(MachineMemory, IsLessInAContainerWhoseOwnGroupIsTheRoot) {
 }
 
 }  // namespace
-}  // namespace hexad::app
+}  // namespace hexad::train

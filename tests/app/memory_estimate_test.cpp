@@ -1,5 +1,5 @@
 // What `hexad validate` predicts, next to what the allocator counts.
-#include "tools/hexad/memory_estimate.h"
+#include "tools/plan/memory_estimate.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,8 @@
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 using device::Category;
 

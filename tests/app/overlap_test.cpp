@@ -7,10 +7,12 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/training/training.h"
-#include "tools/hexad/schedule_trace.h"
+#include "tools/plan/schedule_trace.h"
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 struct Case {
   std::string name;

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
-#include "tools/hexad/held_parameters.h"
+#include "tools/plan/held_parameters.h"
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 using plan::kept_of;
 
@@ -42,7 +44,7 @@ TEST_P(HeldParameters, AreThoseOfTheModel) {
       const int64_t n = p->shape().numel();
       elements += n;
       shares += static_cast<double>(n) / instance.mesh.reducers(p->placement()).size();
-      if (p->dtype() != app::dtype_of(recipe.train.precision)) accumulators += n;
+      if (p->dtype() != train::dtype_of(recipe.train.precision)) accumulators += n;
     }
     for (const auto& h : held_parameters(recipe, instance.mesh.layout(), world.rank())) {
       counted += h.elements;

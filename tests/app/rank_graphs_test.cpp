@@ -1,5 +1,5 @@
 // Graphs of other ranks arrive with their costs and edges.
-#include "tools/hexad/rank_graphs.h"
+#include "tools/plan/rank_graphs.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,8 @@
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 using schedule::Cost;
 using schedule::Kind;

@@ -1,5 +1,5 @@
 // F28, F30: recipes that cannot be, told with file:line, the arithmetic and the nearest legal values.
-#include "tools/hexad/recipe.h"
+#include "tools/train/recipe.h"
 
 #include <filesystem>
 #include <set>

@@ -1,10 +1,10 @@
-#include "tools/hexad/replica_check.h"
+#include "tools/train/replica_check.h"
 
 #include <gtest/gtest.h>
 
 #include "parallel/comm/thread_group.h"
 
-namespace hexad::app {
+namespace hexad::train {
 namespace {
 
 using autograd::Parameter;
@@ -75,4 +75,4 @@ TEST(ReplicaCheck, CountsTheOthersAndNamesWhatRankZeroDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace hexad::app
+}  // namespace hexad::train

@@ -1,5 +1,5 @@
 // What the program chooses of the MoE layers' schedule where the recipe says auto.
-#include "tools/hexad/schedule_choice.h"
+#include "tools/plan/run_schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +17,13 @@
 #include "tests/support/tolerance.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/schedule_check.h"
-#include "tools/hexad/trainer.h"
+#include "tools/train/schedule_check.h"
+#include "tools/train/trainer.h"
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 using moe::Cut;
 using moe::Duplicates;
@@ -386,7 +388,7 @@ ExitCode train_14_steps(const Scratch& folder) {
   const comm::World world;
   const Overrides keys{"run.dir=" + folder.path(), "train.steps=14", "checkpoint.every=2", "checkpoint.keep=0",
                        "train.precision=f32"};
-  return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world).run();
+  return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world, RunSchedule::make).run();
 }
 
 void copy_checkpoint(const std::string& name, const Scratch& from, const Scratch& to) {
@@ -425,7 +427,7 @@ TEST(Trainer, KeepsItsChoiceAfterAResume) {
   const auto train = [&](int steps) {
     const comm::World world;
     const Overrides keys{"run.dir=" + folder.path(), cat("train.steps=", steps)};
-    return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world).run();
+    return Trainer(open_recipe(keys, {"schedule.moe.trial_share=0.5"}), Registry(), world, RunSchedule::make).run();
   };
   ASSERT_EQ(train(12), ExitCode::done);
   const std::string first = log_of(folder);

@@ -1,5 +1,5 @@
 // What schedule.trace records of a training step.
-#include "tools/hexad/schedule_trace.h"
+#include "tools/plan/schedule_trace.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -19,6 +19,8 @@
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 constexpr double rounding = 1e-6;  // microseconds: of sums of times
 

@@ -1,5 +1,5 @@
 // The formulas of docs/parallelism.md, next to what the meters of real runs count.
-#include "tools/hexad/traffic_estimate.h"
+#include "tools/plan/traffic_estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,8 @@
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 using comm::TrafficClass;
 

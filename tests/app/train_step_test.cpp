@@ -7,7 +7,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
-#include "tools/hexad/evaluation.h"
+#include "tools/train/evaluation.h"
 
 namespace hexad::tests {
 namespace {

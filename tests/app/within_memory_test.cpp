@@ -1,5 +1,5 @@
 // What an open schedule.moe.restore may be under a limit of memory.
-#include "tools/hexad/within_memory.h"
+#include "tools/plan/within_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,14 @@
 
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/memory_estimate.h"
-#include "tools/hexad/schedule_check.h"
-#include "tools/hexad/schedule_choice.h"
+#include "tools/plan/memory_estimate.h"
+#include "tools/plan/schedule_choice.h"
+#include "tools/train/schedule_check.h"
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 using Overrides = std::vector<std::string>;
 

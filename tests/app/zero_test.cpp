@@ -4,11 +4,13 @@
 #include "layers/model_size.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/evaluation.h"
 #include "tools/plan/papers/monta.h"
+#include "tools/train/evaluation.h"
 
 namespace hexad::tests {
 namespace {
+
+using namespace plan;
 
 constexpr int steps = 3;
 constexpr int64_t levels[] = {1, 2, 3};

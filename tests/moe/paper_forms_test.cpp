@@ -8,11 +8,11 @@
 #include "framework/schedule/graph_collector.h"
 #include "framework/schedule/simulator.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tools/hexad/rank_graphs.h"
 #include "tools/plan/papers/eps.h"
 #include "tools/plan/papers/monta.h"
 #include "tools/plan/papers/mpmoe.h"
 #include "tools/plan/papers/parm.h"
+#include "tools/plan/rank_graphs.h"
 
 namespace hexad::tests {
 namespace {
@@ -41,12 +41,12 @@ Passes simulated(const Words& overrides, const Rates& rates) {
     lab.layer.show_passes(static_cast<int64_t>(tokens), Dtype::f64, lab.context, collector);
     ASSERT_EQ(collector.graphs.size(), 2u);
     for (size_t p = 0; p < 2; ++p) {
-      const auto all = graphs_of_all(collector.graphs[p], world, lab.context);
+      const auto all = plan::graphs_of_all(collector.graphs[p], world, lab.context);
       if (world.rank() != 0) continue;
       std::vector<const schedule::TaskGraph*> graphs{&collector.graphs[p]};
       for (size_t r = 1; r < all.size(); ++r) graphs.push_back(&all[r]);
       (p == 0 ? passes.forward : passes.backward) =
-          simulate(graphs, rates, rank_groups(lab.mesh.layout(), lab.mesh.world().node_of_rank()))[0];
+          simulate(graphs, rates, plan::rank_groups(lab.mesh.layout(), lab.mesh.world().node_of_rank()))[0];
     }
   });
   return passes;

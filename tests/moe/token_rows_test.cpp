@@ -17,6 +17,8 @@
 namespace hexad::tests {
 namespace {
 
+using namespace plan;
+
 using ep::Cutting;
 using ep::RowOf;
 using ep::Spread;

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "tests/support/compare.h"
-#include "tools/hexad/verify/documents.h"
-#include "tools/hexad/verify/training_run.h"
+#include "tools/verify/documents.h"
+#include "tools/verify/training_run.h"
 
 namespace hexad::tests {
 
-using namespace app;
+using namespace train;
 using namespace verify;
 
 /// A recipe from YAML with "key.path=value" overrides. Throws Error(usage) as `hexad train` does.

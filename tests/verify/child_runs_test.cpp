@@ -1,5 +1,5 @@
 // How many child processes run layouts, and what becomes of those that a run ends.
-#include "tools/hexad/verify/child_runs.h"
+#include "tools/verify/child_runs.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,8 +7,8 @@
 
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/run_directory.h"
-#include "tools/hexad/verify/outcome_text.h"
+#include "tools/train/run_directory.h"
+#include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
 namespace {

@@ -1,5 +1,5 @@
 // What counts as a difference, and how outcomes read.
-#include "tools/hexad/verify/comparison.h"
+#include "tools/verify/comparison.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
-#include "tools/hexad/verify/outcome_text.h"
+#include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
 namespace {

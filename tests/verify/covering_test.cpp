@@ -1,5 +1,5 @@
 // All legal meshes of a number of ranks, and runs that show every pair of settings.
-#include "tools/hexad/verify/covering.h"
+#include "tools/verify/covering.h"
 
 #include <gtest/gtest.h>
 

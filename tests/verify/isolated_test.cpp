@@ -1,5 +1,5 @@
 // Crashes, hangs and exceptions of a child are results.
-#include "tools/hexad/verify/isolated.h"
+#include "tools/verify/isolated.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

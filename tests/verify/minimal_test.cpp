@@ -1,5 +1,5 @@
 // The smallest layout that still shows a failure.
-#include "tools/hexad/verify/minimal.h"
+#include "tools/verify/minimal.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
-#include "tools/hexad/run_directory.h"
-#include "tools/hexad/verify/outcome_text.h"
+#include "tools/train/run_directory.h"
+#include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "tools/hexad/verify/run_variant.h"
+#include "tools/verify/run_variant.h"
 
 namespace hexad::tests {
 

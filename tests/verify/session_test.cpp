@@ -1,5 +1,5 @@
 // What a person sees of a verification.
-#include "tools/hexad/verify/session.h"
+#include "tools/verify/session.h"
 
 #include <gtest/gtest.h>
 

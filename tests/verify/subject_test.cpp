@@ -1,5 +1,5 @@
 // What is verified: which layouts are legal, small models of large recipes, the data.
-#include "tools/hexad/verify/subject.h"
+#include "tools/verify/subject.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/hexad/run_directory.h"
-#include "tools/hexad/schedule_check.h"
-#include "tools/hexad/verify/outcome_text.h"
-#include "tools/hexad/verify/run_variant.h"
-#include "tools/hexad/verify/selection.h"
-#include "tools/hexad/verify/shrink.h"
-#include "tools/hexad/verify/subject_kind.h"
+#include "tools/train/run_directory.h"
+#include "tools/train/schedule_check.h"
+#include "tools/verify/outcome_text.h"
+#include "tools/verify/run_variant.h"
+#include "tools/verify/selection.h"
+#include "tools/verify/shrink.h"
+#include "tools/verify/subject_kind.h"
 
 namespace hexad::tests {
 namespace {

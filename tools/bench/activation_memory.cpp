@@ -9,9 +9,9 @@
 
 #include <cstdlib>
 
-#include "tools/hexad/memory_estimate.h"
+#include "tools/plan/memory_estimate.h"
 
-namespace hexad::app {
+namespace hexad::train {
 namespace {
 
 double table_4(const Recipe& r, int64_t rows) {
@@ -23,7 +23,7 @@ double table_4(const Recipe& r, int64_t rows) {
 }
 
 }  // namespace
-}  // namespace hexad::app
+}  // namespace hexad::train
 
 int main(int argc, char** argv) {
   using namespace hexad;
@@ -35,9 +35,9 @@ int main(int argc, char** argv) {
   }
   try {
     const std::vector<std::string> overrides(argv + 3, argv + argc);
-    const app::Recipe r = app::load_recipe(config::load(argv[1], overrides), layers::Registry(), world);
-    fmt::print("formula\t{:.0f}\n", app::estimate_memory(r, world).activations);
-    fmt::print("table_4\t{:.0f}\n", app::table_4(r, r.batch.micro * r.model.context / r.parallel.cp));
+    const train::Recipe r = train::load_recipe(config::load(argv[1], overrides), layers::Registry(), world);
+    fmt::print("formula\t{:.0f}\n", plan::estimate_memory(r, world).activations);
+    fmt::print("table_4\t{:.0f}\n", train::table_4(r, r.batch.micro * r.model.context / r.parallel.cp));
   } catch (const base::Error& e) {
     fmt::print(stderr, "{}\n", e.what());
     return static_cast<int>(e.code());

@@ -36,10 +36,10 @@
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/block.h"
 #include "parallel/comm/world.h"
-#include "tools/hexad/rank_graphs.h"
-#include "tools/hexad/recipe.h"
-#include "tools/hexad/schedule_trace.h"
 #include "tools/plan/granularity_search.h"
+#include "tools/plan/rank_graphs.h"
+#include "tools/plan/schedule_trace.h"
+#include "tools/train/recipe.h"
 
 namespace hexad::bench {
 namespace {
@@ -97,7 +97,7 @@ struct NamedSchedule {
   }
 };
 
-app::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule, const Options& options, int world) {
+train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule, const Options& options, int world) {
   std::vector<std::string> overrides{base::cat("batch.global=", world)};
   for (const std::string& setting : split(layer, ',')) {
     const size_t equals = std::min(setting.find('='), setting.size());
@@ -107,7 +107,7 @@ app::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule, c
   overrides.push_back(base::cat("train.threads=", options.threads));
   if (options.block) overrides.push_back("model.position=learned");
   if (!options.profile.empty()) overrides.push_back("schedule.profile=" + options.profile);
-  return app::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
+  return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -120,7 +120,7 @@ struct Measurement {
 /// A layer under one schedule.
 class Contestant final : public schedule::GraphRunner {
  public:
-  Contestant(std::string name, const app::Recipe& recipe, const mesh::Mesh& mesh, const Options& options)
+  Contestant(std::string name, const train::Recipe& recipe, const mesh::Mesh& mesh, const Options& options)
       : name_(std::move(name)),
         passes_(options.forward ? 1 : 2),
         recipe_(recipe),
@@ -128,7 +128,7 @@ class Contestant final : public schedule::GraphRunner {
         context_({.worker_lanes = recipe.schedule.moe.settled().uses_lanes()}),
         parameters_(context_) {
     const layers::Registry registry;
-    const layers::Builder builder(parameters_, states_, mesh, app::dtype_of(recipe.train.precision),
+    const layers::Builder builder(parameters_, states_, mesh, train::dtype_of(recipe.train.precision),
                                   {.sequence = recipe.parallel.sp,
                                    .moe = recipe.schedule.moe.settled(),
                                    .moe_order = *registry.moe_order(recipe.schedule.moe.settled().order)});
@@ -146,7 +146,7 @@ class Contestant final : public schedule::GraphRunner {
   }
 
   const std::string& name() const { return name_; }
-  const app::Recipe& recipe() const { return recipe_; }
+  const train::Recipe& recipe() const { return recipe_; }
   size_t passes() const { return passes_; }
   const std::array<Measurement, 2>& last() const { return last_; }
   struct Prediction {
@@ -174,15 +174,15 @@ class Contestant final : public schedule::GraphRunner {
   }
 
   /// What the simulator says of the graphs that ran last. Collective.
-  void predict(const app::Predictor* predictor) {
+  void predict(const plan::Predictor* predictor) {
     for (size_t pass = 0; pass < passes_; ++pass) {
-      const auto all = app::graphs_of_all(graphs_[pass], mesh_.world(), context_);
+      const auto all = plan::graphs_of_all(graphs_[pass], mesh_.world(), context_);
       if (!predictor) continue;
       std::vector<const schedule::TaskGraph*> graphs;
       for (size_t r = 0; r < all.size(); ++r)
         graphs.push_back(static_cast<int>(r) == mesh_.world().rank() ? &graphs_[pass] : &all[r]);
       auto timelines =
-          simulate(graphs, predictor->rates, app::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()),
+          simulate(graphs, predictor->rates, plan::rank_groups(mesh_.layout(), mesh_.world().node_of_rank()),
                    schedule::drive_of(context_));
       predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
       for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
@@ -225,7 +225,7 @@ class Contestant final : public schedule::GraphRunner {
     // Ranks of one dp coordinate hold the same tokens.
     base::Philox(recipe_.train.seed, base::Purpose::synthetic, name, static_cast<uint64_t>(mesh_.coordinate(Axis::dp)))
         .normals(values, 0);
-    const Tensor out = Tensor::empty(shape, app::dtype_of(recipe_.train.precision), context_, Category::activation);
+    const Tensor out = Tensor::empty(shape, train::dtype_of(recipe_.train.precision), context_, Category::activation);
     with_dtype<float, bf16, double>("normals", out.dtype(), [&]<class T>() {
       std::transform(values.begin(), values.end(), out.data<T>(), [](float v) { return T(v); });
     });
@@ -284,7 +284,7 @@ class Contestant final : public schedule::GraphRunner {
 
   const std::string name_;
   const size_t passes_;
-  const app::Recipe recipe_;
+  const train::Recipe recipe_;
   const mesh::Mesh& mesh_;
   device::DeviceContext context_;
   ParameterSet parameters_;
@@ -314,10 +314,10 @@ class Bench {
   void run(const std::string& layer) {
     std::vector<std::unique_ptr<Contestant>> contestants;
     for (const NamedSchedule& s : schedules_) {
-      const app::Recipe recipe = recipe_of(layer, s, options_, world_.size());
+      const train::Recipe recipe = recipe_of(layer, s, options_, world_.size());
       contestants.push_back(std::make_unique<Contestant>(s.name, recipe, mesh_of(recipe), options_));
       Contestant& c = *contestants.back();
-      std::optional<app::Predictor> predictor;
+      std::optional<plan::Predictor> predictor;
       if (first() && !options_.profile.empty()) predictor.emplace(recipe, mesh_of(recipe));
       c.step();
       c.predict(predictor ? &*predictor : nullptr);
@@ -337,7 +337,7 @@ class Bench {
   bool first() const { return world_.rank() == 0; }
 
   // Layers of one layout share its groups.
-  const mesh::Mesh& mesh_of(const app::Recipe& recipe) {
+  const mesh::Mesh& mesh_of(const train::Recipe& recipe) {
     const mesh::Sizes sizes = recipe.parallel.sizes();
     auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];
     if (!mesh) mesh = std::make_unique<mesh::Mesh>(world_, sizes);

@@ -10,10 +10,10 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/thread_group.h"
-#include "tools/hexad/memory_estimate.h"
-#include "tools/hexad/verify/documents.h"
-#include "tools/hexad/verify/training_run.h"
+#include "tools/plan/memory_estimate.h"
 #include "tools/plan/papers/monta.h"
+#include "tools/verify/documents.h"
+#include "tools/verify/training_run.h"
 
 namespace hexad::verify {
 namespace {
@@ -52,7 +52,7 @@ double monta(const Recipe& recipe, int ranks) {
 
 void print_row(const Recipe& recipe, int ranks) {
   const auto memory = measure(recipe, ranks);
-  const auto formula = estimate_memory(recipe, mesh::Layout(recipe.parallel.sizes(), ranks), 0);
+  const auto formula = plan::estimate_memory(recipe, mesh::Layout(recipe.parallel.sizes(), ranks), 0);
   fmt::print("| {} | {} |", recipe.parallel.zero,
              recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? "bf16" : "f32");
   double counted_sum = 0, predicted_sum = 0;

@@ -40,14 +40,14 @@
 #include "optim/lr_schedule.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/hexad/recipe.h"
-#include "tools/hexad/schedule_choice.h"
-#include "tools/hexad/train_step.h"
+#include "tools/plan/schedule_choice.h"
+#include "tools/train/recipe.h"
+#include "tools/train/train_step.h"
 
 namespace hexad::bench {
 namespace {
 
-using app::PassRecorder;
+using plan::PassRecorder;
 using schedule::Kind;
 using tensor::Tensor;
 
@@ -73,7 +73,7 @@ struct NamedSchedule {
   }
 };
 
-app::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
+train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
   std::vector<std::string> overrides = o.overrides;
   // Half of the run's steps are trials, at most.
   for (const std::string& fixed : {base::cat("train.steps=", std::max(1, 2 * o.trials)),
@@ -81,7 +81,7 @@ app::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world
     overrides.push_back(fixed);
   overrides.insert(overrides.end(), schedule.overrides.begin(), schedule.overrides.end());
   if (!o.profile.empty()) overrides.push_back("schedule.profile=" + o.profile);
-  return app::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
+  return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -89,7 +89,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 /// A model in training, shared by the schedules that can be set in it.
 class Training {
  public:
-  Training(app::Recipe recipe, const comm::ProcessGroup& world)
+  Training(train::Recipe recipe, const comm::ProcessGroup& world)
       : recipe_(std::move(recipe)),
         instance_(recipe_, layers::Registry(), world),
         data_(data::open_training_data(
@@ -98,29 +98,29 @@ class Training {
         optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer),
         step_(recipe_, instance_, optimizer_) {}
 
-  app::ModelInstance& instance() { return instance_; }
+  train::ModelInstance& instance() { return instance_; }
 
   /// Returns the number of its tokens.
   int64_t step() {
     const int64_t first_sequence = steps_ * recipe_.batch.global;
     ++steps_;
-    const app::StepResult result = step_.run(*data_.train, first_sequence, steps_, steps_,
-                                             optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
+    const train::StepResult result = step_.run(*data_.train, first_sequence, steps_, steps_,
+                                               optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
     base::require(!result.skipped, "[train_schedules] step ", steps_, ": the loss is ", result.loss);
     return result.tokens;
   }
 
  private:
-  const app::Recipe recipe_;
-  app::ModelInstance instance_;
+  const train::Recipe recipe_;
+  train::ModelInstance instance_;
   const data::TrainingData data_;
   optim::Optimizer optimizer_;
-  app::TrainStep step_;
+  train::TrainStep step_;
   int64_t steps_ = 0;
 };
 
 /// What the schedules of one Training have in common.
-std::string shared_part(app::Recipe recipe) {
+std::string shared_part(train::Recipe recipe) {
   recipe.schedule.moe = {.order = recipe.schedule.moe.order};
   recipe.distributed.priority = {};
   return config::write(recipe);
@@ -181,7 +181,7 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 class Contestant {
  public:
   /// Collective, as are all members but the accessors.
-  Contestant(std::string name, app::Recipe recipe, Training& training, comm::World& world)
+  Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world)
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 
   const std::string& name() const { return name_; }
@@ -190,10 +190,10 @@ class Contestant {
 
   /// Predicts, chooses what is open, and warms up.
   void prepare() {
-    const app::Predictor predictor(recipe_, instance().mesh);
+    const plan::Predictor predictor(recipe_, instance().mesh);
     step();  // packs weights and finds memory
     if (recipe_.schedule.moe.open()) {
-      app::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
+      plan::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
       while (!choice.made()) {
         choice.begin_trial();
         const PassRecorder recorder(instance());
@@ -202,9 +202,9 @@ class Contestant {
       }
       schedule_ = choice.current().schedule;
       predicted_ = choice.current().predicted;
-      if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, app::ScheduleChoice::to_string(choice.current()));
+      if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, plan::ScheduleChoice::to_string(choice.current()));
     } else {
-      predicted_ = app::predicted_schedules(recipe_, instance(), predictor, world_.group()).front().predicted;
+      predicted_ = plan::predicted_schedules(recipe_, instance(), predictor, world_.group()).front().predicted;
     }
     if (recipe_.schedule.profile.empty()) predicted_.reset();
   }
@@ -225,7 +225,7 @@ class Contestant {
   }
 
  private:
-  app::ModelInstance& instance() { return training_.instance(); }
+  train::ModelInstance& instance() { return training_.instance(); }
 
   Measurement over_ranks(const std::vector<PassRecorder::Pass>& passes, double seconds, int64_t tokens) {
     using device::Category;
@@ -240,7 +240,7 @@ class Contestant {
       const comm::TrafficStats t = world.take(static_cast<comm::TrafficClass>(c));
       means.insert(means.end(), {static_cast<double>(t.bytes), t.seconds, t.exposed_seconds});
     }
-    const std::vector<double> most = all_reduced({seconds, times.all, times.forward, app::measured_seconds(passes),
+    const std::vector<double> most = all_reduced({seconds, times.all, times.forward, plan::measured_seconds(passes),
                                                   static_cast<double>(memory.peak_total - held)},
                                                  comm::Reduce::max, world, context);
     means = all_reduced(means, comm::Reduce::sum, world, context);
@@ -255,7 +255,7 @@ class Contestant {
   }
 
   const std::string name_;
-  const app::Recipe recipe_;
+  const train::Recipe recipe_;
   Training& training_;
   comm::World& world_;
   moe::MoeSchedule schedule_ = recipe_.schedule.moe.settled();
@@ -267,7 +267,7 @@ class Bench {
   Bench(const Options& o, comm::World& world) : options_(o), world_(world) {
     for (const std::string& text : o.schedules) {
       const NamedSchedule schedule(text);
-      app::Recipe recipe = recipe_of(o, schedule, world.size());
+      train::Recipe recipe = recipe_of(o, schedule, world.size());
       auto& training = trainings_[shared_part(recipe)];
       if (!training) training = std::make_unique<Training>(recipe, world.group());
       contestants_.emplace_back(schedule.name, std::move(recipe), *training, world);

@@ -5,10 +5,13 @@
 #include <optional>
 
 #include "framework/data/digest.h"
-#include "tools/hexad/checkpointing.h"
-#include "tools/hexad/version.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/version.h"
 
 namespace hexad::app {
+
+using namespace train;
+
 namespace {
 
 using base::cat;

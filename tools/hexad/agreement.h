@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "parallel/comm/world.h"
-#include "tools/hexad/recipe.h"
+#include "tools/train/recipe.h"
 
 namespace hexad::app {
 
@@ -12,6 +12,6 @@ namespace hexad::app {
 /// same message on all ranks: what one rank finds wrong with its recipe and another does not, under its exit code;
 /// otherwise Error(usage) that names the first rank whose program or recipe is not that of rank 0, with the keys that
 /// differ. A mistake that all ranks find is thrown as it is. The number of threads may differ, because nodes do.
-Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);
+train::Recipe load_on_all_ranks(const comm::World& world, const std::function<train::Recipe()>& load);
 
 }  // namespace hexad::app

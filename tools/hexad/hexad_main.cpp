@@ -12,16 +12,16 @@
 
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/crash_report.h"
-#include "tools/hexad/signals.h"
-#include "tools/hexad/version.h"
+#include "tools/train/crash_report.h"
+#include "tools/train/signals.h"
+#include "tools/train/version.h"
 
 namespace hexad {
 namespace {
 
 int run(int argc, char** argv, const layers::Registry& registry) {
   CLI::App app("Trains Mixture-of-Experts transformers with mpirun and a YAML recipe.", "hexad");
-  app.set_version_flag("--version", std::string(app::version));
+  app.set_version_flag("--version", std::string(train::version));
   app.require_subcommand(1);
   app::CommandLine line{app, registry};
   for (const auto add :
@@ -59,8 +59,8 @@ int flush(int code) {
 
 int hexad_main(int argc, char** argv, const layers::Registry& registry) {
   open_standard_descriptors();
-  app::ignore_closed_pipes();
-  app::install_crash_handlers();
+  train::ignore_closed_pipes();
+  train::install_crash_handlers();
   try {
     return flush(run(argc, argv, registry));
   } catch (const base::Error& e) {

@@ -10,7 +10,7 @@
 
 namespace hexad::moe {
 
-/// An unset choice is the program's (`auto`): tools/hexad/schedule_choice.h.
+/// An unset choice is the program's (`auto`): tools/plan/schedule_choice.h.
 struct MoeScheduleConfig {
   std::optional<Duplicates> duplicates = Duplicates::pause_before_gate;
   std::optional<Overlap> overlap = Overlap::sequential;

@@ -10,9 +10,13 @@
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/prediction_bench.h"
+#include "tools/plan/prediction_bench.h"
 
 namespace hexad::app {
+
+using namespace plan;
+using namespace train;
+
 namespace {
 
 struct Options {

@@ -6,10 +6,12 @@
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/telemetry/report.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/machine.h"
-#include "tools/hexad/version.h"
+#include "tools/train/machine.h"
+#include "tools/train/version.h"
 
 namespace hexad::app {
+
+using namespace train;
 
 namespace {
 

@@ -2,15 +2,18 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/units.h"
-#include "tools/hexad/checkpointing.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/cores.h"
-#include "tools/hexad/evaluation.h"
-#include "tools/hexad/run_directory.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/cores.h"
+#include "tools/train/evaluation.h"
+#include "tools/train/run_directory.h"
 
 namespace hexad::app {
+
+using namespace train;
+
 namespace {
 
 struct Options {

@@ -5,14 +5,17 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/text_output.h"
 #include "parallel/comm/self_group.h"
-#include "tools/hexad/checkpointing.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/cores.h"
-#include "tools/hexad/generation.h"
-#include "tools/hexad/run_directory.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/cores.h"
+#include "tools/train/generation.h"
+#include "tools/train/run_directory.h"
 
 namespace hexad::app {
+
+using namespace train;
+
 namespace {
 
 struct Options {

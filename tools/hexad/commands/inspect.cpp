@@ -4,9 +4,12 @@
 
 #include "framework/io/inspect.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/run_directory.h"
+#include "tools/train/run_directory.h"
 
 namespace hexad::app {
+
+using namespace train;
+
 namespace {
 
 struct Options {

@@ -17,11 +17,14 @@
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/cores.h"
-#include "tools/hexad/machine.h"
-#include "tools/hexad/version.h"
+#include "tools/train/cores.h"
+#include "tools/train/machine.h"
+#include "tools/train/version.h"
 
 namespace hexad::app {
+
+using namespace train;
+
 namespace {
 
 using base::ExitCode;

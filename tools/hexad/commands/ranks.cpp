@@ -8,13 +8,15 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/agreement.h"
-#include "tools/hexad/cores.h"
-#include "tools/hexad/crash_report.h"
-#include "tools/hexad/run_directory.h"
-#include "tools/hexad/signals.h"
-#include "tools/hexad/traffic_options.h"
+#include "tools/train/cores.h"
+#include "tools/train/crash_report.h"
+#include "tools/train/run_directory.h"
+#include "tools/train/signals.h"
+#include "tools/train/traffic_options.h"
 
 namespace hexad::app {
+
+using namespace train;
 
 using base::ExitCode;
 using namespace std::chrono_literals;

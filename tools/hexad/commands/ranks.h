@@ -7,7 +7,7 @@
 
 #include "framework/base/error.h"
 #include "parallel/comm/world.h"
-#include "tools/hexad/recipe.h"
+#include "tools/train/recipe.h"
 
 namespace hexad::app {
 
@@ -18,12 +18,12 @@ base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& b
 
 /// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the world's guards and priorities
 /// as it says. Collective.
-Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const layers::Registry& registry);
+train::Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
+                             const layers::Registry& registry);
 
 /// What a recipe says about them.
-comm::Guards guards_of(const DistributedConfig& config);
+comm::Guards guards_of(const train::DistributedConfig& config);
 /// From now on, limits and priorities of the world are those of the recipe.
-void order_traffic(comm::World& world, const DistributedConfig& config);
+void order_traffic(comm::World& world, const train::DistributedConfig& config);
 
 }  // namespace hexad::app

@@ -1,9 +1,11 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/recipe.h"
+#include "tools/train/recipe.h"
 
 namespace hexad::app {
+
+using namespace train;
 
 void add_reference(CommandLine& line) {
   auto* command = line.app.add_subcommand("reference", "Print the recipe reference (docs/recipe-reference.md)");

@@ -6,14 +6,18 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/memory_report.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
-#include "tools/hexad/run_directory.h"
-#include "tools/hexad/stages.h"
-#include "tools/hexad/traffic_estimate.h"
+#include "tools/plan/memory_report.h"
+#include "tools/plan/traffic_estimate.h"
+#include "tools/train/run_directory.h"
+#include "tools/train/stages.h"
 
 namespace hexad::app {
+
+using namespace plan;
+using namespace train;
+
 namespace {
 
 struct Options {

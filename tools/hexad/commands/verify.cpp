@@ -9,14 +9,17 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/usage.h"
-#include "tools/hexad/fault.h"
-#include "tools/hexad/run_directory.h"
-#include "tools/hexad/verify/child_runs.h"
-#include "tools/hexad/verify/scratch_folder.h"
-#include "tools/hexad/verify/session.h"
-#include "tools/hexad/verify/shrink.h"
+#include "tools/train/fault.h"
+#include "tools/train/run_directory.h"
+#include "tools/verify/child_runs.h"
+#include "tools/verify/scratch_folder.h"
+#include "tools/verify/session.h"
+#include "tools/verify/shrink.h"
 
 namespace hexad::app {
+
+using namespace train;
+
 namespace {
 
 using namespace verify;

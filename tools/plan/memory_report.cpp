@@ -1,0 +1,162 @@
+#include "tools/plan/memory_report.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "framework/telemetry/units.h"
+#include "tools/plan/memory_estimate.h"
+#include "tools/plan/within_memory.h"
+#include "tools/train/schedule_check.h"
+
+namespace hexad::plan {
+
+using namespace train;
+
+namespace {
+
+using telemetry::human_bytes;
+
+// With what memory makes of a restore that is left open.
+Recipe planned(const Recipe& r, const layers::Registry& registry, int64_t world) {
+  if (r.schedule.moe.restore || r.model.moe.experts == 0) return r;
+  return with_schedule(r, within_memory(r, world, legal_schedules(r, registry)).schedules.front());
+}
+
+template <class Bytes>
+size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
+  return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
+}
+
+// As memory.limit_bytes counts; of a restore that is left open the least that it may come to.
+double needed(const Recipe& r, const layers::Registry& registry, int64_t world) {
+  if (!r.schedule.moe.restore && r.model.moe.experts > 0)
+    return within_memory(r, world, legal_schedules(r, registry)).least;
+  const auto stages = estimate_stages(r, world);
+  return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
+}
+
+std::string restore_name(const Recipe& r) {
+  for (const auto& [value, name] : enum_names(moe::Restore{}))
+    if (value == r.schedule.moe.settled().restore) return std::string(name);
+  base::fail_invariant("[memory] restore without a name");
+}
+
+struct Change {
+  std::string text;
+  std::function<void(Recipe&)> make;
+};
+
+// That leave the meaning of a run as it is, the cheapest first.
+std::vector<Change> changes(const Recipe& r, int64_t world) {
+  std::vector<Change> all;
+  const auto add = [&](std::string text, std::function<void(Recipe&)> make) {
+    all.push_back({std::move(text), std::move(make)});
+  };
+  const bool replicas = mesh::Layout(r.parallel.sizes(), static_cast<int>(world)).size(base::Axis::dp) > 1;
+  for (int64_t zero = std::max<int64_t>(r.parallel.zero, 0) + 1; zero <= 3 && replicas; ++zero)
+    add(base::cat("parallel.zero: ", zero), [zero](Recipe& c) { c.parallel.zero = zero; });
+  if (r.recompute < layers::Recompute::attention)
+    add("recompute: attention", [](Recipe& c) { c.recompute = layers::Recompute::attention; });
+  if (r.model.moe.experts > 0 && r.schedule.moe.restore == moe::Restore::keep &&
+      r.recompute != layers::Recompute::block && r.schedule.pipeline.overlap == pp::Overlap::none)
+    add("schedule.moe.restore: s4", [](Recipe& c) { c.schedule.moe.restore = moe::Restore::s4; });
+  if (r.recompute != layers::Recompute::block)
+    add("recompute: block", [](Recipe& c) { c.recompute = layers::Recompute::block; });
+  if (r.offload.optimizer == optim::StateOffload::none)
+    add("offload.optimizer: file", [](Recipe& c) { c.offload.optimizer = optim::StateOffload::file; });
+  if (!r.offload.activations) add("offload.activations: true", [](Recipe& c) { c.offload.activations = true; });
+  return all;
+}
+
+std::string help(const Recipe& r, const layers::Registry& registry, int64_t world, double limit, double need) {
+  std::string enough, best;
+  double least = need;
+  for (const Change& change : changes(r, world)) {
+    Recipe changed = r;
+    change.make(changed);
+    if (changed.schedule.moe.restore && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
+    const double bytes = needed(changed, registry, world);
+    const std::string text = base::cat(change.text, " (", human_bytes(bytes), ")");
+    if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
+    if (bytes < least) least = bytes, best = text;
+  }
+  if (!enough.empty()) return "; any of these is enough: " + enough;
+  return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
+}
+
+}  // namespace
+
+std::string memory_table(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
+  const Recipe r = planned(recipe, registry, world);
+  const auto stages = estimate_stages(r, world);
+  const size_t worst = neediest(stages, &MemoryEstimate::total), count = stages.size();
+  const MemoryEstimate& m = stages[worst];
+  std::string text = "memory of a rank (estimate)";
+  if (count > 1) text += fmt::format("{:>11}stage {} of {} needs the most", "", worst, count);
+  const auto row = [&](std::string_view name, double bytes, const std::string& note) {
+    text += fmt::format("\n  {:<18}{:>18}{}{}", name, human_bytes(bytes), note.empty() ? "" : "   ", note);
+  };
+  row("weights", m.weights, "");
+  row("gradients", m.gradients, "");
+  row("optimizer", m.optimizer, "");
+  if (m.offloaded > 0) row("  in a file", m.offloaded, "");
+  row("activations", m.activations,
+      m.in_flight == 1 ? "of one micro-batch, evenly loaded experts"
+                       : fmt::format("of {} micro-batches{} at once, evenly loaded experts", m.in_flight,
+                                     r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : ""));
+  row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
+  row("total", m.total(), recipe.schedule.moe.restore ? "" : "restore: " + restore_name(r));
+  if (recipe.memory.limit_bytes > 0)
+    row("  of the limit", static_cast<double>(recipe.memory.limit_bytes),
+        fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
+  if (r.parallel.ep > 1 && r.model.moe.experts > 0)
+    row("  at worst", estimate_memory(r, world, RoutingLoad::one_rank).total(), "all tokens choose one rank's experts");
+  text += "\n";
+  if (count == 1) return text;
+  constexpr size_t most_lines = 8;
+  for (size_t s = 0; s < count; ++s) {
+    const bool shown = s + 1 < most_lines || s + 1 == count || s == worst || count <= most_lines;
+    if (!shown) {
+      if (s + 1 == most_lines) text += "  ...\n";
+      continue;
+    }
+    text += fmt::format("  {:<18}{:>18}   activations {}, {} at once\n", fmt::format("stage {}", s),
+                        human_bytes(stages[s].total()), human_bytes(stages[s].activations), stages[s].in_flight);
+  }
+  return text;
+}
+
+std::string memory_problem(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
+  const auto limit = static_cast<double>(recipe.memory.limit_bytes);
+  if (limit == 0) return {};
+  const double need = needed(recipe, registry, world);
+  if (need <= limit) return {};
+  const auto stages = estimate_stages(planned(recipe, registry, world), world);
+  const size_t worst = neediest(stages, &MemoryEstimate::blocks);
+  return fmt::format("memory.limit_bytes is {}, but a rank{} is estimated to need {}, {} more{}", human_bytes(limit),
+                     stages.size() > 1 ? fmt::format(" of stage {}", worst) : "", human_bytes(need),
+                     human_bytes(need - limit), help(recipe, registry, world, limit, need));
+}
+
+std::string memory_comparison(const Recipe& recipe, int64_t world, const std::map<std::string, int64_t>& measured) {
+  const auto stages = estimate_stages(recipe, world);
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& category, auto bytes) {
+    double most = 0;
+    for (const MemoryEstimate& m : stages) most = std::max(most, std::invoke(bytes, m));
+    const auto at = measured.find(category);
+    const double counted = at == measured.end() ? 0 : static_cast<double>(at->second);
+    if (most == 0 && counted == 0) return;
+    text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", name, human_bytes(most), human_bytes(counted));
+  };
+  add("weights", "parameter", &MemoryEstimate::weights);
+  add("gradients", "gradient", &MemoryEstimate::gradients);
+  add("optimizer", "optimizer", &MemoryEstimate::optimizer);
+  add("activations", "activation", &MemoryEstimate::activations);
+  add("at once", "total", &MemoryEstimate::total);
+  return text;
+}
+
+}  // namespace hexad::plan

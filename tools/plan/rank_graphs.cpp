@@ -1,0 +1,92 @@
+#include "tools/plan/rank_graphs.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace hexad::plan {
+namespace {
+
+constexpr std::array<std::string_view, 9> groups{
+    "", "ep", "etp", "tp", "experts", "ep_inside", "ep_across", "experts_inside", "experts_across"};
+
+std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
+  std::vector<int64_t> out;
+  for (const schedule::Task& task : graph.tasks()) {
+    const schedule::Cost& c = task.spec.cost;
+    const auto group = std::find(groups.begin(), groups.end(), c.group);
+    base::require(group != groups.end(), "[schedule] group '", c.group, "' is unknown");
+    for (const int64_t field :
+         {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
+          c.products[0], c.products[1], c.products[2], c.wire_bytes, c.received_bytes, c.copy_bytes,
+          static_cast<int64_t>(group - groups.begin()), static_cast<int64_t>(c.group_size),
+          static_cast<int64_t>(c.crosses_nodes), static_cast<int64_t>(task.after.size())})
+      out.push_back(field);
+    out.insert(out.end(), task.after.begin(), task.after.end());
+  }
+  return out;
+}
+
+schedule::TaskGraph decoded(std::span<const int64_t> from) {
+  schedule::TaskGraph graph;
+  for (auto at = from.begin(); at != from.end();) {
+    schedule::TaskSpec spec;
+    spec.lane = static_cast<schedule::Lane>(*at++);
+    spec.kind = static_cast<schedule::Kind>(*at++);
+    spec.cost.flops = std::bit_cast<double>(*at++);
+    for (int64_t& count : spec.cost.products) count = *at++;
+    spec.cost.wire_bytes = *at++, spec.cost.received_bytes = *at++, spec.cost.copy_bytes = *at++;
+    spec.cost.group = groups[static_cast<size_t>(*at++)];
+    spec.cost.group_size = static_cast<int>(*at++);
+    spec.cost.crosses_nodes = *at++ != 0;
+    const int64_t count = *at++;
+    std::vector<schedule::TaskId> after(at, at + count);
+    at += count;
+    graph.add(std::move(spec), std::move(after), [](schedule::Stream&) { return schedule::Event{}; });
+  }
+  return graph;
+}
+
+}  // namespace
+
+std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
+                                               device::Device device) {
+  std::vector<int64_t> own = encoded(mine);
+  const auto length = static_cast<int64_t>(own.size());
+  const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
+  const auto room = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  std::vector<schedule::TaskGraph> graphs(lengths.size());
+  if (room == 0) return graphs;
+  own.resize(room);
+  const std::vector<int64_t> all = world.all_gather_values(own, device);
+  for (size_t r = 0; r < lengths.size(); ++r)
+    graphs[r] = decoded(std::span(all).subspan(r * room, static_cast<size_t>(lengths[r])));
+  return graphs;
+}
+
+schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank) {
+  schedule::RankGroups out;
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    for (const auto& [name, axis] : {std::pair("etp", base::Axis::etp), std::pair("tp", base::Axis::tp)})
+      out[name].push_back(layout.members(axis, rank).front());
+    for (const auto& [name, ranks] :
+         {std::pair<std::string, std::vector<int>>("ep", layout.members(base::Axis::ep, rank)),
+          {"experts", layout.expert_sharers(rank)}}) {
+      std::vector<int> nodes;
+      for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
+      const comm::NodeGrid grid(nodes);
+      const auto mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+      const auto number = [&](int node, int place) { return ranks[static_cast<size_t>(grid.rank(node, place))]; };
+      out[name].push_back(ranks.front());
+      // Where there are no two levels, nobody meets in them.
+      out[name + "_inside"].push_back(grid.two_levels() ? number(grid.node(mine), 0) : rank);
+      out[name + "_across"].push_back(grid.two_levels() ? number(0, grid.place(mine)) : rank);
+    }
+  }
+  return out;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,20 @@
+// The task graphs of all ranks on each of them, for the simulator.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "framework/schedule/simulator.h"
+#include "parallel/mesh/mesh.h"
+
+namespace hexad::plan {
+
+/// Costs and edges of every rank's graph; names of tasks stay behind. Collective over `world`.
+std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
+                                               device::Device device);
+
+/// Who meets whom in the groups that an MoE layer's tasks name, on nodes as ProcessGroup::node_of_rank() of all ranks
+/// says: a group's number is its first rank.
+schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
+
+}  // namespace hexad::plan

@@ -1,0 +1,130 @@
+#include "tools/plan/run_schedule.h"
+
+#include <filesystem>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "framework/telemetry/trace.h"
+#include "framework/telemetry/units.h"
+#include "tools/plan/memory_report.h"
+#include "tools/plan/within_memory.h"
+#include "tools/train/schedule_check.h"
+
+namespace hexad::plan {
+
+using namespace train;
+
+std::unique_ptr<ScheduleAdviser> RunSchedule::make(const AdvisedRun& run) { return std::make_unique<RunSchedule>(run); }
+
+RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.progress.step) {
+  const Recipe& recipe = run_.recipe;
+  const bool chooses = recipe.model.moe.experts > 0 && recipe.schedule.moe.open();
+  if (recipe.schedule.trace > 0 || chooses) predictor_.emplace(recipe, run_.instance.mesh);
+  if (chooses) choose();
+  if (!leader() || !recipe.schedule.moe.restore) return;
+  if (const std::string why = memory_problem(recipe, run_.instance.registry, run_.world.size()); !why.empty())
+    run_.log.warn(why);
+}
+
+void RunSchedule::begin_step(int64_t step) {
+  const bool traced = step == run_.recipe.schedule.trace;
+  // The first step of a run packs weights and finds its memory: no measure of anything.
+  trial_ = !traced && choice_ && !choice_->made() && step > first_step_ + 1;
+  if (trial_) choice_->begin_trial();
+  if (traced || trial_) recorder_.emplace(run_.instance);
+}
+
+void RunSchedule::end_step(telemetry::StepMetrics& metrics) {
+  if (metrics.step == run_.recipe.schedule.trace) trace(metrics);
+  if (trial_) end_trial();
+  recorder_.reset();
+}
+
+void RunSchedule::add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const {
+  const moe::MoeSchedule schedule = choice_ ? choice_->current().schedule : run_.recipe.schedule.moe.settled();
+  report.environment.push_back({"Memory of the neediest rank, estimated (measured)",
+                                memory_comparison(with_schedule(run_.recipe, schedule), run_.world.size(), measured)});
+  report.timelines = timelines_;
+}
+
+void RunSchedule::choose() {
+  choice_.emplace(run_.recipe, run_.instance, *predictor_, run_.world.group());
+  const std::string before = std::exchange(run_.progress.schedule, {});
+  const bool resumed = choice_->resume(before, run_.progress.schedule_choice);
+  remember_choice();
+  if (!leader()) return;
+  if (run_.recipe.schedule.profile.empty())
+    run_.log.warn(
+        "schedule.moe: the choice is predicted for a plain machine, as there is no schedule.profile (hexad profile "
+        "writes one)");
+  if (resumed && choice_->made())
+    return run_.log.info("schedule.moe: as before, {}", ScheduleChoice::to_string(choice_->current()));
+  if (resumed)
+    return run_.log.info("schedule.moe: goes on to choose, with at most {} more steps of trial",
+                         choice_->trials_left());
+  if (!before.empty())
+    run_.log.warn(cat("schedule.moe: the recipe no longer allows what the run had chosen: ", before));
+  if (!run_.recipe.schedule.moe.restore) log_memory();
+  const auto& all = choice_->candidates();
+  run_.log.info("schedule.moe: of {} schedules the fastest is predicted to be {}; the slowest {}", all.size(),
+                ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
+  if (!choice_->made())
+    run_.log.info("schedule.moe: at most {} of the next steps try the fastest ones", choice_->trials_left());
+}
+
+void RunSchedule::log_memory() {
+  const auto limit = static_cast<double>(run_.recipe.memory.limit_bytes);
+  const WithinMemory m =
+      within_memory(run_.recipe, run_.world.size(), legal_schedules(run_.recipe, run_.instance.registry));
+  const std::string text = fmt::format(
+      "schedule.moe.restore: whatever experts tokens choose, a rank is estimated to need {} where activations are "
+      "kept, at "
+      "least {} otherwise",
+      telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
+  if (limit > 0 && m.least > limit)
+    return run_.log.warn(text + ", which is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
+  run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? telemetry::human_bytes(limit) : "0: no limit");
+}
+
+void RunSchedule::remember_choice() {
+  if (choice_->made()) run_.progress.schedule = moe::to_string(choice_->current().schedule);
+  run_.progress.schedule_choice = choice_->state();
+}
+
+void RunSchedule::end_trial() {
+  const bool searched = choice_->searching();
+  choice_->end_trial(recorder_->passes());
+  remember_choice();
+  if (!leader()) return;
+  if (choice_->searching() && !searched)
+    run_.log.info("schedule.moe: at most {} more steps try other parts of the fastest (MPMoE's Algorithm 1)",
+                  choice_->trials_left());
+  if (!choice_->made()) return;
+  for (const ScheduleCandidate& c : choice_->candidates())
+    if (!c.measured.empty()) run_.log.info("schedule.moe: tried {}", ScheduleChoice::to_string(c));
+  run_.log.info("schedule.moe: chosen {}", ScheduleChoice::to_string(choice_->current()));
+}
+
+void RunSchedule::trace(telemetry::StepMetrics& metrics) {
+  auto trace = gather_trace(recorder_->passes(), *predictor_, run_.world.group(), run_.instance.context);
+  if (!trace) return;
+  metrics.schedule = trace->total;
+  timelines_ = std::move(trace->pictures);
+  for (const ScheduleTrace::Kind& kind : trace->kinds)
+    run_.log.info("schedule of step {}, {} passes {}", metrics.step, kind.passes, ScheduleTrace::line(kind));
+  const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
+  if (run_.recipe.schedule.profile.empty())
+    run_.log.warn(cat("schedule.trace: predicted for a plain machine, as there is no schedule.profile",
+                      links.empty() ? "" : "; unmeasured links: ", links));
+  else if (!links.empty())
+    run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,
+                      " lacks links, which are predicted as those of a plain machine: ", links));
+  try {
+    telemetry::write_trace(std::filesystem::path(run_.recipe.run.dir) / "trace.json.gz", trace->events);
+  } catch (const Error& e) {
+    run_.log.warn(e.what());
+  }
+}
+
+}  // namespace hexad::plan

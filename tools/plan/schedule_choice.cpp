@@ -1,0 +1,249 @@
+#include "tools/plan/schedule_choice.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/train/schedule_check.h"
+
+namespace hexad::plan {
+
+using namespace train;
+
+namespace {
+
+using moe::MoeSchedule;
+using plan::GranularitySearch;
+using Json = nlohmann::json;
+
+// More are not worth their trials: the simulator is right about the rest.
+constexpr int64_t most_finalists = 4;
+constexpr int64_t most_rounds = 5;
+// Algorithm 1 asks for at most so many of 2 to 16 parts.
+constexpr int64_t most_asked = 9;
+constexpr int64_t most_repeats = 3;
+
+Json json_of(const GranularitySearch::State& s) {
+  std::map<int64_t, std::pair<int64_t, int64_t>> ranges;
+  for (const auto& [n, range] : s.ranges) ranges[n] = {range.smallest, range.largest};
+  return {{"ranges", ranges}, {"chosen", s.chosen}, {"seconds", s.seconds}};
+}
+
+GranularitySearch::State search_state_of(const Json& json) {
+  GranularitySearch::State s;
+  for (const auto& [n, range] : json.at("ranges").get<std::map<int64_t, std::pair<int64_t, int64_t>>>())
+    s.ranges[n] = {range.first, range.second};
+  s.chosen = json.at("chosen").get<decltype(s.chosen)>();
+  s.seconds = json.at("seconds").get<decltype(s.seconds)>();
+  return s;
+}
+
+MoeSchedule with_parts(MoeSchedule s, int64_t parts) {
+  s.parts = parts;
+  return s;
+}
+
+}  // namespace
+
+ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Predictor predictor,
+                               const comm::ProcessGroup& world)
+    : recipe_(recipe),
+      instance_(instance),
+      predictor_(std::move(predictor)),
+      world_(world),
+      candidates_(predicted_schedules(recipe, instance, predictor_, world)),
+      turns_(static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps))) {
+  std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
+  set(0);
+  pick_finalists();
+  if (!finalists_.empty()) return;
+  const MoeSchedule& best = candidates_.front().schedule;
+  const bool alone = std::ranges::all_of(
+      candidates_, [&](const ScheduleCandidate& c) { return with_parts(c.schedule, 0) == with_parts(best, 0); });
+  if (alone && parts_open(recipe_, best))
+    begin_search(best, {});
+  else
+    made_ = true;
+}
+
+// The fastest of each family, schedules that differ in their parts alone; none where there are no trials to compare
+// them, or nothing to compare.
+void ScheduleChoice::pick_finalists() {
+  const auto open = [&](size_t i) { return parts_open(recipe_, candidates_[i].schedule); };
+  const auto pick = [&](int64_t trials) {
+    finalists_.clear();
+    for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
+      if (std::ranges::none_of(finalists_, [&](size_t f) {
+            return open(i) && with_parts(candidates_[f].schedule, 0) == with_parts(candidates_[i].schedule, 0);
+          }))
+        finalists_.push_back(i);
+  };
+  pick(turns_);
+  int64_t trials = turns_;
+  // Half of the trials are Algorithm 1's, once there are enough to compare two.
+  if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
+  if (finalists_.size() < 2) return finalists_.clear();
+  // Whatever is predicted, what the program would do without choosing takes part: the choice is not slower.
+  const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
+  const auto at = static_cast<size_t>(plain - candidates_.begin());
+  if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
+  const auto finalists = std::ssize(finalists_);
+  family_turns_ = finalists * std::min(most_rounds, trials / finalists);
+}
+
+std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) const {
+  for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.registry, world_.size())) {
+    if (moe::to_string(s) == text) return s;
+    if (!parts_open(recipe_, s)) continue;
+    const PartsRange range = parts_range(recipe_, instance_.registry, world_.size(), s);
+    for (int64_t n = range.fewest; n <= range.most; ++n)
+      if (const MoeSchedule other = with_parts(s, n); moe::to_string(other) == text) return other;
+  }
+  return {};
+}
+
+std::vector<std::string> ScheduleChoice::finalist_names() const {
+  std::vector<std::string> names;
+  for (size_t f : finalists_) names.push_back(moe::to_string(candidates_[f].schedule));
+  return names;
+}
+
+std::string ScheduleChoice::state() const {
+  Json json{{"tokens", rows_of_layer(recipe_)}, {"ranks", world_.size()}, {"trials", turn_}};
+  json["finalists"] = finalist_names();
+  Json& measured = json["measured"] = Json::object();
+  for (const ScheduleCandidate& c : candidates_)
+    if (!c.measured.empty()) measured[moe::to_string(c.schedule)] = c.measured;
+  if (search_)
+    json["search"] = {{"start", moe::to_string(search_->start)},
+                      {"fewest", search_->range.fewest},
+                      {"most", search_->range.most},
+                      {"repeats", search_->repeats},
+                      {"known", json_of(search_->parts.state())}};
+  return json.dump();
+}
+
+bool ScheduleChoice::resume(const std::string& chosen, const std::string& state) {
+  const Json before = state.empty() ? Json::object() : Json::parse(state);
+  const bool same_tokens = before.value("tokens", rows_of_layer(recipe_)) == rows_of_layer(recipe_);
+  const bool same_times = same_tokens && before.value("ranks", world_.size()) == world_.size();
+  const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
+  std::optional<Search> search = search_in(before);
+  if (chosen.empty()) {
+    const bool goes_on = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
+                         search.has_value() == before.contains("search") && (search || !finalists_.empty());
+    if (!goes_on) return false;
+  } else if (!schedule) {
+    return false;
+  }
+  turn_ = before.value("trials", int64_t{0});
+  if (same_times && before.contains("measured"))
+    for (const auto& [text, seconds] : before.at("measured").items())
+      if (const auto s = allowed(text)) candidates_[index_of(*s)].measured = seconds.get<std::vector<double>>();
+  search_ = std::move(search);
+  if (schedule) set(index_of(*schedule));
+  made_ = schedule && (same_tokens || !search_);
+  if (made_) return true;
+  if (search_)
+    go_on_searching();
+  else if (!tries_families())
+    end_families();
+  return true;
+}
+
+// Times of other ranks or within other bounds are not this run's.
+std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) const {
+  if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
+  const Json& search = before.at("search");
+  const auto start = allowed(search.at("start").get<std::string>());
+  const PartsRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
+  if (!start || !parts_open(recipe_, *start) ||
+      parts_range(recipe_, instance_.registry, world_.size(), *start) != range)
+    return {};
+  return Search{*start, range, search.at("repeats").get<int64_t>(),
+                GranularitySearch(range.fewest, range.most, search_state_of(search.at("known")))};
+}
+
+void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
+  const int64_t trials = turns_ - turn_;
+  const PartsRange range = parts_range(recipe_, instance_.registry, world_.size(), start);
+  // An order may be legal for more parts, but not for all on the way there.
+  const bool inside = range.fewest <= start.parts && start.parts <= range.most;
+  if (!inside || range.fewest == range.most || trials < 2) {
+    made_ = true;
+    return;
+  }
+  const int64_t repeats = std::clamp<int64_t>(trials / most_asked, 1, most_repeats);
+  search_.emplace(Search{start, range, repeats, GranularitySearch(range.fewest, range.most, std::move(known))});
+  go_on_searching();
+}
+
+// Sets what is to be tried next, or what was found.
+void ScheduleChoice::go_on_searching() {
+  const int64_t tokens = rows_of_layer(recipe_);
+  GranularitySearch& parts = search_->parts;
+  const GranularitySearch::State& known = parts.state();
+  plan::Trial next{search_->start.parts, false};
+  if (turn_ >= turns_ && !known.chosen.contains(tokens))
+    next = {parts.conclude(tokens, current().schedule.parts), true};
+  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // what was predicted comes first
+    next = parts.propose(tokens);
+  set(index_of(with_parts(search_->start, next.n)));
+  made_ = next.settled;
+}
+
+// Alternating, so that a slow minute of the machine falls on all of them.
+void ScheduleChoice::begin_trial() {
+  if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
+}
+
+void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
+  ScheduleCandidate& tried = candidates_[current_];
+  tried.measured.push_back(
+      world_.all_reduce_value(plan::measured_seconds(passes), comm::Reduce::max, instance_.device()));
+  const bool of_families = tries_families();
+  ++turn_;
+  if (of_families) {
+    if (!tries_families()) end_families();
+    return;
+  }
+  if (turn_ < turns_ && std::ssize(tried.measured) < search_->repeats) return;
+  search_->parts.record(rows_of_layer(recipe_), tried.schedule.parts, *std::ranges::min_element(tried.measured));
+  go_on_searching();
+}
+
+void ScheduleChoice::end_families() {
+  set(*std::ranges::min_element(finalists_, {}, [&](size_t f) { return candidates_[f].measured_seconds(); }));
+  const MoeSchedule& fastest = current().schedule;
+  if (!parts_open(recipe_, fastest)) {
+    made_ = true;
+    return;
+  }
+  GranularitySearch::State known;
+  for (size_t f : finalists_)
+    if (const ScheduleCandidate& c = candidates_[f]; with_parts(c.schedule, 0) == with_parts(fastest, 0))
+      known.seconds[{rows_of_layer(recipe_), c.schedule.parts}] = *std::ranges::min_element(c.measured);
+  begin_search(fastest, std::move(known));
+}
+
+size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
+  const auto known = std::ranges::find(candidates_, schedule, &ScheduleCandidate::schedule);
+  if (known != candidates_.end()) return static_cast<size_t>(known - candidates_.begin());
+  candidates_.push_back(predicted_schedule(recipe_, instance_, predictor_, world_, schedule));
+  return candidates_.size() - 1;
+}
+
+void ScheduleChoice::set(size_t candidate) {
+  current_ = candidate;
+  instance_.reschedule(candidates_[candidate].schedule);
+}
+
+std::string ScheduleChoice::to_string(const ScheduleCandidate& c) {
+  std::string out = fmt::format("{}: predicted {:.2f} ms", moe::to_string(c.schedule), 1e3 * c.predicted);
+  if (const double seconds = c.measured_seconds(); seconds > 0)
+    out += fmt::format(", measured {:.2f} ms ({:+.1f}%)", 1e3 * seconds, 100 * (c.predicted / seconds - 1));
+  return out;
+}
+
+}  // namespace hexad::plan

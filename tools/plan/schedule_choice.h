@@ -1,0 +1,81 @@
+// Chooses what the recipe leaves open (`auto`) of the MoE layers' schedule: the simulator prices the graphs of the
+// legal schedules, the cheapest ones are tried in steps of the run itself, and MPMoE's Algorithm 1 finds the number of
+// parts of the fastest. Trying loses nothing, as every schedule computes the same.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tools/plan/granularity_search.h"
+#include "tools/plan/schedule_prices.h"
+
+namespace hexad::plan {
+
+class ScheduleChoice {
+ public:
+  /// Predicts the allowed schedules of the recipe and sets the fastest one in the model. Collective, as is whatever
+  /// changes it. All but `predictor` outlive it.
+  ScheduleChoice(const train::Recipe& recipe, train::ModelInstance& instance, Predictor predictor,
+                 const comm::ProcessGroup& world);
+
+  /// Goes on where a run was when it saved `chosen`, the text of its schedule if it had chosen one, and state(). Of
+  /// another micro-batch only the number of parts is looked for again, from what is known of the one before. False
+  /// where the recipe allows none of it (any more): then it is chosen anew.
+  bool resume(const std::string& chosen, const std::string& state);
+  /// What is known so far, as text for a checkpoint.
+  std::string state() const;
+
+  bool made() const { return made_; }
+  /// The predicted ones, ascending, and behind them those with other numbers of parts that were tried.
+  const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
+  /// The one that is set in the model.
+  const ScheduleCandidate& current() const { return candidates_[current_]; }
+  /// Steps that may still be trials; there are fewer when Algorithm 1 is sure earlier.
+  int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
+  /// Whether it is the number of parts that is looked for.
+  bool searching() const { return search_.has_value() && !made_; }
+
+  /// Before a step of trial: sets the schedule whose turn it is.
+  void begin_trial();
+  /// After it, with what the step's passes took here; with the last trial the choice is made.
+  void end_trial(const std::vector<PassRecorder::Pass>& passes);
+
+  /// "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
+  static std::string to_string(const ScheduleCandidate& candidate);
+
+ private:
+  /// MPMoE's Algorithm 1 over the parts of schedules that are alike otherwise.
+  struct Search {
+    moe::MoeSchedule start;
+    PartsRange range;
+    int64_t repeats;  // trials of each number of parts
+    plan::GranularitySearch parts;
+  };
+
+  void pick_finalists();
+  bool tries_families() const { return turn_ < family_turns_; }
+  void end_families();
+  void begin_search(const moe::MoeSchedule& start, plan::GranularitySearch::State known);
+  void go_on_searching();
+  size_t index_of(const moe::MoeSchedule& schedule);
+  std::optional<moe::MoeSchedule> allowed(const std::string& text) const;
+  std::optional<Search> search_in(const nlohmann::json& before) const;
+  std::vector<std::string> finalist_names() const;
+  void set(size_t candidate);
+
+  const train::Recipe& recipe_;
+  train::ModelInstance& instance_;
+  Predictor predictor_;
+  const comm::ProcessGroup& world_;
+  std::vector<ScheduleCandidate> candidates_;
+  std::vector<size_t> finalists_;  // of different families
+  size_t current_ = 0;
+  bool made_ = false;
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done, those of finalists, and all that there may be
+  std::optional<Search> search_;
+};
+
+}  // namespace hexad::plan

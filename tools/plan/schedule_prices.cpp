@@ -1,0 +1,120 @@
+#include "tools/plan/schedule_prices.h"
+
+#include <algorithm>
+
+#include "framework/schedule/graph_collector.h"
+#include "tools/plan/rank_graphs.h"
+#include "tools/plan/within_memory.h"
+#include "tools/train/schedule_check.h"
+
+namespace hexad::plan {
+
+using namespace train;
+
+namespace {
+
+using moe::MoeSchedule;
+
+// More schedules than `most_priced` take seconds to predict; then so many get other rows, spreads and orders.
+constexpr size_t most_priced = 200, most_varied = 8;
+
+double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+                         const comm::ProcessGroup& world) {
+  schedule::GraphCollector collector;
+  if (const auto layers = instance.model.moe_layers(); !layers.empty())
+    layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), instance.device(),
+                                      collector);
+  constexpr size_t passes = 2;
+  base::require(collector.graphs.size() <= passes, "[schedule] a layer shows ", collector.graphs.size(), " passes");
+  collector.graphs.resize(passes);  // a stage of dense layers has none
+  std::vector<double> seconds(static_cast<size_t>(world.size()));
+  for (const schedule::TaskGraph& graph : collector.graphs) {
+    const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
+    std::vector<const schedule::TaskGraph*> graphs;
+    for (const auto& g : all) graphs.push_back(&g);
+    const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
+    for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
+  }
+  // Ranks must agree, also where their groups, and so their rates, differ.
+  return world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max,
+                                instance.device());
+}
+
+// `s` with the rows, spread and order of `like`.
+MoeSchedule with_ways_of(MoeSchedule s, const MoeSchedule& like) {
+  s.rows = like.rows, s.spread = like.spread, s.order = like.order;
+  return s;
+}
+
+}  // namespace
+
+double measured_seconds(const std::vector<PassRecorder::Pass>& passes) {
+  double sum = 0;
+  for (const char* kind : {" forward", " backward"}) {
+    double seconds = 0;
+    int64_t count = 0;
+    for (const PassRecorder::Pass& pass : passes)
+      if (pass.name.ends_with(kind)) seconds += schedule::measured(pass.graph, pass.times).total(), ++count;
+    if (count > 0) sum += seconds / static_cast<double>(count);
+  }
+  return sum;
+}
+
+double ScheduleCandidate::measured_seconds() const {
+  if (measured.empty()) return 0;
+  std::vector<double> sorted = measured;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+std::vector<MoeSchedule> allowed_schedules(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
+  std::vector<MoeSchedule> legal = legal_schedules(recipe, registry);
+  return recipe.schedule.moe.restore ? legal : within_memory(recipe, world, legal).schedules;
+}
+
+PartsRange parts_range(const Recipe& recipe, const layers::Registry& registry, int64_t world, const MoeSchedule& s) {
+  PartsRange range{2, most_parts(recipe, registry, s)};
+  if (recipe.schedule.moe.restore) return range;
+  std::vector<MoeSchedule> all;  // the more parts the smaller their buffers
+  for (int64_t n = range.fewest; n <= range.most; ++n) {
+    all.push_back(s);
+    all.back().parts = n;
+  }
+  range.fewest = within_memory(recipe, world, all).schedules.front().parts;
+  return range;
+}
+
+int64_t rows_of_layer(const Recipe& r) {
+  const int64_t rows = r.batch.micro * r.model.context / r.parallel.cp;
+  return r.parallel.sp ? rows / r.parallel.tp : rows;
+}
+
+ScheduleCandidate predicted_schedule(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+                                     const comm::ProcessGroup& world, const MoeSchedule& schedule) {
+  instance.reschedule(schedule);
+  return {.schedule = schedule, .predicted = predicted_seconds(recipe, instance, predictor, world)};
+}
+
+std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
+                                                   const Predictor& predictor, const comm::ProcessGroup& world) {
+  const std::vector<MoeSchedule> allowed = allowed_schedules(recipe, instance.registry, world.size());
+  const bool all = allowed.size() <= most_priced;
+  const MoeSchedule usual = recipe.schedule.moe.settled();
+  std::vector<ScheduleCandidate> candidates;
+  const auto price = [&](const MoeSchedule& s) {
+    candidates.push_back(predicted_schedule(recipe, instance, predictor, world, s));
+  };
+  for (const MoeSchedule& s : allowed)
+    if (all || s == with_ways_of(s, usual)) price(s);
+  if (all) return candidates;
+  std::vector<ScheduleCandidate> best = candidates;
+  std::ranges::stable_sort(best, {}, &ScheduleCandidate::predicted);
+  best.resize(std::min(best.size(), most_varied));
+  for (const MoeSchedule& s : allowed)
+    for (const ScheduleCandidate& b : best)
+      if (s != b.schedule && with_ways_of(s, usual) == b.schedule) price(s);
+  return candidates;
+}
+
+}  // namespace hexad::plan

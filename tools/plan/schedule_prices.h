@@ -1,0 +1,50 @@
+// What the schedules of a recipe's MoE layers are predicted to take: the simulator on the graphs of all ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/plan/schedule_trace.h"
+
+namespace hexad::plan {
+
+/// Numbers of parts that a schedule may have.
+struct PartsRange {
+  int64_t fewest, most;
+  bool operator==(const PartsRange&) const = default;
+};
+/// Of `s`, whose number of parts is open, with what it needs of memory where that decides (restore: auto).
+PartsRange parts_range(const train::Recipe& recipe, const layers::Registry& registry, int64_t world,
+                       const moe::MoeSchedule& s);
+
+struct ScheduleCandidate {
+  moe::MoeSchedule schedule;
+  /// Seconds of one MoE layer's forward and backward on the slowest rank.
+  double predicted = 0;
+  std::vector<double> measured{};  // the same, by trial
+
+  /// The median; 0 before the first trial.
+  double measured_seconds() const;
+};
+
+/// The legal schedules of the recipe; where it leaves open what is restored, those within memory (within_memory()).
+std::vector<moe::MoeSchedule> allowed_schedules(const train::Recipe& recipe, const layers::Registry& registry,
+                                                int64_t world);
+
+/// Tokens of a micro-batch, as they reach an MoE layer of this rank.
+int64_t rows_of_layer(const train::Recipe& recipe);
+
+/// Sets `schedule` and predicts it. Collective over `world`, as are all that predict.
+ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelInstance& instance,
+                                     const Predictor& predictor, const comm::ProcessGroup& world,
+                                     const moe::MoeSchedule& schedule);
+
+/// All allowed schedules, in their order. Where they are hundreds: first those of the usual rows, spread and order,
+/// then the fastest of these with every other rows, spread and order. Leaves any of them set.
+std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,
+                                                   const Predictor& predictor, const comm::ProcessGroup& world);
+
+/// What ScheduleCandidate::predicted predicts, of a step's passes on this rank: means over layers and micro-batches.
+double measured_seconds(const std::vector<PassRecorder::Pass>& passes);
+
+}  // namespace hexad::plan

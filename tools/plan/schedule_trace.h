@@ -1,0 +1,76 @@
+// What the schedules of the MoE layers did in one step, beside what was predicted: the recipe's schedule.trace.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/schedule/executor.h"
+#include "framework/schedule/runner.h"
+#include "framework/schedule/simulator.h"
+#include "framework/telemetry/metrics.h"
+#include "framework/telemetry/trace.h"
+#include "tools/train/model_instance.h"
+
+namespace hexad::plan {
+
+/// Records every pass of this rank's MoE layers as long as it lives. `instance` outlives it.
+class PassRecorder final : public schedule::GraphRunner {
+ public:
+  struct Pass {
+    std::string name;           // "layers.0.moe forward"
+    schedule::TaskGraph graph;  // its tasks do nothing
+    std::vector<schedule::TaskTime> times;
+  };
+  explicit PassRecorder(train::ModelInstance& instance);
+  ~PassRecorder() override;
+  PassRecorder(const PassRecorder&) = delete;
+  PassRecorder& operator=(const PassRecorder&) = delete;
+
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+  /// In the order in which they ended; those without a task are left out.
+  const std::vector<Pass>& passes() const { return passes_; }
+
+ private:
+  train::ModelInstance& instance_;
+  std::vector<Pass> passes_;
+};
+
+/// How a pass is predicted.
+struct Predictor {
+  schedule::Rates rates;
+  schedule::RankGroups groups;
+
+  /// From the cluster file schedule.profile, or of a plain machine without one; of one, too, for links that the file
+  /// lacks. Throws Error(usage) when the file cannot be read or lacks products, copies or groups of `mesh`.
+  Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
+};
+
+/// One step of the job.
+struct ScheduleTrace {
+  std::vector<telemetry::TraceEvent> events;  // of all ranks; zero is the begin of the first pass
+
+  /// All passes of one kind, "forward" or "backward".
+  struct Kind {
+    std::string name;
+    int64_t passes = 0;                    // of all ranks
+    telemetry::ScheduleMetrics seconds{};  // of a rank
+    double exposed = 0;                    // of a rank: communication; collectives in flight together count once
+  };
+  std::vector<Kind> kinds;
+  telemetry::ScheduleMetrics total;
+  /// "all_to_all of ep, 2 ranks": links priced as those of a plain machine, because they were not measured.
+  std::vector<std::string> assumed_links;
+  std::vector<std::string> pictures;  // SVG: forward and backward of the first MoE layer of rank 0
+
+  /// "forward: predicted 1.20 ms, measured 1.00 ms (+20.0%), exposed communication 0.30 ms: R 0.10 ms, S 0.25 ms".
+  static std::string line(const Kind& kind);
+};
+
+/// Collective; rank 0 receives the trace. Each pass is predicted with those of all ranks: the k-th of a name meets the
+/// k-th of that name on others in its groups. Clocks of one node agree; those of other nodes are set by barriers, as
+/// exactly as ranks leave a barrier together.
+std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
+                                          const comm::ProcessGroup& world, device::Device device);
+
+}  // namespace hexad::plan

@@ -1,0 +1,78 @@
+// Saving and loading a training run through the checkpoint store.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "framework/data/training_data.h"
+#include "framework/io/checkpoint_store.h"
+#include "optim/optimizer.h"
+#include "parallel/comm/world.h"
+#include "tools/train/model_instance.h"
+
+namespace hexad::train {
+
+/// Where a run stands between two steps.
+struct Progress {
+  int64_t step = 0;                          // steps done, skipped ones included
+  int64_t skipped = 0;                       // steps that changed no weights
+  int64_t tokens = 0;                        // seen
+  int64_t next_sequence = 0;                 // of the training data
+  std::vector<data::Digest> fingerprints{};  // of the training data's files
+  // Of the MoE layers, where the run chooses it itself: the chosen one, and ScheduleChoice::state().
+  std::string schedule{}, schedule_choice{};
+};
+
+class Checkpointer {
+ public:
+  /// `store_options.warn` reaches the user.
+  Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options);
+
+  /// Collective. Writes checkpoints/step-N with one shard a rank; a tensor held by several ranks is written by the
+  /// first. On any failure nothing is left behind and an Error is thrown on all ranks, carrying the first rank's
+  /// reason: numeric, naming the tensor, when one is not finite; otherwise resource.
+  void save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
+
+  /// Collective. What checkpoint.resume asks for; nothing for a new run. Rank 0 looks (and warns), every rank checks
+  /// its share of the files, all open the same.
+  std::optional<io::Checkpoint> find() const;
+  /// Removes what killed saves left (rank 0).
+  void clean() const;
+
+  /// Weights, moments and states of any DP x EP layout into this one. Throws Error(usage) when the recipe's model
+  /// differs from the checkpoint's, Error(numeric) naming the tensor when a weight is not finite.
+  static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
+                       optim::Optimizer& optimizer);
+  /// Main weights and states alone, rounded into the model: for evaluation and generation.
+  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
+  /// The same into the optimizer's main weights too: for `train.init_from`.
+  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
+
+ private:
+  const Recipe& recipe_;
+  const comm::ProcessGroup& world_;
+  io::CheckpointStore store_;
+};
+
+/// Collective. Every rank opens the checkpoint and checks every byte of its share of the shards; what one of them
+/// finds wrong, all throw.
+io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
+
+/// Fingerprints of the training data that the checkpoint's run saw.
+std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);
+
+/// How a run that goes on from this checkpoint shuffles its data: as it began, for in another order it would see some
+/// tokens twice and others never. What an older program saved says nothing of it and means `documents`. Throws
+/// Error(usage) when the recipe asks for another order, Error(data) when the checkpoint names one that is not known.
+data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
+/// "data.packing: isolated -> joined" for what else of the recipe's data is not as the checkpoint's run had it; where
+/// they lie does not count.
+std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe);
+
+/// Text of `text` on rank `root`, everywhere.
+std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device);
+/// The texts of all ranks, in rank order, everywhere.
+std::vector<std::string> gather_texts(const std::string& text, const comm::ProcessGroup& group, Device device);
+
+}  // namespace hexad::train

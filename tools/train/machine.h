@@ -1,0 +1,20 @@
+// What this process runs on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hexad::train {
+
+/// Cores that this process may run on (its affinity).
+int64_t usable_cores();
+/// "Intel(R) Xeon(R) ..., 2 cores".
+std::string processor_name();
+/// Bytes that this process may still take without others being pushed out or it being ended: what the system says is
+/// available, or less where a control group (container, batch job) has a limit. Unknown limits do not count. `root`: of
+/// the file system that says so; of tests.
+int64_t available_memory_bytes(const std::string& root = "");
+/// Largest resident memory of this process so far, in bytes.
+int64_t peak_resident_bytes();
+
+}  // namespace hexad::train

@@ -1,0 +1,145 @@
+#include "tools/train/model_instance.h"
+
+#include <algorithm>
+
+#include "framework/data/source.h"
+#include "framework/schedule/executor.h"
+#include "tools/train/machine.h"
+#include "tools/train/stages.h"
+#include "tools/train/traffic_options.h"
+
+namespace hexad::train {
+namespace {
+
+mesh::SharedPieces shared_pieces(const Recipe& r) {
+  const int64_t groups = r.model.key_value_heads();
+  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a vee has both ends on one rank
+  return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
+          .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
+}
+
+std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
+  const pp::StageSplit split = stage_split(r);
+  const int rank = mesh.coordinate(Axis::pp);
+  std::vector<ModelPart> parts;
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+    const auto layers = split.layers(rank, chunk);
+    parts.push_back({layers.begin, layers.end, split.has_embedding(rank, chunk), split.has_head(rank, chunk)});
+  }
+  return parts;
+}
+
+// That there is one is checked with the recipe.
+const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Registry& registry) {
+  const moe::IssueOrder* order = registry.moe_order(s.order);
+  require(order != nullptr, "[model] no order is called '", s.order, "'");
+  return *order;
+}
+
+// Among the ranks of this node.
+int place_of(const comm::ProcessGroup& world) {
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto end = nodes.begin() + world.rank();
+  return static_cast<int>(std::count(nodes.begin(), end, *end));
+}
+
+std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
+                                               device::DeviceContext& context,
+                                               std::function<void(const std::string&)> say) {
+  comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
+  options.say = std::move(say);
+  return comm::make_device_group(world, context, options);
+}
+
+// Whether a sequence has a document's border inside: attention without is simpler.
+bool has_documents(const data::Batch& batch) {
+  for (size_t t = 0; t < batch.first.size(); ++t)
+    if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;
+  return false;
+}
+
+// The machine goes on with what is not page-locked.
+int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
+  if (recipe.device == device::DeviceKind::cpu) return 0;
+  if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto ranks = std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(world.rank())]);
+  return available_memory_bytes() / 2 / ranks;
+}
+
+}  // namespace
+
+ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world,
+                             std::function<void(const std::string&)> say)
+    : registry(known),
+      schedule_config(recipe.schedule),
+      context({.kind = recipe.device,
+               .place = place_of(world),
+               .memory_limit = recipe.memory.limit_bytes,
+               .pinned_limit = pinned_limit(recipe, world),
+               .worker_lanes = schedule_config.lanes_run_by_themselves(schedule_config.moe.settled()),
+               .offload_folder = recipe.offload.folder}),
+      cards(make_cards(recipe, world, context, std::move(say))),
+      mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
+      parameters(context),
+      model(recipe.model, registry,
+            Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
+                    {.sequence = recipe.parallel.sp,
+                     .context = recipe.parallel.cp_kind,
+                     .deterministic = recipe.train.deterministic,
+                     .moe = recipe.schedule.moe.settled(),
+                     .moe_order = order_of(recipe.schedule.moe.settled(), registry)}),
+            parts_of(recipe, mesh)),
+      buckets(parameters, mesh,
+              {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
+      weights(buckets) {
+  weights.initialize(recipe.train.seed);
+  run_passes_by(nullptr);
+}
+
+void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
+  for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
+}
+
+void PassesInTurns::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+  schedule::execute(graph, context, nullptr, &turns_);
+}
+
+void ModelInstance::reschedule(const moe::MoeSchedule& s) {
+  context.run_lanes_by_themselves(schedule_config.lanes_run_by_themselves(s));
+  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, order_of(s, registry));
+}
+
+MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
+                            ContextRank context) {
+  MicroBatch out;
+  out.sequences = batch.count, out.length = batch.context;
+  out.context_ranks = context.ranks, out.context_rank = context.rank;
+  out.first_token = first_sequence * batch.context;
+  const cp::ContextSplit split = out.split();
+  const auto tensor = [&](const std::vector<int32_t>& values) {
+    return Tensor::from<int32_t>(context.ranks == 1 ? values : split.cut(values), {out.rows()}, device,
+                                 Category::activation);
+  };
+  out.ids = tensor(batch.ids);
+  out.positions = tensor(batch.positions);
+  if (has_documents(batch)) out.first = tensor(batch.first), out.last = tensor(batch.last);
+  if (context.ranks > 1) out.row_tokens = split.tokens();
+
+  const int64_t valid_tokens = valid_sequences * batch.context;
+  std::vector<int32_t> targets;
+  std::vector<uint8_t> valid;
+  for (int64_t r = 0; r < out.rows(); ++r) {
+    const int64_t token = out.token(r);
+    valid.push_back(token < valid_tokens);
+    targets.push_back(valid.back() ? batch.targets[static_cast<size_t>(token)] : data::ignored);
+  }
+  out.predicted = out.rows() - std::count(targets.begin(), targets.end(), data::ignored);
+  out.targets = Tensor::from<int32_t>(targets, {out.rows()}, device, Category::activation);
+  if (valid_sequences == batch.count) return out;
+  out.valid = Tensor::from<uint8_t>(valid, {out.rows()}, device, Category::activation);
+  for (int64_t s = 0; s < batch.count; ++s) out.valid_tokens.push_back(s < valid_sequences ? batch.context : 0);
+  return out;
+}
+
+}  // namespace hexad::train

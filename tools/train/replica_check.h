@@ -1,0 +1,13 @@
+// Ranks that hold the same weights hold the same bits.
+#pragma once
+
+#include "framework/autograd/parameter.h"
+#include "parallel/comm/process_group.h"
+
+namespace hexad::train {
+
+/// Collective over all ranks. Compares a hash of every parameter's local bytes among the ranks that hold the same piece
+/// of it. Throws Error(numeric), the same on all ranks, which names the parameter and the ranks that differ.
+void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world);
+
+}  // namespace hexad::train

@@ -1,0 +1,39 @@
+#include "tools/train/run_directory.h"
+
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "framework/data/prepare.h"
+#include "framework/data/tokenizer.h"
+
+namespace hexad::train {
+
+RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
+                      const layers::Registry& registry, const base::FileWork& work) {
+  const std::string path = dir + "/recipe.yaml";
+  if (!std::filesystem::is_regular_file(path))
+    base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
+  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0);
+  recipe.run.dir = dir;
+  io::StoreOptions options;
+  options.warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  options.work = work;
+  const io::CheckpointStore store(dir + "/checkpoints", options);
+  auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
+  if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet");
+  return {std::move(recipe), std::move(*checkpoint)};
+}
+
+void complete(Recipe& recipe, int64_t cores) {
+  if (recipe.model.vocab == 0) {
+    const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
+    const auto tokenizer = data::load_tokenizer((std::filesystem::path(folder) / data::tokenizer_file_name).string());
+    recipe.model.vocab = tokenizer->vocab_size();
+  }
+  layers::ModelConfig& m = recipe.model;
+  m.kv_heads = m.key_value_heads(), m.head_size = m.size_of_head(), m.mlp_hidden = m.dense_hidden();
+  if (!recipe.train.threads) recipe.train.threads = cores;
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,40 @@
+// Whether a recipe's section `schedule.moe` makes sense for its layout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/config/problems.h"
+#include "tools/train/recipe.h"
+
+namespace hexad::train {
+
+/// Why a schedule cannot be: `what` is wrong with the recipe's key `path`.
+struct Contradiction {
+  std::string path, what;
+};
+/// Of `schedule` in the layout of `recipe`; none: it is legal.
+std::vector<Contradiction> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
+
+/// Bytes below which schedule.moe.memory_limit is illegal for the recipe's layout: what chunks of one token need.
+int64_t least_memory_limit(const Recipe& recipe, moe::Restore restore);
+
+/// Every schedule that the recipe's choices allow, in a fixed order; the one of a recipe that leaves nothing open.
+/// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.
+std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
+
+/// Whether schedules of more or fewer parts than `schedule` are the program's to choose.
+bool parts_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
+/// The largest number of parts, of those from 2 on that are legal in `schedule` and tried at all.
+int64_t most_parts(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
+
+void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
+
+/// schedule.pipeline.overlap; of `world` ranks, 0: not known yet.
+void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
+
+/// Adds a schedule.moe.order that is not registered, with those that are, nearest first, or whose steps are illegal for
+/// a schedule that the recipe allows.
+void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
+
+}  // namespace hexad::train

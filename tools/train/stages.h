@@ -1,0 +1,26 @@
+// How a recipe's model is cut into pipeline stages.
+#pragma once
+
+#include <string>
+
+#include "parallel/pp/stage_split.h"
+#include "tools/train/recipe.h"
+
+namespace hexad::train {
+
+/// schedule.pipeline; a single stage needs no more than its micro-batches one after the other, or in pairs.
+inline pp::PipelineConfig pipeline_of(const Recipe& r) {
+  if (r.parallel.pp > 1) return r.schedule.pipeline;
+  pp::PipelineConfig one;
+  one.overlap = r.schedule.pipeline.overlap;
+  return one;
+}
+
+/// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included.
+/// Throws Error(usage) when the model has too few layers or the split does not fit.
+pp::StageSplit stage_split(const Recipe& recipe);
+/// Which layers lie on each stage, for people: a line each, "stage 0   embedding, layers 0-1 | layers 6-7, head" where
+/// it holds two virtual stages.
+std::string stage_table(const Recipe& recipe);
+
+}  // namespace hexad::train

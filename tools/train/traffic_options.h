@@ -1,0 +1,14 @@
+// What a recipe says about the traffic between ranks, for those who move it.
+#pragma once
+
+#include "parallel/comm/device_group.h"
+#include "tools/train/recipe.h"
+
+namespace hexad::train {
+
+comm::Priorities priorities_of(const DistributedConfig& config);
+/// For the ranks of `world` with `context`'s device.
+comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
+                                              device::DeviceContext& context);
+
+}  // namespace hexad::train

@@ -1,0 +1,133 @@
+#include "tools/train/train_step.h"
+
+#include <cmath>
+#include <utility>
+
+#include "framework/tensor/host_read.h"
+#include "optim/gradient_norm.h"
+
+namespace hexad::train {
+namespace {
+
+std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
+  return r.offload.activations ? offload_policy(r.offload.min_bytes) : keep_policy();
+}
+
+}  // namespace
+
+TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer)
+    : recipe_(recipe),
+      instance_(instance),
+      optimizer_(optimizer),
+      buckets_(instance.buckets,
+               recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? dp::Sums::rounded : dp::Sums::accumulator),
+      policy_(make_policy(recipe)),
+      pipeline_(recipe, instance, *policy_),
+      statistics_(recipe.model.moe_layers(), recipe.model.moe.experts, instance.device()) {}
+
+std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t first_sequence) {
+  const auto ahead = std::exchange(ahead_, std::nullopt);
+  if (ahead && ahead->source == &source && ahead->first_sequence == first_sequence) return ahead->batches;
+  return load(source, first_sequence);
+}
+
+// Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the
+// others of its stages, contexts and tensors the same.
+std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
+  const int64_t micro = recipe_.batch.micro, ranks = instance_.mesh.size(Axis::dp);
+  const int64_t mine = recipe_.batch.global / micro / ranks;
+  std::vector<MicroBatch> batches;
+  for (int64_t i = 0; i < mine; ++i) {
+    const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
+    batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context,
+                                       {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)}));
+  }
+  return batches;
+}
+
+// Every token is routed by one rank in each layer, so that the ranks' observations add up.
+void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
+  if (routers.empty()) return;
+  const auto& world = instance_.mesh.world();
+  const int64_t experts = recipe_.model.moe.experts;
+  std::vector<int64_t> counts;
+  std::vector<double> losses;
+  for (const RouterStatistics& r : routers) {
+    counts.insert(counts.end(), r.counts.begin(), r.counts.end());
+    counts.push_back(r.assignments), counts.push_back(r.dropped);
+    losses.push_back(r.aux_loss), losses.push_back(r.z_loss);
+  }
+  const Device device = Device(instance_.context).host();
+  Stream& stream = device.context().compute();
+  Tensor c = Tensor::from<int64_t>(counts, {static_cast<int64_t>(counts.size())}, device, Category::communication);
+  Tensor l = Tensor::from<double>(losses, {static_cast<int64_t>(losses.size())}, device, Category::communication);
+  world.all_reduce(c, comm::Reduce::sum, stream).wait();
+  world.all_reduce(l, comm::Reduce::sum, stream).wait();
+  const int64_t* n = c.data<int64_t>();
+  const double* x = l.data<double>();
+  for (RouterStatistics& r : routers) {
+    std::copy_n(n, experts, r.counts.begin());
+    r.assignments = n[experts], r.dropped = n[experts + 1];
+    r.aux_loss = x[0], r.z_loss = x[1];
+    n += experts + 2, x += 2;
+  }
+}
+
+StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr) {
+  Stream& stream = instance_.context.compute();
+  const auto& world = instance_.mesh.world();
+  const std::vector<MicroBatch> batches = take(source, first_sequence);
+  double valid = 0;
+  if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
+    for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
+  valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
+  // All labels masked: a loss of zero and zero gradients, not 0/0.
+  const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
+
+  statistics_.reset(stream);
+  for (const auto& p : instance_.parameters) p->clear_gradient();
+  const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
+  buckets_.begin(static_cast<int64_t>(batches.size()));
+  const auto contributed = [&](Parameter& p, bool last) {
+    buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
+  };
+  const Tensor loss_sum = pipeline_.train(batches, {.step = step,
+                                                    .loss_gradient = gradient_scale,
+                                                    .penalty_gradient = 1 / micro_batches,
+                                                    .statistics = &statistics_.layers,
+                                                    .contributed = contributed});
+  buckets_.finish(stream);
+  if (on_gradients_) on_gradients_();
+
+  // What decides about the update stays on the device: the host reads it while weights are updated already.
+  const auto& k = kernels::kernels(instance_.device());
+  const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
+               factor = Tensor::empty({1}, Dtype::f64, instance_.device());
+  optim::squared_gradient_norm(sums.slice(0, 0, 1), instance_.parameters, instance_.mesh, stream);
+  k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
+  stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
+  k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
+  const HostRead read = read_to_host("step: norm and loss", sums, stream);
+  // Equal on all ranks: all update or none does.
+  instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
+
+  // A device is busy now; meanwhile the next batch gets on its way.
+  const int64_t next = first_sequence + recipe_.batch.global;
+  if (!instance_.context.on_host() && next + recipe_.batch.global <= source.size())
+    ahead_ = Loaded{&source, next, load(source, next)};
+
+  StepResult result;
+  result.tokens = recipe_.batch.global * recipe_.model.context;
+  statistics_.read(stream);
+  result.routers = statistics_.layers;
+  reduce_statistics(result.routers);
+  const auto values = read.wait<double>();
+  result.loss = values[1] * gradient_scale;
+  result.grad_norm = std::sqrt(values[0]);
+  result.skipped = !std::isfinite(values[0]) || !std::isfinite(values[1]);
+  if (result.skipped) return result;
+  for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
+  return result;
+}
+
+}  // namespace hexad::train

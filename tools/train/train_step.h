@@ -1,0 +1,58 @@
+// One optimizer step: forward and backward of this rank's micro-batches, reductions, update.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "framework/data/source.h"
+#include "optim/optimizer.h"
+#include "parallel/dp/gradient_buckets.h"
+#include "tools/train/model_pipeline.h"
+
+namespace hexad::train {
+
+/// What a step gave, equal on all ranks.
+struct StepResult {
+  double loss = 0;                        // nats per valid token of the global batch
+  double grad_norm = 0;                   // before clipping
+  bool skipped = false;                   // loss or gradient was not finite: weights are as before
+  int64_t tokens = 0;                     // of the global batch
+  std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
+};
+
+class TrainStep {
+ public:
+  TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer);
+
+  /// Collective. Sequences [first_sequence, first_sequence + batch.global) of `source` are the global batch; `update`
+  /// counts the optimizer's updates from 1.
+  StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
+  /// From now on called in every step between the reduction of gradients and their first use.
+  void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
+
+ private:
+  std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
+  /// What was loaded ahead, if it is this, else loads it.
+  std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
+  void reduce_statistics(std::vector<RouterStatistics>& routers) const;
+
+  const Recipe& recipe_;
+  ModelInstance& instance_;
+  optim::Optimizer& optimizer_;
+  dp::GradientBuckets buckets_;
+  std::unique_ptr<SavePolicy> policy_;
+  ModelPipeline pipeline_;
+  ModelStatistics statistics_;
+
+  struct Loaded {
+    const data::Source* source;
+    int64_t first_sequence;
+    std::vector<MicroBatch> batches;
+  };
+  std::optional<Loaded> ahead_;
+  std::function<void()> on_gradients_;
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,367 @@
+#include "tools/train/trainer.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/ranges.h>
+
+#include "framework/base/atomic_file.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/gemm_rate.h"
+#include "framework/telemetry/jsonl_sink.h"
+#include "framework/telemetry/logger.h"
+#include "framework/telemetry/progress_sink.h"
+#include "framework/telemetry/tensorboard_sink.h"
+#include "framework/telemetry/units.h"
+#include "layers/model_size.h"
+#include "optim/lr_schedule.h"
+#include "parallel/comm/self_group.h"
+#include "tools/train/cores.h"
+#include "tools/train/crash_report.h"
+#include "tools/train/fault.h"
+#include "tools/train/machine.h"
+#include "tools/train/replica_check.h"
+#include "tools/train/run_report.h"
+#include "tools/train/signals.h"
+
+namespace hexad::train {
+namespace {
+
+std::filesystem::path log_path(const Recipe& r, int rank) {
+  return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
+}
+
+// In one collective, however many there are: a step has dozens of small numbers to report.
+std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
+                                Device device) {
+  const Device host = device.host();
+  const Tensor all = Tensor::from<double>(mine, {static_cast<int64_t>(mine.size())}, host, Category::communication);
+  group.all_reduce(all, op, host.context().compute()).wait();
+  return all.to_vector<double>();
+}
+
+// The count by hand leaves out registered layers. What the model has beyond it is taken for weights of products that
+// every token meets. Collective: each piece is counted by the first rank that holds it.
+ModelSize size_of(ModelInstance& instance) {
+  ModelSize size = model_size(instance.model.config());
+  const auto& world = instance.mesh.world();
+  double held = 0;
+  for (const auto& p : instance.parameters)
+    if (instance.mesh.layout().first_holder(p->placement(), world.rank()))
+      held += static_cast<double>(p->region().size.numel());
+  const int64_t uncounted =
+      static_cast<int64_t>(world.all_reduce_value(held, comm::Reduce::sum, instance.context)) - size.parameters;
+  size.parameters += uncounted;
+  size.active_parameters += uncounted;
+  size.flops_per_token += 6 * static_cast<double>(uncounted);
+  return size;
+}
+
+void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& config,
+                     const std::vector<data::Digest>& now) {
+  const std::vector<data::Digest> before = data_fingerprints(checkpoint);
+  if (before.size() != now.size())
+    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, the recipe names ",
+         now.size());
+  for (size_t i = 0; i < now.size(); ++i)
+    if (before[i] != now[i])
+      fail(ExitCode::data, config.dataset.empty() ? config.mixture[i].dataset : config.dataset, ": has changed since ",
+           checkpoint.folder(), " was saved: fingerprint ", now[i], ", expected ", before[i]);
+}
+
+}  // namespace
+
+Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world, const MakeAdviser& make_adviser)
+    : world_(world), registry_(registry), recipe_(std::move(recipe)) {
+  // The directory and its lock come first: whatever fails afterwards can be logged there.
+  const auto say = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  if (leader()) {
+    const auto phase = world.file_work().announce("taking the lock of " + recipe_.run.dir);
+    lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say, {}, world.file_work()));
+  }
+  log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
+  report_crashes_to(log_path(recipe_, world.rank()), world.rank());
+  kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
+  inject_file_fault(world.rank(), world.file_work());
+  const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
+  if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
+
+  checkpoints_ =
+      std::make_unique<Checkpointer>(recipe_, world.group(),
+                                     io::StoreOptions{.keep = static_cast<int>(recipe_.checkpoint.keep),
+                                                      .warn = [this](const std::string& text) { warn(text); },
+                                                      .fault = save_fault_from_environment(world.rank()),
+                                                      .work = world.file_work()});
+  checkpoints_->clean();
+  auto checkpoint = checkpoints_->find();
+  open_data(checkpoint);
+  instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group(),
+                                              [this](const std::string& text) { log_->info(text); });
+  optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
+  step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
+  clock_.emplace(world, instance_->mesh);
+  resume(std::move(checkpoint));
+  if (make_adviser) adviser_ = make_adviser({recipe_, *instance_, world, progress_, *log_});
+
+  const ModelSize size = size_of(*instance_);
+  flops_per_token_ = size.flops_per_token;
+  const double mine =
+      recipe_.train.peak_flops.value_or(0) > 0
+          ? *recipe_.train.peak_flops
+          : kernels::measure_gemm_rate(instance_->context, dtype_of(recipe_.train.precision), 0.1).flops_per_second;
+  peak_flops_ = world.group().all_reduce_value(mine, comm::Reduce::sum, instance_->context);
+  info_ = {.name = std::filesystem::path(recipe_.run.dir).filename().string(),
+           .first_step = progress_.step,
+           .total_steps = recipe_.train.steps,
+           .parameters = size.parameters,
+           .active_parameters = size.active_parameters,
+           .ranks = world.size()};
+  open_sinks();
+}
+
+void Trainer::warn(const std::string& text) { log_->warn(text); }
+
+void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
+  recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
+  const auto phase = world_.file_work().announce("opening the data");
+  data_ = data::open_training_data(recipe_.data, {.context = recipe_.model.context,
+                                                  .vocab_size = recipe_.model.vocab,
+                                                  .seed = recipe_.train.seed,
+                                                  .work = world_.file_work()});
+  if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
+  progress_.fingerprints = data_.fingerprints;
+}
+
+void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
+  const base::FileWork& work = world_.file_work();
+  if (checkpoint) {
+    const auto phase = work.announce("reading " + checkpoint->folder());
+    check_same_data(*checkpoint, recipe_.data, data_.fingerprints);
+    progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
+    saved_step_ = progress_.step;
+    if (!leader()) return;
+    log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
+               recipe_.data.synthetic ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
+    for (const std::string& change : changes_of_data(*checkpoint, recipe_))
+      warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
+  } else if (!recipe_.train.init_from.empty()) {
+    const auto phase = work.announce("reading " + recipe_.train.init_from);
+    auto weights = open_verified(recipe_.train.init_from, world_.group(), work);
+    Checkpointer::load_weights(weights, *instance_, *optimizer_);
+    if (leader()) log_->info("weights from {}", recipe_.train.init_from);
+  }
+}
+
+void Trainer::open_sinks() {
+  if (!leader()) return;
+  const std::filesystem::path dir = recipe_.run.dir;
+  base::write_file((dir / "recipe.yaml").string(), config::write(recipe_));
+  const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
+    sinks_.add(telemetry::tolerate_failures(std::move(sink), [this](const std::string& text) { warn(text); }));
+  };
+  tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
+  tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));
+  sinks_.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1, telemetry::Stuck::drop),
+                                                       recipe_.train.log_every));
+}
+
+telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) {
+  telemetry::StepMetrics m;
+  m.step = progress_.step;
+  m.tokens = progress_.tokens;
+  m.loss = result.loss;
+  m.lr = lr;
+  m.grad_norm = result.grad_norm;
+  m.tokens_per_second = static_cast<double>(result.tokens) / clock_->seconds();
+  m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
+  m.mfu = m.model_flops_per_second / peak_flops_;
+  m.skipped_steps = progress_.skipped;
+
+  device::MemoryStats memory = instance_->context.allocator()->stats();
+  if (recipe_.offload.any()) {  // kept in a file, by an allocator of its own
+    const auto& files = instance_->context.offload_allocator();
+    memory.peak[static_cast<size_t>(device::Category::offload)] = files->stats().peak_in(device::Category::offload);
+    files->reset_peaks();
+  }
+  std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};
+  peaks.push_back(static_cast<double>(memory.peak_total));
+  peaks.push_back(static_cast<double>(memory.peak_held));
+  peaks = all_reduced(peaks, comm::Reduce::max, world_.group(), instance_->context);
+  for (size_t c = 0; c < device::category_count; ++c)
+    m.memory_peak_bytes[std::string(device::name_of(static_cast<device::Category>(c)))] =
+        static_cast<int64_t>(peaks[c]);
+  m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks[device::category_count]);
+  if (peaks.back() > 0) m.memory_peak_bytes["held"] = static_cast<int64_t>(peaks.back());
+  instance_->context.allocator()->reset_peaks();
+  for (const auto& [name, count] : instance_->context.take_host_reads()) m.host_reads[name] = count;
+  const auto slow = clock_->report(m, instance_->context);
+  if (leader())
+    for (const std::string& text : slow) warn(text);
+
+  const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
+  int64_t assignments = 0, dropped = 0;
+  for (const RouterStatistics& r : result.routers) {
+    const double layers = static_cast<double>(result.routers.size());
+    m.aux_loss += r.aux_loss / micro_batches / layers;
+    m.z_loss += r.z_loss / micro_batches / layers;
+    assignments += r.assignments, dropped += r.dropped;
+    std::vector<double> load;
+    for (int64_t n : r.counts)
+      load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
+    m.router_max_load =
+        std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
+    m.expert_load.push_back(std::move(load));
+  }
+  m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
+  return m;
+}
+
+std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
+  if (!data_.heldout) return {};
+  const Evaluation e = evaluate(*instance_, recipe_, *data_.heldout, sequences, bytes_per_id_);
+  sinks_.on_eval({.step = progress_.step, .tokens = e.tokens, .loss = e.loss, .bits_per_byte = e.bits_per_byte});
+  return e;
+}
+
+void Trainer::save(SaveFailure on_failure) {
+  if (saved_step_ == progress_.step) return;
+  if (lock_) lock_->require_held_now();
+  try {
+    checkpoints_->save(progress_, *instance_, *optimizer_);
+    saved_step_ = progress_.step;
+  } catch (const Error& e) {
+    if (on_failure == SaveFailure::stop) throw;
+    if (leader()) warn(e.what());
+  }
+}
+
+// Beside what this run holds. Empty when there is room for the whole model: its weights, and while they are read one
+// tensor, as it was saved and rounded.
+std::string Trainer::lacks_room_for(const Recipe& alone) const {
+  const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
+  double largest = 0;
+  for (const auto& p : instance_->parameters)
+    largest = std::max(largest, static_cast<double>(p->global_shape().numel()));
+  const double needed =
+      static_cast<double>(info_.parameters) * static_cast<double>(size_of(dtype_of(alone.train.precision))) +
+      2 * saved * largest;
+  const auto short_of = [&](double room, std::string_view what) {
+    return fmt::format("the whole model takes about {}, and {} of {} is left", telemetry::human_bytes(needed),
+                       telemetry::human_bytes(std::max(room, 0.0)), what);
+  };
+  const auto limit = static_cast<double>(alone.memory.limit_bytes);
+  const double own_room = limit - static_cast<double>(instance_->context.allocator()->stats().total);
+  if (limit > 0 && needed > own_room) return short_of(own_room, "memory.limit_bytes");
+  const auto room = static_cast<double>(available_memory_bytes());
+  if (alone.device == device::DeviceKind::cpu && needed > room) return short_of(room, "the machine's memory");
+  return {};
+}
+
+// A model that is cut over ranks cannot generate: there the first rank loads what was saved, alone.
+std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
+  const ParallelConfig& p = recipe_.parallel;
+  if (p.pp * p.tp * p.cp == 1 && p.zero < 3) return continue_prompts(recipe_, *instance_, data_.tokenizer.get());
+  if (!leader() || recipe_.run.prompts.empty()) return {};
+  try {
+    return samples_of_checkpoint();
+  } catch (const Error& e) {  // the run is done and saved: no reason to fail it
+    warn(cat("no samples in the report: ", e.what()));
+    return {};
+  }
+}
+
+std::vector<telemetry::ReportInputs::Sample> Trainer::samples_of_checkpoint() {
+  auto checkpoint = io::CheckpointStore(recipe_.run.dir + "/checkpoints", {}).find(io::Resume{}, io::Check::quick);
+  if (!checkpoint || checkpoint->step() != progress_.step) {
+    warn(
+        "no samples in the report: with pp, tp or cp above 1 or zero: 3 they come from the last step's checkpoint, "
+        "and there is none (checkpoint.at_end)");
+    return {};
+  }
+  Recipe alone = recipe_;
+  alone.parallel = {};
+  if (const std::string reason = lacks_room_for(alone); !reason.empty()) {
+    warn("no samples in the report: " + reason + "; hexad generate makes them where there is room");
+    return {};
+  }
+  const comm::SelfGroup self;
+  ModelInstance whole(alone, registry_, self);
+  Checkpointer::load_weights(*checkpoint, whole);
+  return continue_prompts(alone, whole, data_.tokenizer.get());
+}
+
+void Trainer::write_report() {
+  const auto continued = samples();
+  if (!leader()) return;
+  try {
+    write_run_report(recipe_, info_, continued, peak_flops_, adviser_.get());
+  } catch (const Error& e) {
+    warn(cat("no report: ", e.what()));
+  }
+}
+
+ExitCode Trainer::run() {
+  sinks_.on_start(info_);
+  int64_t skipped_in_a_row = 0;
+  bool preempted = anyone(preemption_requested());  // while it was loading
+  while (progress_.step < recipe_.train.steps && !preempted) {
+    const int64_t step = progress_.step + 1;
+    report_crashes_in_step(step);
+    if (lock_) lock_->require_held();
+    inject_fault(world_.rank(), step, *instance_);
+    const int64_t update = step - progress_.skipped;
+    const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
+    if (adviser_) adviser_->begin_step(step);
+    clock_->begin();
+    inject_slowness(world_.rank(), step);
+    const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
+    clock_->end();
+    if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0)
+      check_replicas(instance_->parameters, world_.group());
+
+    progress_.step = step;
+    progress_.tokens += result.tokens;
+    progress_.next_sequence += recipe_.batch.global;
+    progress_.skipped += result.skipped;
+    skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
+    if (result.skipped && leader())
+      warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
+    telemetry::StepMetrics metrics = metrics_of(result, lr);
+    if (adviser_) adviser_->end_step(metrics);
+    sinks_.on_step(metrics);
+    if (skipped_in_a_row >= recipe_.train.max_skipped)
+      fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,
+           " steps in a row without a finite loss and gradient (train.max_skipped)");
+
+    const bool last = step == recipe_.train.steps;
+    preempted = anyone(preemption_requested());
+    if (!preempted && !last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0) {
+      evaluate_heldout(recipe_.train.eval_sequences);
+      preempted = anyone(preemption_requested());
+    }
+    if (preempted && leader())
+      log_->info("asked to stop: saves after step {}; asked once more (Ctrl-C, SIGTERM), the run ends at once", step);
+    // A save at the end has nothing to go on to: there it must succeed.
+    const bool ends = preempted || (last && recipe_.checkpoint.at_end);
+    // After a skipped step the weights may be what is broken, which a save would refuse.
+    if (ends || (!result.skipped && recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
+      save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
+  }
+  if (preempted) {
+    sinks_.on_end();
+    if (leader() && progress_.step > info_.first_step)
+      log_->info("preempted after step {}; saved, start me again", progress_.step);
+    else if (leader())
+      log_->info("preempted before step {}; nothing to save, start me again", progress_.step + 1);
+    return ExitCode::preempted;
+  }
+  const auto heldout = evaluate_heldout(0);
+  sinks_.on_end();
+  if (const std::string text = clock_->summary(); leader() && !text.empty()) log_->info(text);
+  if (leader() && heldout)
+    log_->info("held-out loss {:.4f} nats per token, {:.4f} bits per byte", heldout->loss, heldout->bits_per_byte);
+  write_report();
+  return ExitCode::done;
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,68 @@
+// The training run: what `hexad train` does between reading the recipe and exiting.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "framework/data/training_data.h"
+#include "framework/io/run_lock.h"
+#include "framework/telemetry/metrics.h"
+#include "framework/telemetry/report.h"
+#include "parallel/comm/world.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/evaluation.h"
+#include "tools/train/rank_clock.h"
+#include "tools/train/schedule_adviser.h"
+#include "tools/train/train_step.h"
+
+namespace hexad::train {
+
+class Trainer {
+ public:
+  /// Collective. Opens run directory, data, model, and the checkpoint to resume from. Everything that can be wrong with
+  /// the recipe's paths fails here, before step 0.
+  Trainer(Recipe recipe, const Registry& registry, const comm::World& world, const MakeAdviser& make_adviser = {});
+
+  /// Trains to the last step; returns done, or preempted after a signal (state saved). Throws Error otherwise.
+  ExitCode run();
+
+ private:
+  /// Opens the training data, in the order in which the checkpoint's run, if there is one, has them.
+  void open_data(const std::optional<io::Checkpoint>& checkpoint);
+  void resume(std::optional<io::Checkpoint> checkpoint);
+  void open_sinks();
+  telemetry::StepMetrics metrics_of(const StepResult& result, double lr);
+  std::optional<Evaluation> evaluate_heldout(int64_t sequences);
+  void save(SaveFailure on_failure);
+  std::vector<telemetry::ReportInputs::Sample> samples();
+  std::vector<telemetry::ReportInputs::Sample> samples_of_checkpoint();
+  std::string lacks_room_for(const Recipe& alone) const;
+  void write_report();
+  void warn(const std::string& text);
+  bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
+  bool leader() const { return world_.rank() == 0; }
+
+  const comm::World& world_;
+  const Registry& registry_;
+  std::optional<io::RunLock> lock_;  // rank 0
+  std::shared_ptr<spdlog::logger> log_;
+  data::TrainingData data_;
+  Recipe recipe_;
+  std::vector<int32_t> bytes_per_id_;
+  std::unique_ptr<ModelInstance> instance_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Checkpointer> checkpoints_;
+  std::unique_ptr<TrainStep> step_;
+  std::optional<RankClock> clock_;
+  std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
+  telemetry::MetricsHub sinks_;               // rank 0 only has any
+  telemetry::RunInfo info_;
+  Progress progress_;
+  int64_t saved_step_ = -1;
+  double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks
+};
+
+}  // namespace hexad::train

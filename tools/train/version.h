@@ -1,0 +1,11 @@
+// Which program this is.
+#pragma once
+
+#include <string_view>
+
+namespace hexad::train {
+
+extern const std::string_view version;       // "0.5.0"
+extern const std::string_view architecture;  // of the processors that it was compiled for
+
+}  // namespace hexad::train

@@ -1,0 +1,53 @@
+#include "tools/verify/child_runs.h"
+
+#include <chrono>
+#include <filesystem>
+
+#include "tools/verify/outcome_text.h"
+
+namespace hexad::verify {
+namespace {
+
+// Ranks, a blank, and the layout.
+std::string request_of(const Variant& v) { return cat(v.mesh.world(), " ", v.text()); }
+Variant variant_of(const std::string& request) {
+  const size_t blank = request.find(' ');
+  return parse_layouts(request.substr(blank + 1), std::stoi(request.substr(0, blank))).front();
+}
+
+}  // namespace
+
+const Sabotage& ChildRuns::plain() {
+  static const Sabotage none;
+  return none;
+}
+
+ChildRuns::ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage)
+    : subject_(subject),
+      oracle_of_(std::move(oracle_of)),
+      how_(how),
+      sabotage_(sabotage),
+      worker_([this](const std::string& request) { return answer(request); }) {}
+
+std::string ChildRuns::answer(const std::string& request) const {
+  const Variant variant = variant_of(request);
+  return text_of(run_in_threads(subject_, oracle_of_(variant), variant, how_, sabotage_));
+}
+
+Outcome ChildRuns::run(const Variant& variant) {
+  if (oracles_.insert(&oracle_of_(variant)).second) worker_.end();
+  const auto start = std::chrono::steady_clock::now();
+  const Isolated result = worker_.ask(request_of(variant), how_.seconds);
+  Outcome outcome{.variant = variant, .error = result.failure};
+  if (result.failure.empty()) {
+    outcome = outcome_from(result.text, variant);
+  } else {
+    std::filesystem::remove_all(subject_.folder() + "/run");  // it may have ended in the middle of a checkpoint
+    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  // An error may leave a device of no use to those that come after.
+  if (subject_.recipe().device == device::DeviceKind::cpu || !outcome.error.empty()) worker_.end();
+  return outcome;
+}
+
+}  // namespace hexad::verify

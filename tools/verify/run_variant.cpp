@@ -1,0 +1,164 @@
+#include "tools/verify/run_variant.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "framework/base/tolerance.h"
+#include "framework/io/checkpoint.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/engine_ranks.h"
+#include "parallel/comm/thread_group.h"
+#include "tools/train/fault.h"
+
+namespace hexad::verify {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+io::Kind kind_of(std::string_view name) {
+  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
+    if (io::name_of(kind) == name) return kind;
+  base::fail_invariant(cat("[verify] no checkpoint holds a ", name));
+}
+
+// The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
+std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device) {
+  auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
+  std::vector<Piece> out;
+  for (const auto& [name, whole] : expected) {
+    const size_t slash = name.rfind('/');
+    const auto kind = kind_of(name.substr(slash + 1));
+    if (!checkpoint.contains(name.substr(0, slash), kind)) continue;  // reported as not held
+    const Tensor t = checkpoint.read(name.substr(0, slash), kind, device);
+    Shape zero = t.shape();
+    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
+    out.push_back({name, t.shape(), {zero, t.shape()}, 0, t, true});
+  }
+  return out;
+}
+
+// What the trained model is for.
+void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracle, TrainingRun& run,
+                 const Sabotage& sabotage) {
+  const std::unique_ptr<data::Source> wrong = sabotage.heldout(subject.heldout(), run);
+  comparer.evaluation(
+      run.progress.step, oracle.heldout,
+      evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(), subject.heldout_sequences(), {}));
+  // Rounding may make another token the most probable.
+  if (can_generate(run.recipe) && run.recipe.train.precision == Precision::f64)
+    comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
+}
+
+}  // namespace
+
+double watchdog_seconds(const Recipe& recipe, double seconds) {
+  return std::min(recipe.distributed.watchdog_seconds, seconds / 4);
+}
+
+Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                       const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
+  const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
+  const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
+  TrainingRun run(subject.recipe_for(variant), world, subject.registry());
+  if (!oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
+  sabotage.initialized(run);
+  run.train.on_gradients([&] {
+    sabotage.reduced(run);
+    inject_gradient_fault(world.rank(), run.progress.step + 1, run.instance);
+  });
+  const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
+  const data::Source& source = wrong_data ? *wrong_data : subject.source();
+
+  const Precision precision = run.recipe.train.precision;
+  Comparer comparer = precision == Precision::f64 ? Comparer(subject.tolerance())
+                                                  : Comparer(subject.tolerance(precision), Measure::root_mean_square,
+                                                             base::rounded_share(train::dtype_of(precision)));
+  const Expected& first = oracle.steps.front();
+  comparer.tensors(0, "initial weight", first.weights, run.held_weights());
+  comparer.tensors(0, "initial state", first.states, run.held_states());
+  const bool resumed = variant["start"] == "resumed";
+  if (resumed) {
+    run.load(oracle.checkpoint);
+    sabotage.loaded(run);
+    comparer.tensors(1, "loaded weight", oracle.steps[1].weights, run.held_weights());
+    comparer.tensors(1, "loaded state", oracle.steps[1].states, run.held_states());
+  }
+  while (run.progress.step < subject.steps()) {
+    sabotage.before_step(run);
+    StepResult result = run.step(source);
+    sabotage.after_step(run, result);
+    const Expected& expected = oracle.steps[static_cast<size_t>(run.progress.step)];
+    comparer.result(run.progress.step, expected.result, result);
+    comparer.tensors(run.progress.step, "gradient", expected.gradients, run.held_gradients());
+    comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());
+    comparer.tensors(run.progress.step, "state", expected.states, run.held_states());
+  }
+  compare_use(comparer, subject, oracle, run, sabotage);
+  if (resumed) {
+    run.save();
+    const auto& expected = oracle.steps.back().states;
+    std::vector<Piece> saved;
+    if (true_world.rank() == 0)
+      saved = saved_states(fmt::format("{}/checkpoints/step-{:08}", run.recipe.run.dir, subject.steps()), expected,
+                           run.instance.device().host());
+    comparer.tensors(subject.steps(), "saved", expected, saved);
+  }
+  return comparer.merged(true_world, run.instance.context);
+}
+
+Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                     const comm::ProcessGroup& world) {
+  kernels::cpu::set_thread_count(1);
+  const auto start = std::chrono::steady_clock::now();
+  Outcome outcome{.variant = variant};
+  outcome.comparison = run_on_rank(subject, oracle, variant, world);
+  if (world.rank() == 0) std::filesystem::remove_all(subject.folder() + "/run");
+  outcome.seconds = seconds_since(start);
+  return outcome;
+}
+
+namespace {
+
+// Small rounds, so that the tensors of a toy are cut into several, too; windows with room for many.
+constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
+
+void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakePlan plan,
+                 const std::function<void(const comm::ProcessGroup& world)>& body) {
+  const int world = variant.mesh.world();
+  if (variant["transport"] == "engine") {
+    const comm::CommEngine::Options engine{
+        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog}, .make_plan = plan};
+    return comm::with_engine_ranks(
+        world, body, {.node_of_rank = nodes_of_threads(world), .adversary = how.jitter.value_or(1), .engine = engine});
+  }
+  comm::ThreadOptions options{.node_of_rank = nodes_of_threads(world), .watchdog_seconds = watchdog};
+  if (how.jitter) options.jitter = {.seed = *how.jitter, .max_delay = longest_delay};
+  comm::with_ranks(world, body, options);
+}
+
+}  // namespace
+
+Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
+                       const Sabotage& sabotage) {
+  Outcome outcome{.variant = variant};
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const double watchdog = watchdog_seconds(subject.recipe(), how.seconds);
+    start_ranks(variant, how, watchdog, sabotage.plan(), [&](const comm::ProcessGroup& world) {
+      kernels::cpu::set_thread_count(1);
+      const Comparison comparison = run_on_rank(subject, oracle, variant, world, sabotage);
+      if (world.rank() == 0) outcome.comparison = comparison;
+    });
+  } catch (const std::exception& e) {
+    outcome.error = e.what();
+  }
+  std::filesystem::remove_all(subject.folder() + "/run");
+  outcome.seconds = seconds_since(start);
+  return outcome;
+}
+
+}  // namespace hexad::verify

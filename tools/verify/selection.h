@@ -1,0 +1,21 @@
+// The layouts that a user asks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/verify/covering.h"
+
+namespace hexad::verify {
+
+struct Selection {
+  std::vector<Variant> runs;
+  std::string text;  // how they were chosen, with counts: a few lines
+};
+
+/// `layouts` is "all" (every legal mesh, options pairwise), a number (so many of these, drawn by `seed`) or a list for
+/// parse_layouts(). Throws Error(usage): for a listed layout that is illegal with the reason, or when nothing is
+/// legal.
+Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);
+
+}  // namespace hexad::verify

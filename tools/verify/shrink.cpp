@@ -1,0 +1,58 @@
+#include "tools/verify/shrink.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hexad::verify {
+namespace {
+
+constexpr int64_t head_size = 4, odd_width = 10, spare_ids = 5;
+
+void lower(int64_t& value, int64_t to) { value = std::min(value, to); }
+void lower(std::optional<int64_t>& value, int64_t to) {
+  if (value) value = std::min(*value, to);
+}
+
+int64_t next_multiple(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
+
+void shrink_attention(layers::ModelConfig& m, int64_t world) {
+  const int64_t queries_a_key = m.heads / m.key_value_heads();
+  lower(m.heads, std::lcm(world, queries_a_key));
+  m.kv_heads = std::max<int64_t>(1, m.heads / queries_a_key);
+  m.head_size = std::min(m.size_of_head(), head_size);
+  lower(m.hidden, m.heads * head_size);
+}
+
+void shrink_experts(moe::MoeConfig& m, int64_t world) {
+  if (m.experts == 0) return;
+  const int64_t step = std::lcm(world, m.groups);
+  const int64_t needed = std::max(m.top_k, m.groups * ((m.top_k + m.top_groups - 1) / m.top_groups));
+  lower(m.experts, next_multiple(needed, step));
+  lower(m.expert_hidden, std::max(odd_width, world));
+  lower(m.shared_hidden, std::max(odd_width, world));
+}
+
+}  // namespace
+
+Shrunk shrink(const train::Recipe& recipe, int world, const layers::Registry& registry) {
+  train::Recipe small = recipe;
+  layers::ModelConfig& m = small.model;
+  const int64_t pattern = m.moe.experts > 0 ? m.moe.dense_layers + m.moe.every : 1;
+  lower(m.layers, std::max<int64_t>(world, pattern));
+  shrink_attention(m, world);
+  lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
+  shrink_experts(m.moe, world);
+  lower(m.context, 2 * world);
+  lower(m.vocab, 2 * m.context + spare_ids);
+  lower(small.batch.micro, 2);
+  lower(small.batch.global, small.batch.micro * world);
+  small.data = {};
+  small.data.synthetic = true;
+  small.parallel = {};
+  small.schedule.pipeline.split.clear();
+  // Read again: every rule of a recipe holds for the small one too.
+  train::Recipe legal = train::load_recipe(config::parse(config::write(small), "--shrink"), registry, 0);
+  return {legal, config::differences(recipe, legal)};
+}
+
+}  // namespace hexad::verify

@@ -1,0 +1,90 @@
+#include "tools/verify/subject_kind.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "framework/base/error.h"
+#include "layers/model_size.h"
+
+namespace hexad::verify {
+namespace {
+
+using train::Recipe;
+using Overrides = std::vector<std::string>;
+
+bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
+
+// Rounding must decide nothing.
+Overrides rounded_to(std::string_view precision, const Recipe& r) {
+  // Adam's update is the gradient's sign where eps is small beside it: rounding would decide about elements near zero.
+  const double typical =
+      1 / std::sqrt(static_cast<double>(layers::model_size(r.model).parameters));  // of a norm of one
+  Overrides out{base::cat("train.precision=", precision), base::cat("optim.eps=", std::max(r.optim.eps, typical))};
+  if (has_experts(r)) out.emplace_back("model.moe.drop=position");  // and not by score
+  return out;
+}
+
+}  // namespace
+
+std::span<const SubjectKind> subject_kinds() {
+  static const std::vector<SubjectKind> all{
+      {"own", [](const Recipe&) { return true; }, [](const Recipe&, const std::string&) { return Overrides{}; }},
+      {"tied", [](const Recipe& r) { return !r.model.tied_embedding; },
+       [](const Recipe&, const std::string&) { return Overrides{"model.tied_embedding=true"}; }},
+      {"aux_global_batch",
+       [](const Recipe& r) {
+         const moe::AuxLossConfig& aux = r.model.moe.aux_loss;
+         return has_experts(r) && aux.coefficient > 0 && aux.scope != moe::AuxScope::global_batch;
+       },
+       [](const Recipe&, const std::string&) { return Overrides{"model.moe.aux_loss.scope=global_batch"}; }},
+      {"zipf", has_experts,
+       [](const Recipe&, const std::string&) {
+         return Overrides{"model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
+       }},
+      {"idle_ranks", has_experts,
+       [](const Recipe&, const std::string& trace) {
+         return Overrides{"model.moe.routing=trace", "model.moe.trace=" + trace};
+       }},
+      {"f32", [](const Recipe&) { return true; },
+       [](const Recipe& r, const std::string&) { return rounded_to("f32", r); }, true},
+      {"bf16", [](const Recipe&) { return true; },
+       [](const Recipe& r, const std::string&) {
+         Overrides out = rounded_to("bf16", r);
+         // A softmax does not see what all its keys have more: the gradient of their bias is what large terms leave
+         // over.
+         out.emplace_back("model.bias=false");
+         return out;
+       },
+       true}};
+  return all;
+}
+
+const SubjectKind& subject_kind(std::string_view name) {
+  const auto all = subject_kinds();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const SubjectKind& k) { return k.name == name; });
+  base::require(found != all.end(), "[verify] no subject ", name);
+  return *found;
+}
+
+void write_routing_trace(const Recipe& recipe, const std::string& file) {
+  const moe::MoeConfig& m = recipe.model.moe;
+  const int64_t busy = std::max(m.top_k, m.experts / 4), tokens = recipe.batch.global * recipe.model.context;
+  const std::string mine = base::cat(file, ".", ::getpid());
+  std::ofstream out(mine);
+  for (int64_t token = 0; token < tokens; ++token) {
+    const int64_t first = token < tokens / 2 ? 0 : m.experts / 2;
+    for (int64_t k = 0; k < m.top_k; ++k) out << (first + (token + k) % busy) % m.experts << ' ';
+    out << '\n';
+  }
+  out.close();
+  if (!out || std::rename(mine.c_str(), file.c_str()) != 0)
+    base::fail(base::ExitCode::resource, "cannot write ", file, ": ", std::strerror(errno));
+}
+
+}  // namespace hexad::verify

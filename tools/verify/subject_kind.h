@@ -1,0 +1,37 @@
+// What is run besides the recipe as it is: the same model with something in it that layouts get wrong, which the recipe
+// may not have. Each has an oracle of its own.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/train/recipe.h"
+
+namespace hexad::verify {
+
+struct SubjectKind {
+  std::string_view name;  // in lists of layouts
+  /// Whether it is not the recipe over again.
+  bool (*differs)(const train::Recipe&);
+  /// What it changes in the recipe; `trace` is a file that write_routing_trace() wrote.
+  std::vector<std::string> (*overrides)(const train::Recipe&, const std::string& trace);
+  /// Whether its runs are in less than f64. Their tokens visit the experts that the oracle's visited.
+  bool rounded = false;
+};
+
+/// own (the recipe), tied (embeddings), aux_global_batch (scope of the auxiliary loss), zipf (skewed routing),
+/// idle_ranks (routing from a file that leaves ranks without rows), f32 and bf16 (weights and activations; the oracle
+/// stays in f64).
+std::span<const SubjectKind> subject_kinds();
+/// The one of that name.
+const SubjectKind& subject_kind(std::string_view name);
+
+/// For model.moe.trace: the tokens of the first half of a global batch visit a quarter of the experts, those of the
+/// second half another one. So with experts over ranks some of these get no rows, while replicas of the same experts,
+/// which see other tokens, do. The file is there at once as a whole: several processes may write it. Throws
+/// Error(resource) when it cannot be written.
+void write_routing_trace(const train::Recipe& recipe, const std::string& file);
+
+}  // namespace hexad::verify

@@ -1,0 +1,96 @@
+#include "tools/verify/training_run.h"
+
+#include "framework/tensor/host_read.h"
+#include "optim/lr_schedule.h"
+#include "parallel/comm/self_group.h"
+#include "parallel/dp/owned.h"
+
+namespace hexad::verify {
+
+TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Registry& registry)
+    : recipe(r),
+      instance(recipe, registry, world),
+      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer),
+      train(recipe, instance, optimizer),
+      world_(world) {}
+
+StepResult TrainingRun::step(const data::Source& source) {
+  const int64_t step = progress.step + 1;
+  const double lr = optim::learning_rate(recipe.optim, step, recipe.train.steps);
+  StepResult result = train.run(source, progress.next_sequence, step, step - progress.skipped, lr);
+  progress.step = step;
+  progress.tokens += result.tokens;
+  progress.next_sequence += recipe.batch.global;
+  progress.skipped += result.skipped;
+  return result;
+}
+
+Tensor TrainingRun::on_host(const Tensor& t) const { return copy_to_host("verify", t, stream()); }
+
+Piece TrainingRun::whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const {
+  return {name, p.global_shape(), p.region(),
+          0,    on_host(local),   instance.mesh.layout().first_holder(p.placement(), world_.rank())};
+}
+
+Piece TrainingRun::owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const {
+  return {name, p.global_shape(), p.region(), p.owned().begin, on_host(owned), dp::speaks_for_owned(p, instance.mesh)};
+}
+
+TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
+  return gather(pieces, world_, instance.parameters.device().host());
+}
+
+std::vector<Piece> TrainingRun::held_weights() const {
+  std::vector<Piece> out;
+  for (const auto& p : instance.parameters)
+    out.push_back(p->weights_stay() ? whole_piece(p->name(), *p, p->local())
+                                    : owned_piece(p->name(), *p, p->owned_weights()));
+  return out;
+}
+
+std::vector<Piece> TrainingRun::held_gradients() const {
+  std::vector<Piece> out;
+  for (const auto& p : instance.parameters) out.push_back(owned_piece(p->name(), *p, p->owned_gradient(stream())));
+  return out;
+}
+
+std::vector<Piece> TrainingRun::held_states() const {
+  std::vector<Piece> out;
+  for (const auto& s : optimizer.states())
+    out.push_back(owned_piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.tensor));
+  const bool first = instance.mesh.layout().first_holder({}, world_.rank());
+  for (const auto& s : instance.states) {
+    Shape zero = s.tensor.shape();
+    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
+    out.push_back({s.name + "/state", s.tensor.shape(), {zero, s.tensor.shape()}, 0, on_host(s.tensor), first});
+  }
+  return out;
+}
+
+Stream& TrainingRun::stream() const { return instance.parameters.device().context().compute(); }
+
+void TrainingRun::save() { Checkpointer(recipe, world_, {}).save(progress, instance, optimizer); }
+
+void TrainingRun::load(const std::string& checkpoint_folder) {
+  auto checkpoint = io::Checkpoint::open(checkpoint_folder, io::Check::full);
+  progress = Checkpointer::load(checkpoint, recipe, instance, optimizer);
+}
+
+Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps) {
+  Trajectory t;
+  for (int s = 0; s < steps; ++s) {
+    StepResult result = run.step(source);
+    t.steps.push_back({std::move(result), run.gradients()});
+  }
+  t.weights = run.weights();
+  t.states = run.states();
+  return t;
+}
+
+Trajectory trajectory_alone(const Recipe& recipe, const data::Source& source, int steps) {
+  const comm::SelfGroup self;
+  TrainingRun run(recipe, self);
+  return trajectory(run, source, steps);
+}
+
+}  // namespace hexad::verify

@@ -1,0 +1,69 @@
+// A training run in memory: no run directory, no metrics, no printing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/data/source.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/train_step.h"
+#include "tools/verify/pieces.h"
+
+namespace hexad::verify {
+
+using namespace train;
+
+/// One rank's side of it.
+class TrainingRun {
+ public:
+  /// Collective. `world` outlives the run. Throws as `hexad train` does.
+  TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Registry& registry = {});
+
+  /// The next step, at the learning rate of the recipe's schedule. Collective.
+  StepResult step(const data::Source& source);
+
+  /// What this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
+  std::vector<Piece> held_weights() const;
+  std::vector<Piece> held_gradients() const;
+  /// Main weights, moments and router states: "NAME/moment1", "NAME/state".
+  std::vector<Piece> held_states() const;
+
+  /// Collective: the whole tensors, copied; equal on all ranks, in the memory of this run.
+  TensorMap weights() const { return whole(held_weights()); }
+  TensorMap gradients() const { return whole(held_gradients()); }
+  TensorMap states() const { return whole(held_states()); }
+
+  /// Through the recipe's run.dir. Collective.
+  void save();
+  void load(const std::string& checkpoint_folder);
+
+  Recipe recipe;
+  ModelInstance instance;
+  optim::Optimizer optimizer;
+  TrainStep train;
+  Progress progress;
+
+ private:
+  Tensor on_host(const Tensor& t) const;
+  /// Of what is in the shape of the local weights, and of what this rank owns of it.
+  Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
+  Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
+  Stream& stream() const;
+  TensorMap whole(const std::vector<Piece>& pieces) const;
+  const comm::ProcessGroup& world_;
+};
+
+/// What some steps gave.
+struct Trajectory {
+  struct Step {
+    StepResult result;
+    TensorMap gradients;
+  };
+  std::vector<Step> steps;
+  TensorMap weights, states;
+};
+Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps);
+/// The same on one rank, alone.
+Trajectory trajectory_alone(const Recipe& recipe, const data::Source& source, int steps);
+
+}  // namespace hexad::verify

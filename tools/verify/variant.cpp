@@ -1,0 +1,336 @@
+#include "tools/verify/variant.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <utility>
+
+#include "framework/config/words.h"
+#include "layers/moe/schedule/issue_order.h"
+#include "layers/moe/schedule/moe_schedule.h"
+#include "layers/recompute_config.h"
+#include "optim/optim_config.h"
+#include "parallel/cp/context_kind.h"
+#include "parallel/ep/routing_plan.h"
+#include "parallel/pp/pipeline_kind.h"
+#include "tools/verify/subject_kind.h"
+
+namespace hexad::verify {
+namespace {
+
+using base::cat;
+using base::ExitCode;
+using base::fail;
+
+template <class E>
+std::vector<std::string> names_of(E) {
+  std::vector<std::string> names;
+  for (const auto& [value, name] : enum_names(E{})) names.emplace_back(name);
+  return names;
+}
+
+constexpr std::string_view own = "own";  // what the recipe says
+constexpr std::string_view limited = "_limited";
+
+// Kinds, and those that have pairs a second time, with pairs.
+Option pipeline_option() {
+  Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
+  const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
+    pipeline.values.push_back(std::move(name));
+    pipeline.sets.push_back({cat("schedule.pipeline.kind=", kind), cat("schedule.pipeline.overlap=", overlap)});
+  };
+  for (const auto& [kind, name] : enum_names(pp::PipelineKind{})) add(std::string(name), name, "none");
+  for (const auto& [kind, name] : enum_names(pp::PipelineKind{}))
+    if (pp::PipelineConfig{.kind = kind, .split = {}}.has_pairs()) add(cat(name, "_overlap"), name, "micro_batches");
+  return pipeline;
+}
+
+// How an MoE layer's work is cut, overlapped and ordered: as the recipe says, and in every other way.
+Option moe_option() {
+  Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
+  moe.sets.emplace_back();
+  const auto add = [&](std::string name, std::string_view overlap, std::string_view cut, int parts,
+                       const std::string& order) {
+    moe.values.push_back(std::move(name));
+    moe.sets.push_back({cat("schedule.moe.overlap=", overlap), cat("schedule.moe.cut=", cut),
+                        cat("schedule.moe.parts=", parts), "schedule.moe.order=" + order});
+  };
+  const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
+  const std::string& usual = orders.front().name;
+  add("o2", "a2a_allgather", "none", 2, usual);
+  add("o3", "a2a_allgather_copy", "none", 2, usual);
+  add("tokens", "sequential", "tokens", 3, usual);
+  add("nodes", "sequential", "nodes", 2, usual);
+  add("experts", "sequential", "experts", 2, usual);
+  for (size_t i = 1; i < orders.size(); ++i) add(orders[i].name, "sequential", "tokens", 3, orders[i].name);
+  return moe;
+}
+
+// How experts' inputs and middles come back for backward, then the same under a memory limit.
+Option restore_option() {
+  Option restore{"restore", "", {}, [](const MeshSizes&) { return true; }, {}};
+  const auto add = [&](std::string_view name, std::string_view ending) {
+    restore.values.push_back(cat(name, ending));
+    restore.sets.push_back({cat("schedule.moe.restore=", name), "schedule.moe.memory_limit=none"});
+  };
+  for (const auto& [value, name] : enum_names(moe::Restore{})) add(name, "");
+  // Everything is offloaded, or nothing is.
+  for (const std::string_view name : {"s1", "s4"}) add(name, limited);
+  return restore;
+}
+
+Option subject_option() {
+  Option subject{"subject", "", {}, [](const MeshSizes&) { return true; }, {}};
+  for (const SubjectKind& kind : subject_kinds()) subject.values.emplace_back(kind.name);
+  return subject;
+}
+
+// Whether an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
+bool has_two_levels(const MeshSizes& m) {
+  return nodes_of_threads(m.world()).back() == 1 && m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4;
+}
+
+std::vector<Option> make_options() {
+  const auto always = [](const MeshSizes&) { return true; };
+  const std::vector<std::string> no_yes{"false", "true"};
+  return {
+      {"sp", "parallel.sp", no_yes, [](const MeshSizes& m) { return m[Axis::tp] > 1; }},
+      {"zero",
+       "parallel.zero",
+       {"0", "1", "2", "3"},
+       [](const MeshSizes& m) { return m[Axis::dp] * m[Axis::cp] * m[Axis::edp] > 1; }},
+      pipeline_option(),
+      {"overlap",  // after the pipeline's, which says so where there are stages
+       "",
+       {"none", "micro_batches"},
+       [](const MeshSizes& m) { return m[Axis::pp] == 1; },
+       {{}, {"schedule.pipeline.overlap=micro_batches"}}},
+      {"cp_kind", "parallel.cp_kind", names_of(cp::ContextKind{}), [](const MeshSizes& m) { return m[Axis::cp] > 1; }},
+      {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
+       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
+      {"duplicates",
+       "schedule.moe.duplicates",
+       {"pause_before_gate", "drop", "pause_after_gate", "replicated", "baseline"},
+       [](const MeshSizes& m) { return m[Axis::tp] * m[Axis::etp] > 1; },
+       {}},
+      {"spread", "schedule.moe.spread", {"auto", "direct"}, [](const MeshSizes& m) { return m[Axis::etp] > 1; }, {}},
+      {"all_to_all", "schedule.moe.all_to_all", names_of(ep::AllToAll{}), has_two_levels, {}},
+      {"rows", "schedule.moe.rows", names_of(ep::RowOf{}),
+       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
+      {"products",
+       "",
+       names_of(moe::Products{}),
+       always,
+       {{"schedule.moe.products=grouped", "schedule.moe.dense_rows=auto"},
+        {"schedule.moe.products=dense", "schedule.moe.dense_rows=auto"},
+        {"schedule.moe.products=by_load", "schedule.moe.dense_rows=4"}}},
+      {"shared", "schedule.moe.shared", names_of(moe::SharedExperts{}),
+       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
+      moe_option(),
+      restore_option(),
+      {"recompute", "recompute", names_of(layers::Recompute{}), always},
+      // Of one tensor or of all: reductions during backward, or after it.
+      {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
+      {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
+      {"worker_lanes", "schedule.worker_lanes", no_yes, always},
+      {"transport", "", {"meeting", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
+      {"start", "", {"fresh", "resumed"}, always},
+      subject_option()};
+}
+
+std::vector<int> divisors(int n) {
+  std::vector<int> all;
+  for (int d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+// f(a, b, c) for a b c = n.
+template <class F>
+void for_each_product(int n, F f) {
+  for (int a : divisors(n))
+    for (int b : divisors(n / a)) f(a, b, n / a / b);
+}
+
+std::vector<std::string_view> split(std::string_view text, char by) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(by, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return config::join(std::vector<std::string_view>(words.begin(), words.end()));
+}
+
+int whole_number(std::string_view layout, std::string_view name, std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+    fail(ExitCode::usage, "--layouts: '", config::shown(layout), "': ", name, " is '", config::shown(text),
+         "', expected a number of ranks");
+  return value;
+}
+
+// Reads name=value; remembers which axes were named.
+class LayoutReader {
+ public:
+  LayoutReader(std::string_view text, int world) : text_(text), world_(world) {}
+
+  Variant read() {
+    for (std::string_view word : split(text_, ',')) {
+      const size_t equals = word.find('=');
+      if (equals == std::string_view::npos)
+        fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': '", config::shown(word),
+             "' is no name=value, such as tp=2");
+      set(word.substr(0, equals), word.substr(equals + 1));
+    }
+    complete();
+    return variant_;
+  }
+
+ private:
+  void set(std::string_view name, std::string_view value) {
+    std::vector<std::string_view> known;
+    for (Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp}) {
+      known.push_back(mesh::name_of(axis));
+      if (known.back() != name) continue;
+      variant_.mesh[axis] = whole_number(text_, name, value);
+      named_.push_back(axis);
+      return;
+    }
+    for (size_t i = 0; i < options().size(); ++i) {
+      const Option& option = options()[i];
+      known.push_back(option.name);
+      if (option.name != name) continue;
+      const auto found = std::find(option.values.begin(), option.values.end(), value);
+      if (found == option.values.end())
+        fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", name, " is '", config::shown(value),
+             "', expected one of ", joined(option.values));
+      variant_.choice[i] = static_cast<int>(found - option.values.begin());
+      return;
+    }
+    const std::string_view likely = config::closest(name, known);
+    fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': nothing is called '", config::shown(name), "'",
+         likely.empty() ? "" : cat("; did you mean '", likely, "'?"), " There are ", config::join(known));
+  }
+
+  bool named(Axis axis) const { return std::find(named_.begin(), named_.end(), axis) != named_.end(); }
+
+  // The replicas' axis of a view takes what the others leave of `ranks`.
+  void fill(Axis replicas, int others, int ranks, std::string_view what) {
+    int& size = variant_.mesh[replicas];
+    if (ranks % others != 0 || (named(replicas) && size != ranks / others))
+      fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what,
+           named(replicas) ? cat(" x ", mesh::name_of(replicas), " ", size) : "", " does not make the ", ranks,
+           " ranks of ", replicas == Axis::dp ? "--world" : "a stage");
+    size = ranks / others;
+  }
+
+  void complete() {
+    MeshSizes& m = variant_.mesh;
+    if (!named(Axis::etp)) m[Axis::etp] = m[Axis::tp];
+    fill(Axis::dp, m[Axis::pp] * m[Axis::cp] * m[Axis::tp], world_,
+         cat("pp ", m[Axis::pp], " x cp ", m[Axis::cp], " x tp ", m[Axis::tp]));
+    fill(Axis::edp, m[Axis::ep] * m[Axis::etp], world_ / m[Axis::pp], cat("ep ", m[Axis::ep], " x etp ", m[Axis::etp]));
+    for (size_t i = 0; i < options().size(); ++i)
+      if (variant_.choice[i] != 0 && !options()[i].matters(m))
+        fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", options()[i].name,
+             " changes nothing on this mesh, ", Variant(m).mesh_text());
+  }
+
+  std::string_view text_;
+  int world_;
+  Variant variant_;
+  std::vector<Axis> named_;
+};
+
+}  // namespace
+
+std::vector<MeshSizes> meshes_of(int world) {
+  std::vector<MeshSizes> all;
+  for (int pp : divisors(world))
+    for_each_product(world / pp, [&](int tp, int cp, int dp) {
+      for_each_product(world / pp, [&](int etp, int ep, int edp) { all.push_back({{pp, dp, cp, tp, edp, ep, etp}}); });
+    });
+  return all;
+}
+
+std::vector<int> nodes_of_threads(int world) {
+  std::vector<int> nodes(static_cast<size_t>(world), 0);
+  if (std::has_single_bit(static_cast<unsigned>(world))) std::fill(nodes.begin() + (world + 1) / 2, nodes.end(), 1);
+  return nodes;
+}
+
+std::span<const Option> options() {
+  static const std::vector<Option> all = make_options();
+  return all;
+}
+
+const std::string& Variant::operator[](std::string_view option) const {
+  for (size_t i = 0; i < choice.size(); ++i)
+    if (options()[i].name == option) return options()[i].values[static_cast<size_t>(choice[i])];
+  base::fail_invariant(cat("[verify] no option ", option));
+}
+
+void Variant::choose(std::string_view option, std::string_view value) {
+  for (size_t i = 0; i < choice.size(); ++i) {
+    const auto& values = options()[i].values;
+    if (options()[i].name != option) continue;
+    const auto found = std::find(values.begin(), values.end(), value);
+    if (found != values.end()) return void(choice[i] = static_cast<int>(found - values.begin()));
+  }
+  base::fail_invariant(cat("[verify] no option ", option, "=", value));
+}
+
+bool Variant::has_memory_limit() const { return (*this)["restore"].ends_with(limited); }
+
+std::vector<std::string> Variant::overrides() const {
+  std::vector<std::string> out;
+  for (Axis axis : {Axis::pp, Axis::cp, Axis::tp, Axis::ep, Axis::etp})
+    out.push_back(cat("parallel.", mesh::name_of(axis), "=", mesh[axis]));
+  for (size_t i = 0; i < choice.size(); ++i) {
+    const Option& option = options()[i];
+    const auto v = static_cast<size_t>(choice[i]);
+    if (!option.sets.empty()) out.insert(out.end(), option.sets[v].begin(), option.sets[v].end());
+    if (!option.key.empty() && option.values[v] != own) out.push_back(option.key + "=" + option.values[v]);
+  }
+  return out;
+}
+
+std::string Variant::mesh_text() const {
+  std::string text;
+  for (Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::ep, Axis::etp}) {
+    const int usual = axis == Axis::etp ? mesh[Axis::tp] : 1;
+    if (mesh[axis] != usual) text += cat(text.empty() ? "" : ",", mesh::name_of(axis), "=", mesh[axis]);
+  }
+  return text.empty() ? "dp=1" : text;
+}
+
+std::string Variant::options_text() const {
+  std::string text;
+  for (size_t i = 0; i < choice.size(); ++i)
+    if (choice[i] != 0)
+      text += cat(text.empty() ? "" : ",", options()[i].name, "=", options()[i].values[static_cast<size_t>(choice[i])]);
+  return text;
+}
+
+std::string Variant::text() const {
+  const std::string more = options_text();
+  return more.empty() ? mesh_text() : mesh_text() + "," + more;
+}
+
+std::vector<Variant> parse_layouts(std::string_view text, int world) {
+  std::vector<Variant> all;
+  for (std::string_view one : split(text, ';'))
+    if (!one.empty()) all.push_back(LayoutReader(one, world).read());
+  if (all.empty())
+    fail(ExitCode::usage, "--layouts: '", config::shown(text),
+         "' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");
+  return all;
+}
+
+}  // namespace hexad::verify
