@@ -211,7 +211,7 @@ class Contestant {
 
   Measurement step() {
     instance().reschedule(schedule_);
-    app::order_traffic(world_, recipe_.distributed);
+    train::order_traffic(world_, recipe_.distributed);
     device::DeviceContext& context = instance().context;
     const comm::ProcessGroup& world = world_.group();
     context.allocator()->reset_peaks();

@@ -10,19 +10,9 @@
 #include "optim/optimizer.h"
 #include "parallel/comm/world.h"
 #include "tools/train/model_instance.h"
+#include "tools/train/progress.h"
 
 namespace hexad::train {
-
-/// Where a run stands between two steps.
-struct Progress {
-  int64_t step = 0;                          // steps done, skipped ones included
-  int64_t skipped = 0;                       // steps that changed no weights
-  int64_t tokens = 0;                        // seen
-  int64_t next_sequence = 0;                 // of the training data
-  std::vector<data::Digest> fingerprints{};  // of the training data's files
-  // Of the MoE layers, where the run chooses it itself: the chosen one, and ScheduleChoice::state().
-  std::string schedule{}, schedule_choice{};
-};
 
 class Checkpointer {
  public:

@@ -73,6 +73,16 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   }
 }
 
+StepResult TrainStep::run(const data::Source& source, Progress& progress, double lr) {
+  const int64_t step = progress.step + 1;
+  StepResult result = run(source, progress.next_sequence, step, step - progress.skipped, lr);
+  progress.step = step;
+  progress.tokens += result.tokens;
+  progress.next_sequence += recipe_.batch.global;
+  progress.skipped += result.skipped;
+  return result;
+}
+
 StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr) {
   Stream& stream = instance_.context.compute();
   const auto& world = instance_.mesh.world();

@@ -10,6 +10,7 @@
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
 #include "tools/train/model_pipeline.h"
+#include "tools/train/progress.h"
 
 namespace hexad::train {
 
@@ -29,6 +30,8 @@ class TrainStep {
   /// Collective. Sequences [first_sequence, first_sequence + batch.global) of `source` are the global batch; `update`
   /// counts the optimizer's updates from 1.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
+  /// The step after `progress`, which then counts it.
+  StepResult run(const data::Source& source, Progress& progress, double lr);
   /// From now on called in every step between the reduction of gradients and their first use.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 

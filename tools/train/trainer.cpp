@@ -309,20 +309,15 @@ ExitCode Trainer::run() {
     report_crashes_in_step(step);
     if (lock_) lock_->require_held();
     inject_fault(world_.rank(), step, *instance_);
-    const int64_t update = step - progress_.skipped;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     if (adviser_) adviser_->begin_step(step);
     clock_->begin();
     inject_slowness(world_.rank(), step);
-    const StepResult result = step_->run(*data_.train, progress_.next_sequence, step, update, lr);
+    const StepResult result = step_->run(*data_.train, progress_, lr);
     clock_->end();
     if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0)
       check_replicas(instance_->parameters, world_.group());
 
-    progress_.step = step;
-    progress_.tokens += result.tokens;
-    progress_.next_sequence += recipe_.batch.global;
-    progress_.skipped += result.skipped;
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
     if (result.skipped && leader())
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));

@@ -17,12 +17,7 @@ TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const
 StepResult TrainingRun::step(const data::Source& source) {
   const int64_t step = progress.step + 1;
   const double lr = optim::learning_rate(recipe.optim, step, recipe.train.steps);
-  StepResult result = train.run(source, progress.next_sequence, step, step - progress.skipped, lr);
-  progress.step = step;
-  progress.tokens += result.tokens;
-  progress.next_sequence += recipe.batch.global;
-  progress.skipped += result.skipped;
-  return result;
+  return train.run(source, progress, lr);
 }
 
 Tensor TrainingRun::on_host(const Tensor& t) const { return copy_to_host("verify", t, stream()); }

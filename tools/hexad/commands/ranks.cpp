@@ -7,12 +7,8 @@
 
 #include <fmt/core.h>
 
-#include "tools/hexad/agreement.h"
-#include "tools/train/cores.h"
 #include "tools/train/crash_report.h"
-#include "tools/train/run_directory.h"
 #include "tools/train/signals.h"
-#include "tools/train/traffic_options.h"
 
 namespace hexad::app {
 
@@ -22,12 +18,6 @@ using base::ExitCode;
 using namespace std::chrono_literals;
 
 namespace {
-
-#ifdef NDEBUG
-constexpr bool debug_build = false;
-#else
-constexpr bool debug_build = true;
-#endif
 
 // As alone, in hexad_main.
 ExitCode exit_code_of(const std::exception& e) {
@@ -59,31 +49,6 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);
   }
-}
-
-Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const layers::Registry& registry) {
-  const int64_t cores = find_cores(world).of_rank;
-  const Recipe recipe = load_on_all_ranks(world, [&] {
-    Recipe r = load_recipe(config::load(path, overrides), registry, world.size());
-    complete(r, cores);
-    return r;
-  });
-  world.set_guards(guards_of(recipe.distributed));
-  order_traffic(world, recipe.distributed);
-  return recipe;
-}
-
-comm::Guards guards_of(const DistributedConfig& config) {
-  return {.watchdog_seconds = config.watchdog_seconds,
-          .check_collectives = config.check_collectives.value_or(debug_build)};
-}
-
-void order_traffic(comm::World& world, const DistributedConfig& config) {
-  world.set_limits({.round_bytes = config.piece_bytes,
-                    .window_bytes = config.window_bytes,
-                    .low_window_bytes = config.low_window_bytes});
-  world.prioritize(priorities_of(config));
 }
 
 }  // namespace hexad::app

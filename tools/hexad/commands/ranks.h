@@ -2,12 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "framework/base/error.h"
 #include "parallel/comm/world.h"
-#include "tools/train/recipe.h"
+#include "tools/train/job.h"
 
 namespace hexad::app {
 
@@ -15,15 +13,5 @@ namespace hexad::app {
 /// job ends with its exit code, at once: they may be waiting for this rank in a collective.
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
                             const comm::CommEngine::Options& options = {});
-
-/// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the world's guards and priorities
-/// as it says. Collective.
-train::Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                             const layers::Registry& registry);
-
-/// What a recipe says about them.
-comm::Guards guards_of(const train::DistributedConfig& config);
-/// From now on, limits and priorities of the world are those of the recipe.
-void order_traffic(comm::World& world, const train::DistributedConfig& config);
 
 }  // namespace hexad::app

@@ -1,4 +1,4 @@
-#include "tools/hexad/agreement.h"
+#include "tools/train/agreement.h"
 
 #include <algorithm>
 #include <fstream>
@@ -8,9 +8,7 @@
 #include "tools/train/checkpointing.h"
 #include "tools/train/version.h"
 
-namespace hexad::app {
-
-using namespace train;
+namespace hexad::train {
 
 namespace {
 
@@ -106,4 +104,4 @@ Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>
   return std::move(*recipe);
 }
 
-}  // namespace hexad::app
+}  // namespace hexad::train

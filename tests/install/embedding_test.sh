@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# embedding_test.sh SOURCE BUILD: does what docs/embedding.md says, with the files of that page.
+. "$(dirname "$0")/page.sh"
+follow_page embedding.md main.cpp CMakeLists.txt recipe.yaml
+
+build_page
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+build/my-training recipe.yaml | tee alone
+[ "$(grep -c '^step ' alone)" -eq 8 ] || failed 'no eight steps'
+build/my-training recipe.yaml >again
+[ ! -s again ] || failed "the checkpoint was not found: $(cat again)"
+# The trained program reads it: its own kind of checkpoint, under the name that the recipe gives.
+hexad/bin/hexad inspect run/checkpoints/step-00000008 >inspected
+grep -q 'step *8' inspected || failed "$(cat inspected)"
+rm -rf run
+mpirun -np 2 build/my-training recipe.yaml | tee two
+diff alone two

@@ -1,0 +1,22 @@
+// What a recipe means to a job's ranks: read alike by all of them, and obeyed by what moves their traffic.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/comm/world.h"
+#include "tools/train/recipe.h"
+
+namespace hexad::train {
+
+/// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the world's guards and priorities
+/// as it says. Collective. Throws Error(usage) with every problem, each with file and line, on all ranks alike.
+Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
+                      const layers::Registry& registry);
+
+/// What a recipe says about them.
+comm::Guards guards_of(const DistributedConfig& config);
+/// From now on, limits and priorities of the world are those of the recipe.
+void order_traffic(comm::World& world, const DistributedConfig& config);
+
+}  // namespace hexad::train

@@ -1,0 +1,7 @@
+// The library that compares runs under parallel layouts with one rank, for a program of one's own: target
+// hexad::verify.
+#pragma once
+
+#include "tools/verify/comparison.h"
+#include "tools/verify/session.h"
+#include "tools/verify/training_run.h"
