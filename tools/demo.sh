@@ -130,7 +130,7 @@ found=$(grep "^dp=2,ep=2: step 1: gradient $tensor: off by" "$out/wrong.log") ||
 showed "planted: the gradient of $tensor times ep; of 8 ranks and these layouts verify makes: ${found%%;*}"
 
 act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
-auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.cut=auto schedule.moe.parts=auto
+auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.cut=auto schedule.moe.chunks=auto
   schedule.moe.trial_share=0 model.hidden=256 model.moe.expert_hidden=512 parallel.ep=4 batch.micro=12
   train.steps=3 checkpoint.at_end=false)
 # `choose RATE`: what is chosen on two nodes of two ranks at that rate, in $choice.

@@ -16,11 +16,11 @@ expect_same_bits() {
 
 test_plain_steps() { expect_same_bits plain; }
 test_bf16() { expect_same_bits bf16 train.precision=bf16; }
-test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.cut=tokens schedule.moe.parts=3; }
+test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.cut=tokens schedule.moe.chunks=3; }
 test_micro_batches_that_take_turns() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
 test_recomputed_blocks() { expect_same_bits recomputed recompute=block; }
 test_offloaded_activations() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
-test_restored_activations() { expect_same_bits restored schedule.moe.cut=tokens schedule.moe.parts=3 schedule.moe.restore=s1; }
+test_restored_activations() { expect_same_bits restored schedule.moe.cut=tokens schedule.moe.chunks=3 schedule.moe.restore=s1; }
 test_rows_of_tokens() { expect_same_bits tokens schedule.moe.rows=token; }
 test_zero_3() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
 

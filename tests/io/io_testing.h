@@ -58,7 +58,7 @@ inline void flip_bit(const std::string& path, size_t byte, int bit = 0) {
   write_bytes(path, bytes);
 }
 
-/// Runs `work`, which must throw Error with `code` and a message that has all of `parts`.
+/// Runs `work`, which must throw Error with `code` and a message that has all of `chunks`.
 inline void expect_error(ExitCode code, const std::vector<std::string>& parts, const std::function<void()>& work) {
   try {
     work();

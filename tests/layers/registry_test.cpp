@@ -90,7 +90,7 @@ model: {layers: 2, hidden: 8, heads: 2, context: 8, vocab: 31, moe: {experts: 4,
 batch: {global: 4, micro: 2}
 train: {precision: f64}
 data: {synthetic: true}
-schedule: {moe: {cut: tokens, parts: 3}}
+schedule: {moe: {cut: tokens, chunks: 3}}
 )";
   const auto trained = [&](const std::string& order) {
     const std::vector<std::string> overrides{"schedule.moe.order=" + order};
@@ -115,7 +115,7 @@ TEST(Registry, AnOrderThatCannotBeIsRefusedWithTheStep) {
                           }});
   const std::string yaml =
       "model: {vocab: 31, moe: {experts: 4}}\ndata: {synthetic: true}\n"
-      "schedule:\n  moe: {cut: tokens, parts: 3, order: hasty}\n";
+      "schedule:\n  moe: {cut: tokens, chunks: 3, order: hasty}\n";
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
       "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is C0, but S0 has to come before it");

@@ -85,7 +85,7 @@ TEST(PaperForms, MpmoesPhasesAreWhatTheGraphTakes) {
     add_link(rates, Kind::all_to_all, "ep", 4, 0.75 * wire);
     const mpmoe::Machine paper{.W_comm = wire, .W_comp = flops, .W_mem = instant, .bytes_per_element = element};
     for (const int n : {2, 4, 8}) {
-      const Words cut{"parallel.ep=4", "schedule.moe.cut=tokens", cat("schedule.moe.parts=", n)};
+      const Words cut{"parallel.ep=4", "schedule.moe.cut=tokens", cat("schedule.moe.chunks=", n)};
       const std::string what = cat(n, " parts, experts ", speed);
       const Passes keep = simulated(cut, rates);
       const auto kept = mpmoe::predict(layer, paper, mpmoe::Restore::keep, n);
@@ -118,7 +118,7 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
     const Words both{"parallel.tp=2", "parallel.ep=2", "schedule.moe.spread=direct"};
     const double s1 = simulated(both, rates).forward.total() + costs.AG_MP(layer.BLM());
     const double s2 = simulated(joined(both, {"schedule.moe.duplicates=pause_after_gate",
-                                              "schedule.moe.overlap=a2a_allgather", "schedule.moe.parts=2"}),
+                                              "schedule.moe.overlap=a2a_allgather", "schedule.moe.chunks=2"}),
                                 rates)
                           .forward.total();
     const std::string what = cat("gathering at ", gather);
@@ -151,7 +151,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
                                    .copy = {.bandwidth = copies * wire}};
       const auto took = [&](const std::string& overlap, int n) {
         const Timeline t = simulated({"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=drop",
-                                      "schedule.moe.overlap=" + overlap, cat("schedule.moe.parts=", n)},
+                                      "schedule.moe.overlap=" + overlap, cat("schedule.moe.chunks=", n)},
                                      rates)
                                .forward;
         return begin_of(t, n == 1 ? "C0" : "C") - begin_of(t, "S0");
@@ -194,13 +194,13 @@ TEST(PaperForms, EpssGainIsThatOfTheGraph) {
     const double comm = 2 * slot_bytes / 2 / wire, comp = 2 * product_flops / flops;
     const auto took = [&](int n) {
       return simulated({"parallel.ep=2", cat("schedule.moe.cut=", n == 1 ? "none" : "experts"),
-                        cat("schedule.moe.parts=", n)},
+                        cat("schedule.moe.chunks=", n)},
                        rates)
           .forward.total();
     };
     const double whole = took(1);
     double best = whole;
-    int64_t best_parts = 1;
+    int64_t best_chunks = 1;
     for (const auto& groups : eps::all_groups(comm, comp, 4, {})) {
       if (groups.N == 1) continue;
       const double seconds = took(static_cast<int>(groups.N));
@@ -213,9 +213,9 @@ TEST(PaperForms, EpssGainIsThatOfTheGraph) {
         EXPECT_GE(whole - seconds, groups.gain) << what;
         EXPECT_LE(whole - seconds, 1.001 * comp) << what;
       }
-      if (seconds < best) best = seconds, best_parts = groups.N;
+      if (seconds < best) best = seconds, best_chunks = groups.N;
     }
-    EXPECT_EQ(eps::best_groups(eps::all_groups(comm, comp, 4, {})).N, best_parts);
+    EXPECT_EQ(eps::best_groups(eps::all_groups(comm, comp, 4, {})).N, best_chunks);
   }
 }
 

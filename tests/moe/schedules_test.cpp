@@ -38,10 +38,10 @@ constexpr auto forward_only = Schedule::Bits::forward, other_sums = Schedule::Bi
 std::vector<Schedule> schedules() {
   const std::string moe = "schedule.moe.";
   const auto cut = [&](const std::string& by, int parts) {
-    return Words{moe + "cut=" + by, moe + "parts=" + std::to_string(parts)};
+    return Words{moe + "cut=" + by, moe + "chunks=" + std::to_string(parts)};
   };
-  const Words o2{moe + "overlap=a2a_allgather", moe + "parts=2"},
-      o3{moe + "overlap=a2a_allgather_copy", moe + "parts=3"};
+  const Words o2{moe + "overlap=a2a_allgather", moe + "chunks=2"},
+      o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
   const Words drop{moe + "duplicates=drop"}, direct{moe + "spread=direct"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "spread=direct"};
   return {{"Drop", drop},
@@ -173,7 +173,7 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
 // As are gradients of weights and of what is computed again, since the products alone differ.
 TEST(Schedules, OfDenseProductsGiveTheBitsOfGroupedOnes) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.cut=tokens",
-                  "schedule.moe.parts=3"};
+                  "schedule.moe.chunks=3"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     for (const char* restore : {"schedule.moe.restore=keep", "schedule.moe.restore=s4"})
       for (const Words& products : {Words{"schedule.moe.products=dense"},
@@ -267,8 +267,8 @@ TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
       {},
       {"schedule.moe.wire=fp8"},
       {"schedule.moe.rows=token", "schedule.moe.wire=fp8"},
-      {"schedule.moe.cut=tokens", "schedule.moe.parts=5"},
-      {"schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.parts=3"},
+      {"schedule.moe.cut=tokens", "schedule.moe.chunks=5"},
+      {"schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"},
       {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=zipf", "model.moe.zipf_exponent=4"}};
   for (const auto& nodes : topologies)
     for (const Words& way : ways) {
@@ -311,7 +311,7 @@ TEST(Schedules, InTwoStepsAreRefusedWhereOnlySomeGroupsHaveTwoLevels) {
 
 // Gradients of weights, too, are the same bits: they are added up by chunk in every order.
 TEST(Schedules, OfEveryOrderGiveTheSameBits) {
-  const Words chunks{"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.parts=4"};
+  const Words chunks{"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.chunks=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const auto alternating = ScheduledLayer(world, chunks).run();
     for (const moe::IssueOrder& order : moe::built_in_orders()) {

@@ -39,16 +39,16 @@ const Choice choices[] = {{"Plain", {}},
                           {"Drop", {"duplicates=drop"}},
                           {"Baseline", {"duplicates=baseline"}},
                           {"Replicated", {"duplicates=replicated"}, true},
-                          {"S2Saa", {"duplicates=pause_after_gate", "overlap=a2a_allgather", "parts=2"}, true},
-                          {"O3", {"duplicates=drop", "overlap=a2a_allgather_copy", "parts=3"}},
+                          {"S2Saa", {"duplicates=pause_after_gate", "overlap=a2a_allgather", "chunks=2"}, true},
+                          {"O3", {"duplicates=drop", "overlap=a2a_allgather_copy", "chunks=3"}},
                           {"Direct", {"spread=direct"}},
-                          {"Tokens3", {"cut=tokens", "parts=3"}},
-                          {"ReturnsLast", {"cut=tokens", "parts=3", "order=returns_last"}},
-                          {"Experts2", {"cut=experts", "parts=2"}},
+                          {"Tokens3", {"cut=tokens", "chunks=3"}},
+                          {"ReturnsLast", {"cut=tokens", "chunks=3", "order=returns_last"}},
+                          {"Experts2", {"cut=experts", "chunks=2"}},
                           {"RowsOfTokens", {"rows=token"}},
-                          {"S1", {"restore=s1", "cut=tokens", "parts=3"}},
-                          {"S4", {"restore=s4", "cut=tokens", "parts=3"}},
-                          {"S4OfTokens", {"restore=s4", "cut=tokens", "parts=3", "rows=token"}}};
+                          {"S1", {"restore=s1", "cut=tokens", "chunks=3"}},
+                          {"S4", {"restore=s4", "cut=tokens", "chunks=3"}},
+                          {"S4OfTokens", {"restore=s4", "cut=tokens", "chunks=3", "rows=token"}}};
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
   expect_bitwise(a.y, b.y);
@@ -101,7 +101,7 @@ TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
   });
 }
 
-const Words chunks{"schedule.moe.cut=tokens", "schedule.moe.parts=2"};
+const Words chunks{"schedule.moe.cut=tokens", "schedule.moe.chunks=2"};
 const Run runs[] = {
     {"Plain", {}},
     {"Norms", {"recompute=norms"}},

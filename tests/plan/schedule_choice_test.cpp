@@ -72,7 +72,7 @@ schedule::Rates machine(double latency, double bytes_per_second, double flops) {
 }
 
 TEST(LegalSchedules, AreOneWhereNothingIsOpen) {
-  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=3"});
+  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"});
   ASSERT_EQ(legal(recipe).size(), 1u);
   EXPECT_EQ(legal(recipe)[0], recipe.schedule.moe.settled());
 }
@@ -101,10 +101,10 @@ TEST(LegalSchedules, ContradictNothing) {
 }
 
 TEST(LegalSchedules, KeepWhatTheRecipeSays) {
-  for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.parts=3"})))
-    EXPECT_EQ(s.parts, 3) << to_string(s);
+  for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.chunks=3"})))
+    EXPECT_EQ(s.chunks, 3) << to_string(s);
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens"});
-  EXPECT_TRUE(recipe.schedule.moe.open()) << "parts are auto";
+  EXPECT_TRUE(recipe.schedule.moe.open()) << "chunks are auto";
   for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.cut, Cut::tokens);
 }
 
@@ -143,7 +143,7 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
       small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.restore=s4", "schedule.moe.order=auto"});
   for (const MoeSchedule& s : legal(restored)) {
     if (s.order == "returns_last") {
-      EXPECT_EQ(s.parts, 2);
+      EXPECT_EQ(s.chunks, 2);
     }
   }
 }
@@ -162,7 +162,7 @@ TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
 TEST(LegalSchedules, ThatDoNotExistAreRefusedWithTheReason) {
   // Offloading works chunk by chunk, which the peers' phases are not.
   const std::string message = message_of(ExitCode::usage, [] {
-    small_recipe({"parallel.ep=2", "schedule.moe.cut=nodes", "schedule.moe.parts=auto", "schedule.moe.restore=s1"});
+    small_recipe({"parallel.ep=2", "schedule.moe.cut=nodes", "schedule.moe.chunks=auto", "schedule.moe.restore=s1"});
   });
   EXPECT_NE(message.find("schedule.moe.cut must be none or tokens"), std::string::npos) << message;
 }
@@ -237,9 +237,9 @@ Recipe cut_recipe(const Overrides& more = {}) {
   return small_recipe(all);
 }
 
-double best_at_five(const MoeSchedule& s) { return 1 + 0.1 * std::abs(static_cast<double>(s.parts) - 5); }
+double best_at_five(const MoeSchedule& s) { return 1 + 0.1 * std::abs(static_cast<double>(s.chunks) - 5); }
 
-TEST(ScheduleChoice, Algorithm1FindsPartsThatWereNotPredicted) {
+TEST(ScheduleChoice, Algorithm1FindsChunksThatWereNotPredicted) {
   const Recipe recipe = cut_recipe();
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
@@ -249,7 +249,7 @@ TEST(ScheduleChoice, Algorithm1FindsPartsThatWereNotPredicted) {
     const auto tried = try_all(choice, best_at_five);
     EXPECT_EQ(tried.front(), predicted);
     EXPECT_LE(tried.size(), 12u) << "3% of the steps, had they been 400";
-    EXPECT_EQ(choice.current().schedule.parts, 5);
+    EXPECT_EQ(choice.current().schedule.chunks, 5);
     EXPECT_GT(choice.current().predicted, 0);
   });
 }
@@ -266,7 +266,7 @@ TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
   });
 }
 
-TEST(ScheduleChoice, FindsThePartsOfTheFastestFamily) {
+TEST(ScheduleChoice, FindsTheChunksOfTheFastestFamily) {
   const Recipe recipe =
       open_recipe({"parallel.ep=2", "model.context=32"}, {"train.steps=100", "schedule.moe.trial_share=0.4"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -277,7 +277,7 @@ TEST(ScheduleChoice, FindsThePartsOfTheFastestFamily) {
     EXPECT_LE(tried.size(), 40u);
     EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.cut; }).size(), 4u) << "one of each family";
     EXPECT_EQ(choice.current().schedule.cut, Cut::tokens);
-    EXPECT_EQ(choice.current().schedule.parts, 5);
+    EXPECT_EQ(choice.current().schedule.chunks, 5);
   });
 }
 
@@ -334,12 +334,12 @@ TEST(ScheduleChoice, ForgetsWhatTheRecipeDoesNotAllow) {
     TrainingRun run(recipe, world);
     const Predictor predictor(recipe, run.instance.mesh);
     ScheduleChoice choice(recipe, run.instance, predictor, world);
-    EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, cut none, parts 1", ""));
+    EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, cut none, chunks 1", ""));
     EXPECT_FALSE(choice.resume("", ""));
-    EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, cut tokens, parts 3", ""))
+    EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, cut tokens, chunks 3", ""))
         << "as runs of earlier versions were saved";
     EXPECT_TRUE(choice.made());
-    EXPECT_EQ(choice.current().schedule.parts, 3);
+    EXPECT_EQ(choice.current().schedule.chunks, 3);
   });
 }
 

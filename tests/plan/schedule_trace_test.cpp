@@ -28,7 +28,7 @@ using Passes = std::vector<PassRecorder::Pass>;
 
 // Two layers, and on each of two ranks two micro-batches, cut in two parts.
 Recipe traced_recipe(std::vector<std::string> overrides = {}) {
-  overrides.insert(overrides.end(), {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=2"});
+  overrides.insert(overrides.end(), {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.chunks=2"});
   return small_recipe(overrides);
 }
 

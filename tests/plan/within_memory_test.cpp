@@ -64,7 +64,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
     all.insert(all.end(), more.begin(), more.end());
     return small_recipe(all);
   };
-  const Recipe keeping = recipe({"schedule.moe.restore=keep", "schedule.moe.parts=2"});
+  const Recipe keeping = recipe({"schedule.moe.restore=keep", "schedule.moe.chunks=2"});
   const double even = estimate_memory(keeping, 2).blocks,
                worst = estimate_memory(keeping, 2, RoutingLoad::one_rank).blocks;
   const auto limit = static_cast<int64_t>(1.1 * even);
@@ -86,7 +86,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
     });
     return most;
   };
-  EXPECT_GT(peak_of({"schedule.moe.restore=keep", "schedule.moe.parts=2"}, [](auto&, auto&) {}), limit) << "kept";
+  EXPECT_GT(peak_of({"schedule.moe.restore=keep", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit) << "kept";
   // The allocator refuses what is above the limit.
   const int64_t chosen =
       peak_of({"schedule.moe.restore=auto", cat("memory.limit_bytes=", limit)},

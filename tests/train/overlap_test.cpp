@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Alone", 1, {}}, Case{"Experts", 2, {"parallel.ep=2"}},
         Case{"Lanes", 2, {"parallel.ep=2", "schedule.worker_lanes=true"}},
         Case{"Bf16", 2, {"parallel.ep=2", "train.precision=bf16"}},
-        Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.parts=3"}},
+        Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"}},
         Case{"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
         Case{"Blocks", 2, {"parallel.ep=2", "recompute=block"}},
         Case{"Offloaded", 2, {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"}},
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"WholeTensors",
              4,
              {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "schedule.moe.duplicates=pause_after_gate",
-              "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.parts=2"}},
+              "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.chunks=2"}},
         Case{"Contexts", 4, {"parallel.cp=2", "parallel.ep=4", "batch.global=8"}},
         Case{"OneForwardOneBackward", 2, {"parallel.pp=2", "model.layers=4"}},
         Case{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}},
@@ -166,7 +166,7 @@ TEST(MicroBatchOverlap, IsRefusedWhereThereIsNothingToPairOrTheOrderWouldNotBeFi
           .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "
                 "for; legal kinds with stages: 1f1b, dualpipe_v"),
       std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.parts=2"})
+  EXPECT_NE(refusal({in_turns, "schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=2"})
                 .find("needs schedule.moe.restore: keep"),
             std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.cut=auto"}).find("auto compares how long passes take"), std::string::npos);

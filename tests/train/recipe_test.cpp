@@ -132,21 +132,21 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
       "are: returns_last, weights_last, alternating");
   EXPECT_EQ(
       problem({"schedule.moe.order=returns_last"}),
-      "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no parts to order: set "
+      "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no chunks to order: set "
       "schedule.moe.cut, or order: alternating");
   const std::vector<std::string> cut{"schedule.moe.cut=tokens", "schedule.moe.order=returns_last"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), cut.begin(), cut.end());
     return more;
   };
-  EXPECT_EQ(problem(with({"schedule.moe.parts=3", "schedule.moe.restore=s4"})),
+  EXPECT_EQ(problem(with({"schedule.moe.chunks=3", "schedule.moe.restore=s4"})),
             "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
             "step 3 is S2, but 2 chunks are on their way already, which with schedule.moe.restore share 2 buffers");
-  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=2", "schedule.moe.restore=s4"})));
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.restore=s4"})));
   const std::string more =
-      problem(with({"schedule.moe.parts=2", "schedule.moe.restore=s4", "schedule.moe.memory_limit=1000000000"}));
+      problem(with({"schedule.moe.chunks=2", "schedule.moe.restore=s4", "schedule.moe.memory_limit=1000000000"}));
   EXPECT_NE(more.find("schedule.moe.order (returns_last) is illegal for 3 chunks"), std::string::npos) << more;
-  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.parts=3"})));
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=3"})));
 }
 
 TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {

@@ -1,7 +1,7 @@
 // One MoE layer, forward and backward, under several schedules in turn, on the ranks it is started on: the tables of
 // tools/bench/papers/{mpmoe,parm,eps}.sh.
 //
-//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule n4:cut=tokens,parts=4
+//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule n4:cut=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k of them a
 // token, tp, etp, ep; or any key of a recipe with a dot in it. Tokens choose experts in turn. --schedule: a name and

@@ -1,7 +1,7 @@
 // Whole training steps of a recipe under several schedules of its MoE layers in turn, on the ranks it is started on:
 // the tables of tools/bench/papers/{whole_step,monta_step,parm_step}.sh.
 //
-//   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:cut=tokens,parts=4
+//   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:cut=tokens,chunks=4
 //
 // --schedule: a name and keys of schedule.moe, or of the whole recipe where they have a dot. In every round each
 // schedule trains one step, after one of each that does not count. What a schedule leaves open (auto) is chosen as

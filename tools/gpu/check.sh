@@ -108,13 +108,13 @@ train() {
 # Each line: a name and what differs from the plain run.
 ways_of_training() {
   cat <<'END'
-tokens schedule.moe.cut=tokens schedule.moe.parts=3
-experts schedule.moe.cut=experts schedule.moe.parts=2
-merged schedule.moe.overlap=a2a_allgather schedule.moe.parts=2
+tokens schedule.moe.cut=tokens schedule.moe.chunks=3
+experts schedule.moe.cut=experts schedule.moe.chunks=2
+merged schedule.moe.overlap=a2a_allgather schedule.moe.chunks=2
 dense schedule.moe.products=dense
 beside schedule.moe.shared=beside
 turns schedule.pipeline.overlap=micro_batches
-restored schedule.moe.restore=s1 schedule.moe.cut=tokens schedule.moe.parts=3
+restored schedule.moe.restore=s1 schedule.moe.cut=tokens schedule.moe.chunks=3
 norms recompute=norms
 attention recompute=attention
 block recompute=block

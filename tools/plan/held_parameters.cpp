@@ -91,7 +91,7 @@ class Count {
     partial(moe.experts * model_.hidden, true);
     const int64_t count = own(Axis::ep, moe.experts), width = own(Axis::etp, moe.expert_hidden);
     const int64_t copies = layout_.size(Axis::edp);
-    const bool at_once = !recipe_.schedule.moe.open() && recipe_.schedule.moe.settled().parts == 1;
+    const bool at_once = !recipe_.schedule.moe.open() && recipe_.schedule.moe.settled().chunks == 1;
     const auto of_expert = [&](int64_t elements, int64_t sharers, bool one_product) {
       add({.elements = elements, .sharers = sharers, .expert = true, .one_product = one_product});
     };

@@ -80,7 +80,7 @@ LayerSketch::MoePass LayerSketch::describe(bool restoring) const {
   const bool direct = p.schedule.spread_used() == ep::Spread::direct;
   const double busiest = load_ == RoutingLoad::even ? 1 : most_rows();
   const double slots = p.tokens * p.top_k, sent = slots * (direct ? etp_ : 1), there = slots * etp_ * busiest;
-  p.chunks = p.schedule.is_cut() ? p.schedule.parts : 1;
+  p.chunks = p.schedule.is_cut() ? p.schedule.chunks : 1;
   p.index_bytes = 8 * (3 * slots + (p.placed ? there : 0));
   const auto each = [&](double n) { return std::ceil(n / static_cast<double>(p.chunks)); };
   if (restoring && p.schedule.memory_limit) {

@@ -98,7 +98,7 @@ void RunSchedule::end_trial() {
   remember_choice();
   if (!leader()) return;
   if (choice_->searching() && !searched)
-    run_.log.info("schedule.moe: at most {} more steps try other parts of the fastest (MPMoE's Algorithm 1)",
+    run_.log.info("schedule.moe: at most {} more steps try other chunks of the fastest (MPMoE's Algorithm 1)",
                   choice_->trials_left());
   if (!choice_->made()) return;
   for (const ScheduleCandidate& c : choice_->candidates())

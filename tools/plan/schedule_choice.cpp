@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 // More are not worth their trials: the simulator is right about the rest.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
-// Algorithm 1 asks for at most so many of 2 to 16 parts.
+// Algorithm 1 asks for at most so many of 2 to 16 chunks.
 constexpr int64_t most_asked = 9;
 constexpr int64_t most_repeats = 3;
 
@@ -39,8 +39,8 @@ GranularitySearch::State search_state_of(const Json& json) {
   return s;
 }
 
-MoeSchedule with_parts(MoeSchedule s, int64_t parts) {
-  s.parts = parts;
+MoeSchedule with_chunks(MoeSchedule s, int64_t chunks) {
+  s.chunks = chunks;
   return s;
 }
 
@@ -60,22 +60,22 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
   if (!finalists_.empty()) return;
   const MoeSchedule& best = candidates_.front().schedule;
   const bool alone = std::ranges::all_of(
-      candidates_, [&](const ScheduleCandidate& c) { return with_parts(c.schedule, 0) == with_parts(best, 0); });
-  if (alone && parts_open(recipe_, best))
+      candidates_, [&](const ScheduleCandidate& c) { return with_chunks(c.schedule, 0) == with_chunks(best, 0); });
+  if (alone && chunks_open(recipe_, best))
     begin_search(best, {});
   else
     made_ = true;
 }
 
-// The fastest of each family, schedules that differ in their parts alone; none where there are no trials to compare
+// The fastest of each family, schedules that differ in their chunks alone; none where there are no trials to compare
 // them, or nothing to compare.
 void ScheduleChoice::pick_finalists() {
-  const auto open = [&](size_t i) { return parts_open(recipe_, candidates_[i].schedule); };
+  const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
     for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
       if (std::ranges::none_of(finalists_, [&](size_t f) {
-            return open(i) && with_parts(candidates_[f].schedule, 0) == with_parts(candidates_[i].schedule, 0);
+            return open(i) && with_chunks(candidates_[f].schedule, 0) == with_chunks(candidates_[i].schedule, 0);
           }))
         finalists_.push_back(i);
   };
@@ -95,10 +95,10 @@ void ScheduleChoice::pick_finalists() {
 std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) const {
   for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.registry, world_.size())) {
     if (moe::to_string(s) == text) return s;
-    if (!parts_open(recipe_, s)) continue;
-    const PartsRange range = parts_range(recipe_, instance_.registry, world_.size(), s);
+    if (!chunks_open(recipe_, s)) continue;
+    const ChunksRange range = chunks_range(recipe_, instance_.registry, world_.size(), s);
     for (int64_t n = range.fewest; n <= range.most; ++n)
-      if (const MoeSchedule other = with_parts(s, n); moe::to_string(other) == text) return other;
+      if (const MoeSchedule other = with_chunks(s, n); moe::to_string(other) == text) return other;
   }
   return {};
 }
@@ -120,7 +120,7 @@ std::string ScheduleChoice::state() const {
                       {"fewest", search_->range.fewest},
                       {"most", search_->range.most},
                       {"repeats", search_->repeats},
-                      {"known", json_of(search_->parts.state())}};
+                      {"known", json_of(search_->chunks.state())}};
   return json.dump();
 }
 
@@ -157,9 +157,9 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
   const auto start = allowed(search.at("start").get<std::string>());
-  const PartsRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
-  if (!start || !parts_open(recipe_, *start) ||
-      parts_range(recipe_, instance_.registry, world_.size(), *start) != range)
+  const ChunksRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
+  if (!start || !chunks_open(recipe_, *start) ||
+      chunks_range(recipe_, instance_.registry, world_.size(), *start) != range)
     return {};
   return Search{*start, range, search.at("repeats").get<int64_t>(),
                 GranularitySearch(range.fewest, range.most, search_state_of(search.at("known")))};
@@ -167,9 +167,9 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
 
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
   const int64_t trials = turns_ - turn_;
-  const PartsRange range = parts_range(recipe_, instance_.registry, world_.size(), start);
-  // An order may be legal for more parts, but not for all on the way there.
-  const bool inside = range.fewest <= start.parts && start.parts <= range.most;
+  const ChunksRange range = chunks_range(recipe_, instance_.registry, world_.size(), start);
+  // An order may be legal for more chunks, but not for all on the way there.
+  const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
   if (!inside || range.fewest == range.most || trials < 2) {
     made_ = true;
     return;
@@ -182,14 +182,14 @@ void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::S
 // Sets what is to be tried next, or what was found.
 void ScheduleChoice::go_on_searching() {
   const int64_t tokens = rows_of_layer(recipe_);
-  GranularitySearch& parts = search_->parts;
-  const GranularitySearch::State& known = parts.state();
-  plan::Trial next{search_->start.parts, false};
+  GranularitySearch& chunks = search_->chunks;
+  const GranularitySearch::State& known = chunks.state();
+  plan::Trial next{search_->start.chunks, false};
   if (turn_ >= turns_ && !known.chosen.contains(tokens))
-    next = {parts.conclude(tokens, current().schedule.parts), true};
+    next = {chunks.conclude(tokens, current().schedule.chunks), true};
   else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // what was predicted comes first
-    next = parts.propose(tokens);
-  set(index_of(with_parts(search_->start, next.n)));
+    next = chunks.propose(tokens);
+  set(index_of(with_chunks(search_->start, next.n)));
   made_ = next.settled;
 }
 
@@ -209,21 +209,21 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
     return;
   }
   if (turn_ < turns_ && std::ssize(tried.measured) < search_->repeats) return;
-  search_->parts.record(rows_of_layer(recipe_), tried.schedule.parts, *std::ranges::min_element(tried.measured));
+  search_->chunks.record(rows_of_layer(recipe_), tried.schedule.chunks, *std::ranges::min_element(tried.measured));
   go_on_searching();
 }
 
 void ScheduleChoice::end_families() {
   set(*std::ranges::min_element(finalists_, {}, [&](size_t f) { return candidates_[f].measured_seconds(); }));
   const MoeSchedule& fastest = current().schedule;
-  if (!parts_open(recipe_, fastest)) {
+  if (!chunks_open(recipe_, fastest)) {
     made_ = true;
     return;
   }
   GranularitySearch::State known;
   for (size_t f : finalists_)
-    if (const ScheduleCandidate& c = candidates_[f]; with_parts(c.schedule, 0) == with_parts(fastest, 0))
-      known.seconds[{rows_of_layer(recipe_), c.schedule.parts}] = *std::ranges::min_element(c.measured);
+    if (const ScheduleCandidate& c = candidates_[f]; with_chunks(c.schedule, 0) == with_chunks(fastest, 0))
+      known.seconds[{rows_of_layer(recipe_), c.schedule.chunks}] = *std::ranges::min_element(c.measured);
   begin_search(fastest, std::move(known));
 }
 

@@ -1,6 +1,6 @@
 // Chooses what the recipe leaves open (`auto`) of the MoE layers' schedule: the simulator prices the graphs of the
 // legal schedules, the cheapest ones are tried in steps of the run itself, and MPMoE's Algorithm 1 finds the number of
-// parts of the fastest. Trying loses nothing, as every schedule computes the same.
+// chunks of the fastest. Trying loses nothing, as every schedule computes the same.
 #pragma once
 
 #include <optional>
@@ -22,20 +22,20 @@ class ScheduleChoice {
                  const comm::ProcessGroup& world);
 
   /// Goes on where a run was when it saved `chosen`, the text of its schedule if it had chosen one, and state(). Of
-  /// another micro-batch only the number of parts is looked for again, from what is known of the one before. False
+  /// another micro-batch only the number of chunks is looked for again, from what is known of the one before. False
   /// where the recipe allows none of it (any more): then it is chosen anew.
   bool resume(const std::string& chosen, const std::string& state);
   /// What is known so far, as text for a checkpoint.
   std::string state() const;
 
   bool made() const { return made_; }
-  /// The predicted ones, ascending, and behind them those with other numbers of parts that were tried.
+  /// The predicted ones, ascending, and behind them those with other numbers of chunks that were tried.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// The one that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
   /// Steps that may still be trials; there are fewer when Algorithm 1 is sure earlier.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
-  /// Whether it is the number of parts that is looked for.
+  /// Whether it is the number of chunks that is looked for.
   bool searching() const { return search_.has_value() && !made_; }
 
   /// Before a step of trial: sets the schedule whose turn it is.
@@ -47,12 +47,12 @@ class ScheduleChoice {
   static std::string to_string(const ScheduleCandidate& candidate);
 
  private:
-  /// MPMoE's Algorithm 1 over the parts of schedules that are alike otherwise.
+  /// MPMoE's Algorithm 1 over the chunks of schedules that are alike otherwise.
   struct Search {
     moe::MoeSchedule start;
-    PartsRange range;
-    int64_t repeats;  // trials of each number of parts
-    plan::GranularitySearch parts;
+    ChunksRange range;
+    int64_t repeats;  // trials of each number of chunks
+    plan::GranularitySearch chunks;
   };
 
   void pick_finalists();

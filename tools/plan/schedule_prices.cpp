@@ -73,15 +73,15 @@ std::vector<MoeSchedule> allowed_schedules(const Recipe& recipe, const layers::R
   return recipe.schedule.moe.restore ? legal : within_memory(recipe, world, legal).schedules;
 }
 
-PartsRange parts_range(const Recipe& recipe, const layers::Registry& registry, int64_t world, const MoeSchedule& s) {
-  PartsRange range{2, most_parts(recipe, registry, s)};
+ChunksRange chunks_range(const Recipe& recipe, const layers::Registry& registry, int64_t world, const MoeSchedule& s) {
+  ChunksRange range{2, most_chunks(recipe, registry, s)};
   if (recipe.schedule.moe.restore) return range;
-  std::vector<MoeSchedule> all;  // the more parts the smaller their buffers
+  std::vector<MoeSchedule> all;  // the more chunks the smaller their buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
-    all.back().parts = n;
+    all.back().chunks = n;
   }
-  range.fewest = within_memory(recipe, world, all).schedules.front().parts;
+  range.fewest = within_memory(recipe, world, all).schedules.front().chunks;
   return range;
 }
 

@@ -8,14 +8,14 @@
 
 namespace hexad::plan {
 
-/// Numbers of parts that a schedule may have.
-struct PartsRange {
+/// Numbers of chunks that a schedule may have.
+struct ChunksRange {
   int64_t fewest, most;
-  bool operator==(const PartsRange&) const = default;
+  bool operator==(const ChunksRange&) const = default;
 };
-/// Of `s`, whose number of parts is open, with what it needs of memory where that decides (restore: auto).
-PartsRange parts_range(const train::Recipe& recipe, const layers::Registry& registry, int64_t world,
-                       const moe::MoeSchedule& s);
+/// Of `s`, whose number of chunks is open, with what it needs of memory where that decides (restore: auto).
+ChunksRange chunks_range(const train::Recipe& recipe, const layers::Registry& registry, int64_t world,
+                         const moe::MoeSchedule& s);
 
 struct ScheduleCandidate {
   moe::MoeSchedule schedule;

@@ -32,7 +32,7 @@ class Needs {
   /// Bytes, whatever tokens choose: of a schedule that restores with its buffers at their smallest.
   double of(const MoeSchedule& s) {
     const auto [entry, added] =
-        known_.try_emplace({s.restore, s.duplicates, s.spread_used(), keeps(s) && s.is_cut() ? s.parts : 1});
+        known_.try_emplace({s.restore, s.duplicates, s.spread_used(), keeps(s) && s.is_cut() ? s.chunks : 1});
     if (!added) return entry->second;
     MoeSchedule smallest = s;
     if (!keeps(s) && !smallest.memory_limit) smallest.memory_limit = 1;
@@ -65,7 +65,7 @@ bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
 Recipe with_schedule(const Recipe& recipe, const MoeSchedule& s) {
   Recipe r = recipe;
   moe::MoeScheduleConfig& c = r.schedule.moe;
-  c.duplicates = s.duplicates, c.overlap = s.overlap, c.cut = s.cut, c.parts = s.parts, c.rows = s.rows;
+  c.duplicates = s.duplicates, c.overlap = s.overlap, c.cut = s.cut, c.chunks = s.chunks, c.rows = s.rows;
   c.spread = s.spread, c.restore = s.restore, c.order = s.order;
   c.memory_limit = s.memory_limit;
   return r;

@@ -11,6 +11,7 @@
 #include "framework/io/flat_regions.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/dp/owned.h"
+#include "tools/train/renamed_keys.h"
 
 namespace hexad::train {
 namespace {
@@ -134,7 +135,8 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
 
 Recipe recipe_of(const io::Checkpoint& checkpoint) {
   config::Problems problems;
-  const auto document = config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
+  auto document = config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
+  rename_keys(document);
   Recipe recipe = config::read<Recipe>(document, problems);
   problems.throw_if_any();
   return recipe;

@@ -7,6 +7,7 @@
 #include "framework/io/checkpoint_store.h"
 #include "tools/train/divisible.h"
 #include "tools/train/layout_check.h"
+#include "tools/train/renamed_keys.h"
 #include "tools/train/schedule_check.h"
 
 namespace hexad::train {
@@ -99,7 +100,10 @@ void check_device(const Recipe& r, Problems& problems) {
 
 }  // namespace
 
-Recipe load_recipe(const config::Document& document, const layers::Registry& registry, int64_t world) {
+Recipe load_recipe(config::Document document, const layers::Registry& registry, int64_t world,
+                   const std::function<void(const std::string&)>& warn) {
+  for (const std::string& line : rename_keys(document))
+    if (warn) warn(line);
   Problems problems;
   Recipe r = config::read<Recipe>(document, problems);
   take_device_from_environment(r, problems);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -267,6 +268,8 @@ struct Recipe {
 
 /// Reads and checks a recipe. `world` > 0 also checks it against that number of ranks. Throws Error(usage) with every
 /// problem, each with file and line.
-Recipe load_recipe(const config::Document& document, const layers::Registry& registry, int64_t world);
+/// `warn` is told which keys have another name now, a line each.
+Recipe load_recipe(config::Document document, const layers::Registry& registry, int64_t world,
+                   const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace hexad::train

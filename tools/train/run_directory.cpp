@@ -14,10 +14,11 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
   const std::string path = dir + "/recipe.yaml";
   if (!std::filesystem::is_regular_file(path))
     base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
-  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0);
+  const auto warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0, warn);
   recipe.run.dir = dir;
   io::StoreOptions options;
-  options.warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  options.warn = warn;
   options.work = work;
   const io::CheckpointStore store(dir + "/checkpoints", options);
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);

@@ -47,23 +47,23 @@ void check_spread(const MoeSchedule& s, Contradictions& problems) {
         "must be auto or held for duplicates: baseline and replicated, which send every etp rank its own copy");
 }
 
-void check_parts(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
-  if (s.parts > 1 && !s.overlaps())
-    return problems.add("schedule.moe.parts",
-                        "has nothing to divide: set schedule.moe.cut or schedule.moe.overlap, or parts: 1");
-  if (s.parts == 1 && s.overlaps())
-    return problems.add("schedule.moe.parts",
+void check_chunks(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
+  if (s.chunks > 1 && !s.overlaps())
+    return problems.add("schedule.moe.chunks",
+                        "has nothing to divide: set schedule.moe.cut or schedule.moe.overlap, or chunks: 1");
+  if (s.chunks == 1 && s.overlaps())
+    return problems.add("schedule.moe.chunks",
                         cat("must be at least 2 for ", s.is_cut() ? "schedule.moe.cut" : "schedule.moe.overlap",
-                            ": of one part nothing overlaps"));
+                            ": of one chunk nothing overlaps"));
   const int64_t ep = r.parallel.ep;
   const bool phases = s.cut == Cut::nodes || (!s.is_cut() && s.duplicates == Duplicates::pause_after_gate);
-  if (phases && ep > 1 && s.parts > ep)  // one rank alone sends nothing: there is one part
-    problems.add("schedule.moe.parts", cat("must be at most parallel.ep (", ep,
-                                           ") where the all-to-all is divided by "
-                                           "peers (cut: nodes, or the phases of pause_after_gate)"));
-  if (s.cut == Cut::experts && r.model.moe.experts % ep == 0 && s.parts > r.model.moe.experts / ep)
-    problems.add("schedule.moe.parts", cat("must be at most the experts of a rank (", r.model.moe.experts, " / ", ep,
-                                           " = ", r.model.moe.experts / ep, ") for cut: experts"));
+  if (phases && ep > 1 && s.chunks > ep)  // one rank alone sends nothing: there is one chunk
+    problems.add("schedule.moe.chunks", cat("must be at most parallel.ep (", ep,
+                                            ") where the all-to-all is divided by "
+                                            "peers (cut: nodes, or the phases of pause_after_gate)"));
+  if (s.cut == Cut::experts && r.model.moe.experts % ep == 0 && s.chunks > r.model.moe.experts / ep)
+    problems.add("schedule.moe.chunks", cat("must be at most the experts of a rank (", r.model.moe.experts, " / ", ep,
+                                            " = ", r.model.moe.experts / ep, ") for cut: experts"));
 }
 
 void check_restore(const MoeSchedule& s, Contradictions& problems) {
@@ -116,15 +116,15 @@ std::vector<E> choices(const std::optional<E>& said) {
   return all;
 }
 
-// Numbers of parts that are predicted: MPMoE's and MoNTA's.
-constexpr int64_t parts_tried[] = {2, 4, 8, 16};
+// Numbers of chunks that are predicted: MPMoE's and MoNTA's.
+constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 // Why the steps of a cut schedule are illegal, or nothing.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_cut()) return {};
   const moe::IssueOrder& order = *registry.moe_order(s.order);
   // Under a memory limit there may be more; what is wrong with an order shows in few.
-  const auto fewest = static_cast<size_t>(s.parts), most = s.memory_limit ? fewest + 16 : fewest;
+  const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why = why_illegal(order.steps(chunks), chunks, s.restore != moe::Restore::keep); !why.empty())
       return cat("is illegal for ", chunks, " chunks: ", why);
@@ -169,9 +169,9 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
   // A recomputed block keeps, whatever is chosen.
   const bool keeps = !config.restore && r.recompute == layers::Recompute::block;
   all.vary(&MoeSchedule::restore, to_all(keeps ? std::vector{moe::Restore::keep} : choices(config.restore)));
-  all.vary(&MoeSchedule::parts, [&](const MoeSchedule& s) {
-    if (config.parts || !s.overlaps()) return std::vector{config.parts.value_or(1)};
-    return std::vector(std::begin(parts_tried), std::end(parts_tried));
+  all.vary(&MoeSchedule::chunks, [&](const MoeSchedule& s) {
+    if (config.chunks || !s.overlaps()) return std::vector{config.chunks.value_or(1)};
+    return std::vector(std::begin(chunks_tried), std::end(chunks_tried));
   });
   all.vary(&MoeSchedule::rows,
            to_all(r.parallel.ep * etp == 1 && !config.rows ? std::vector{ep::RowOf::slot} : choices(config.rows)));
@@ -203,7 +203,7 @@ std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s)
   Contradictions problems;
   check_duplicates(r, s, problems);
   check_spread(s, problems);
-  check_parts(r, s, problems);
+  check_chunks(r, s, problems);
   check_restore(s, problems);
   check_products(s, problems);
   check_memory_limit(r, s, problems);
@@ -221,13 +221,13 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   return all;
 }
 
-bool parts_open(const Recipe& r, const MoeSchedule& s) { return !r.schedule.moe.parts && s.overlaps(); }
+bool chunks_open(const Recipe& r, const MoeSchedule& s) { return !r.schedule.moe.chunks && s.overlaps(); }
 
-int64_t most_parts(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
+int64_t most_chunks(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
   int64_t most = 2;
-  for (s.parts = 2; s.parts <= *std::rbegin(parts_tried); ++s.parts) {
+  for (s.chunks = 2; s.chunks <= *std::rbegin(chunks_tried); ++s.chunks) {
     if (!contradictions(r, s).empty() || !order_problem(s, registry).empty()) break;
-    most = s.parts;
+    most = s.chunks;
   }
   return most;
 }
@@ -248,7 +248,7 @@ std::vector<std::string_view> open_keys(const moe::MoeScheduleConfig& c) {
   const auto add = [&](bool open, std::string_view key) {
     if (open) keys.push_back(key);
   };
-  add(!c.duplicates, "duplicates"), add(!c.overlap, "overlap"), add(!c.cut, "cut"), add(!c.parts, "parts");
+  add(!c.duplicates, "duplicates"), add(!c.overlap, "overlap"), add(!c.cut, "cut"), add(!c.chunks, "chunks");
   add(!c.rows, "rows"), add(!c.order, "order"), add(!c.restore, "restore");
   return keys;
 }
@@ -296,7 +296,7 @@ void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems
   }
   if (r.model.moe.experts == 0 || !problems.good({"schedule.moe", "model.moe.experts", "parallel"})) return;
   if (order->name != moe::alternating_order().name && r.schedule.moe.cut == Cut::none)
-    return problems.add("schedule.moe.order", "has no parts to order: set schedule.moe.cut, or order: alternating");
+    return problems.add("schedule.moe.order", "has no chunks to order: set schedule.moe.cut, or order: alternating");
   for (const MoeSchedule& s : legal_schedules(r, registry))
     if (const std::string why = order_problem(s, registry); !why.empty())
       return problems.add("schedule.moe.order", why);

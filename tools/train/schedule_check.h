@@ -23,10 +23,10 @@ int64_t least_memory_limit(const Recipe& recipe, moe::Restore restore);
 /// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
-/// Whether schedules of more or fewer parts than `schedule` are the program's to choose.
-bool parts_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
-/// The largest number of parts, of those from 2 on that are legal in `schedule` and tried at all.
-int64_t most_parts(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
+/// Whether schedules of more or fewer chunks than `schedule` are the program's to choose.
+bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
+/// The largest number of chunks, of those from 2 on that are legal in `schedule` and tried at all.
+int64_t most_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 

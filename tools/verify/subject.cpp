@@ -127,7 +127,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name) cons
 
 Recipe Subject::oracle_recipe(std::string_view kind) const {
   std::vector<std::string> overrides = Variant().overrides();
-  for (const char* plain : {"overlap=sequential", "cut=none", "parts=1", "order=alternating"})
+  for (const char* plain : {"overlap=sequential", "cut=none", "chunks=1", "order=alternating"})
     overrides.push_back(cat("schedule.moe.", plain));
   for (std::string& o : overrides_of(kind)) overrides.push_back(std::move(o));
   overrides.emplace_back("train.precision=f64");

@@ -49,11 +49,11 @@ Option pipeline_option() {
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
-  const auto add = [&](std::string name, std::string_view overlap, std::string_view cut, int parts,
+  const auto add = [&](std::string name, std::string_view overlap, std::string_view cut, int chunks,
                        const std::string& order) {
     moe.values.push_back(std::move(name));
     moe.sets.push_back({cat("schedule.moe.overlap=", overlap), cat("schedule.moe.cut=", cut),
-                        cat("schedule.moe.parts=", parts), "schedule.moe.order=" + order});
+                        cat("schedule.moe.chunks=", chunks), "schedule.moe.order=" + order});
   };
   const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
   const std::string& usual = orders.front().name;

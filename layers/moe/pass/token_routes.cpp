@@ -16,7 +16,7 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                           .row_of = s.rows,
                           .merged = !s.is_cut() && s.overlap != Overlap::sequential,
                           .all_to_all = s.all_to_all};
-  options.cutting.chunks = static_cast<int>(s.parts);
+  options.cutting.chunks = static_cast<int>(s.chunks);
   const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
   options.cutting.by = phases                  ? By::phases
                        : s.cut == Cut::experts ? By::experts
@@ -118,8 +118,8 @@ TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute
   finer.schedule.cut = Cut::tokens;
   while (true) {
     const int64_t bytes = most_of(buffer_bytes(routes.plan.counts, shape, route.schedule.restore, dtype));
-    if (bytes <= limit || finer.schedule.parts >= most_chunks) return routes;
-    finer.schedule.parts = std::min(most_chunks, more_chunks(finer.schedule.parts, bytes, limit));
+    if (bytes <= limit || finer.schedule.chunks >= most_chunks) return routes;
+    finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
     routes = make_token_routes(ids, alike, finer, stream);
   }
 }

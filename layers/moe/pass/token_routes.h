@@ -32,7 +32,7 @@ struct TokenRoutes {
 TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& route, Stream& stream);
 
 /// As make_token_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
-/// schedule.parts at least, at most one for every token. Collective; all ranks that share the experts get the same
+/// schedule.chunks at least, at most one for every token. Collective; all ranks that share the experts get the same
 /// number of chunks, ranks with replicas of these experts perhaps another.
 TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute& route, const ExpertShape& shape,
                                 Dtype dtype, Stream& stream);

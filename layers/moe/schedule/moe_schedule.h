@@ -98,7 +98,7 @@ struct MoeSchedule {
   Duplicates duplicates = Duplicates::pause_before_gate;
   Overlap overlap = Overlap::sequential;
   Cut cut = Cut::none;
-  int64_t parts = 1;
+  int64_t chunks = 1;
   std::optional<ep::Spread> spread{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   ep::RowOf rows = ep::RowOf::slot;
@@ -132,7 +132,7 @@ struct MoeSchedule {
   bool operator==(const MoeSchedule&) const = default;
 };
 
-/// "duplicates drop, overlap sequential, cut tokens, parts 4"; the other choices where they are not the default.
+/// "duplicates drop, overlap sequential, cut tokens, chunks 4"; the other choices where they are not the default.
 std::string to_string(const MoeSchedule& schedule);
 
 }  // namespace hexad::moe

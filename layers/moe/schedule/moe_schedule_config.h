@@ -15,7 +15,7 @@ struct MoeScheduleConfig {
   std::optional<Duplicates> duplicates = Duplicates::pause_before_gate;
   std::optional<Overlap> overlap = Overlap::sequential;
   std::optional<Cut> cut = Cut::none;
-  std::optional<int64_t> parts{};
+  std::optional<int64_t> chunks{};
   std::optional<ep::Spread> spread{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   std::optional<ep::RowOf> rows = ep::RowOf::slot;
@@ -45,12 +45,12 @@ struct MoeScheduleConfig {
                   .products = products,
                   .dense_rows = dense_rows,
                   .shared = shared};
-    s.parts = parts.value_or(s.overlaps() ? 2 : 1);
+    s.chunks = chunks.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
   /// Whether the program has anything to choose. A spread that is left open is chosen with the rest, never by itself.
   bool open() const {
-    return !duplicates || !overlap || !cut || !rows || !restore || (!parts && settled().overlaps()) ||
+    return !duplicates || !overlap || !cut || !rows || !restore || (!chunks && settled().overlaps()) ||
            (!order && settled().is_cut());
   }
 
@@ -66,10 +66,10 @@ struct MoeScheduleConfig {
       "auto: chosen in the first steps",
       automatic);
     v("cut", cut,
-      "parts of a micro-batch that the experts compute one after another: none, tokens (MPMoE), nodes (FasterMoE), "
+      "chunks of a micro-batch that the experts compute one after another: none, tokens (MPMoE), nodes (FasterMoE), "
       "experts (EPS-MoE); auto: chosen in the first steps",
       automatic);
-    v("parts", parts,
+    v("chunks", chunks,
       "how many, of the cut or of the overlapped collectives; auto: one where nothing overlaps, else chosen in the "
       "first steps",
       automatic, at_least(1), at_most(1024));
@@ -111,7 +111,8 @@ struct MoeScheduleConfig {
       "registered order; auto: chosen in the first steps",
       automatic);
     v("compute_share", compute_share,
-      "of a rank's threads (train.threads) that experts compute with while other parts of their pass are on their way, "
+      "of a rank's threads (train.threads) that experts compute with while other chunks of their pass are on their "
+      "way, "
       "at least one: the rest is left to communication (EPS-MoE)",
       positive(), at_most(1));
     v("products", products,

@@ -36,10 +36,10 @@ testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intr
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 args=(--schedule baseline:duplicates=replicated --schedule o1:duplicates=drop)
 for n in 2 4; do
-  args+=(--schedule "o2x$n:duplicates=drop,overlap=a2a_allgather,parts=$n"
-    --schedule "o3x$n:duplicates=drop,overlap=a2a_allgather_copy,parts=$n")
+  args+=(--schedule "o2x$n:duplicates=drop,overlap=a2a_allgather,chunks=$n"
+    --schedule "o3x$n:duplicates=drop,overlap=a2a_allgather_copy,chunks=$n")
 done
-args+=(--schedule monta:duplicates=drop,overlap=auto,parts=auto)
+args+=(--schedule monta:duplicates=drop,overlap=auto,chunks=auto)
 "${testbed[@]}" "$bench" recipes/steps/monta.yaml "${args[@]}" --rounds "$rounds" --trials "$trials" \
   --profile "$scratch/cluster.yaml" | sed 's/^/2x70B\t/' >"$scratch/rows"
 echo

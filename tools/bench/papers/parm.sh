@@ -50,7 +50,7 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
 }')
 args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,spread=direct
   --schedule s2aas:duplicates=pause_after_gate,spread=direct
-  --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather_copy,parts=2)
+  --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather_copy,chunks=2)
 for layer in $layers; do args+=(--layer "$layer"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 

@@ -35,7 +35,7 @@ profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 for model in $models; do
   "${testbed[@]}" "$bench" "recipes/steps/parm-$model.yaml" --rounds "$rounds" --profile "$scratch/cluster.yaml" \
     --schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,spread=direct \
-    --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,parts=2 |
+    --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,chunks=2 |
     sed "s/^/$model\t/" >>"$scratch/rows"
 done
 echo

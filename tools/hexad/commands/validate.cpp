@@ -56,7 +56,8 @@ void print_traffic(const Recipe& recipe, const mesh::Layout& layout) {
 void validate(const Options& options, const layers::Registry& registry) {
   const config::Document document = config::load(options.recipe, options.overrides);
   const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.fewest_ranks();
-  Recipe recipe = load_recipe(document, registry, ranks);
+  Recipe recipe =
+      load_recipe(document, registry, ranks, [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); });
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const std::string too_much = memory_problem(recipe, registry, ranks);

@@ -47,7 +47,8 @@ Loaded load(const Options& o, const Registry& registry) {
   std::vector<std::string> overrides = o.overrides;
   const auto alone = alone_overrides();  // the layout is what varies
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  Recipe recipe = load_recipe(config::load(o.recipe, overrides), registry, 0);
+  Recipe recipe = load_recipe(config::load(o.recipe, overrides), registry, 0,
+                              [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); });
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};
   Shrunk small = verify::shrink(recipe, o.world, registry);

@@ -1,0 +1,24 @@
+// Keys and words of recipes that have another name now.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/config/document.h"
+
+namespace hexad::config {
+
+/// Key `before` of a section ("schedule.moe"), which is `now`, and words that it may hold: old, new.
+struct Rename {
+  std::string_view section, before, now;
+  std::vector<std::pair<std::string_view, std::string_view>> words{};
+};
+
+/// Gives what is written under an old name its new one, so that recipes of the version before are read. Returns a line
+/// for each, with its position, for the user. Throws Error(usage) where a key is written under both names.
+std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
+
+}  // namespace hexad::config
