@@ -7,12 +7,12 @@ set(HEXAD_CUDA_DEVICE_SOURCES
 
 set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
 set(HEXAD_CUDA_KERNEL_SOURCES
-  ${kernels}/attention/attention.cpp ${kernels}/cuda_table.cpp ${kernels}/products/blas.cpp ${kernels}/products/grouped.cpp
-  ${kernels}/products/matmul.cpp)
+  ${kernels}/attention/attention.cpp ${kernels}/attention/cudnn.cpp ${kernels}/cuda_table.cpp ${kernels}/products/blas.cpp
+  ${kernels}/products/grouped.cpp ${kernels}/products/matmul.cpp)
 # Kernels that every compiler of C++ understands, too.
 set(HEXAD_CUDA_KERNELS
-  attention/heads_first attention/merge attention/plain_backward attention/plain_forward attention/tensor_backward_keys
-  attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility
+  attention/documents attention/heads_first attention/merge attention/plain_backward attention/plain_forward
+  attention/tensor_backward_keys attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility
   products/bf16_parts products/grouped_simple products/groups
   bias capacity cross_entropy embedding gelu index layer_norm optimizer permute pointwise rms_norm rotary router router_loss
   slots split_softmax swiglu wire)

@@ -135,6 +135,9 @@ struct AttentionShape {
   bool causal = true;
   int64_t query_offset = 0;    // keys before the first query: generation with a cache
   bool deterministic = false;  // backward gives the same bits every time; some backends are faster otherwise
+  /// Not 0: first and last divide each sequence into documents, without gaps, all rows of one having its range, so many
+  /// in all sequences. 0: nobody has counted, or ranges are any. Some backends are faster when they know.
+  int64_t documents = 0;
 };
 
 /// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is kept. q, out: [B S, H, C]; k, v: [B S, G, C],

@@ -1,5 +1,6 @@
 #include "tests/gpu/aligned_cases.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace hexad::tests {
@@ -88,25 +89,30 @@ struct Heads {
 // for rows of any size. In units of the whole tensor it would be less than one for the first key of a causal sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
-// Documents of 100 positions in sequences of 200.
-void attention(K k, Trial& r, Heads h, bool causal, bool documents, bool deterministic) {
-  constexpr int64_t sequences = 2, positions = 200, document = 100, rows = sequences * positions;
+// counted: the kernels are told how many there are.
+enum class Documents { none, uncounted, counted };
+
+// Three documents in each of two sequences of 200 positions.
+void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool deterministic) {
+  constexpr int64_t sequences = 2, positions = 200, rows = sequences * positions;
+  constexpr std::array<int64_t, 4> borders{0, 1, 100, positions};
   const AttentionShape shape{.sequences = sequences,
                              .queries = positions,
                              .keys = positions,
                              .scale = 1 / std::sqrt(static_cast<double>(h.size)),
                              .causal = causal,
-                             .deterministic = deterministic};
+                             .deterministic = deterministic,
+                             .documents = documents == Documents::counted ? sequences * 3 : 0};
   constexpr Layout beside = Layout::aligned_rows;
   const Shape query_shape{rows, h.queries, h.size}, key_shape{rows, h.keys, h.size};
   const Tensor q = r.normal(query_shape, beside), keys = r.normal(key_shape, beside), v = r.normal(key_shape, beside);
   Tensor first, last;
-  if (documents) {
+  if (documents != Documents::none) {
     std::vector<int32_t> begins, ends;
     for (int64_t i = 0; i < rows; ++i) {
-      const int64_t begin = i % positions / document * document;
-      begins.push_back(static_cast<int32_t>(begin));
-      ends.push_back(static_cast<int32_t>(begin + document));
+      const auto end = std::ranges::upper_bound(borders, i % positions);
+      begins.push_back(static_cast<int32_t>(end[-1]));
+      ends.push_back(static_cast<int32_t>(*end));
     }
     first = r.values<int32_t>(begins, {sequences, positions});
     last = r.values<int32_t>(ends, {sequences, positions});
@@ -156,10 +162,13 @@ std::vector<Case> aligned_cases() {
   };
   for (const Heads h : {Heads{4, 2, 64}, Heads{4, 1, 128}})
     for (bool causal : {false, true})
-      for (bool documents : {false, true})
+      for (Documents documents : {Documents::none, Documents::uncounted, Documents::counted})
         for (bool deterministic : {false, true})
           cases.push_back({cat("attention_", h.size, causal ? "_causal" : "_bidirectional",
-                               documents ? "_documents" : "", deterministic ? "_deterministic" : ""),
+                               documents == Documents::none        ? ""
+                               : documents == Documents::uncounted ? "_documents"
+                                                                   : "_counted_documents",
+                               deterministic ? "_deterministic" : ""),
                            entry(&KernelTable::attention, &AttentionKernels::forward),
                            [=](K k, Trial& r) { attention(k, r, h, causal, documents, deterministic); }});
   return cases;

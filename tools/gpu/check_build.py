@@ -60,7 +60,7 @@ HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|
 CALLERS = {
     "pinned_memory.cpp.o": "memory is its work",
     "queue.cpp.o": "waiting is what it is asked for",
-    "cudnn.cpp.o": "cuDNN's front end has engines of its own, which are not used",
+    "cudnn_plan.cpp.o": "cuDNN's front end has engines of its own, which are not used",
 }
 THEIRS = re.compile(r"lib(cuda|cublas|cublasLt|cudnn|nvrtc|nccl|cudart)\b")
 

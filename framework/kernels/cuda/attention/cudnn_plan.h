@@ -1,0 +1,95 @@
+// cuDNN's fused attention: what it is asked for, and the plan it makes of that. Apart from whoever runs plans, so that
+// they can be made, and refused, where there is no card.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+struct cudnnContext;
+struct CUstream_st;
+
+namespace hexad::kernels::cuda {
+
+/// Elements from token to token and from head to head of a tensor [tokens, heads, size], whose size is contiguous.
+struct HeadStrides {
+  int64_t token = 0, head = 0;
+  auto operator<=>(const HeadStrides&) const = default;
+};
+
+/// A call as far as a plan depends on it: bf16 of `sequences` times `positions` tokens, each of which sees its whole
+/// sequence, or its document of it, or when causal what is not behind it there.
+struct AttentionProblem {
+  bool backward = false, causal = true, deterministic = false;
+  int64_t sequences = 0, positions = 0;
+  int64_t documents = 0;  // in all sequences; 0: there are none
+  int64_t heads = 0, key_heads = 0, size = 0;
+  float scale = 1;
+  HeadStrides q, k, v, out;
+  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // of backward
+  auto operator<=>(const AttentionProblem&) const = default;
+};
+
+/// What a plan reads and writes. Statistics (f32) are max + ln(sum) of scaled scores: [tokens, heads], as
+/// AttentionKernels keeps them, but [sequences, heads, positions] where a backward without documents reads them.
+enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
+/// With documents, each of q to dv has offsets[documents + 1] (i64): the element where each document begins, and the
+/// end of all tokens. Lengths are i32 [documents].
+constexpr int64_t id_of(AttentionOperand operand) { return static_cast<int64_t>(operand); }
+constexpr int64_t id_of_offsets(AttentionOperand operand) { return 100 + id_of(operand); }
+/// Addresses by id.
+using AttentionOperands = std::unordered_map<int64_t, void*>;
+
+/// cuDNN on the present card.
+class CudnnHandle {
+ public:
+  CudnnHandle();
+  ~CudnnHandle();
+  CudnnHandle(const CudnnHandle&) = delete;
+  CudnnHandle& operator=(const CudnnHandle&) = delete;
+
+  /// False: the library does not work here.
+  bool works() const { return handle_ != nullptr; }
+  cudnnContext* get() const { return handle_; }
+  /// Such as 92500.
+  int64_t version() const;
+
+ private:
+  cudnnContext* handle_ = nullptr;
+};
+
+/// A card that need not be there: its properties, as cuDNN writes them (JSON), and generation, such as 90.
+struct DescribedCard {
+  std::string properties;
+  int generation;
+};
+
+class CudnnPlan {
+ public:
+  /// Bytes of workspace that a plan may ask for. What asks for more is backward when it shall be deterministic: before
+  /// 9.25 cuDNN then keeps all B H S^2 gradients of scores in bf16 (2.1 GB for 16 heads of 4 x 4096, and as much for
+  /// four documents), and is slower. Without, its results differ from run to run, and it takes 2.06 ms there for
+  /// forward and backward against 5.2 ms of the deterministic flash attention of PyTorch.
+  static constexpr int64_t most_workspace = int64_t{4} << 30;
+
+  CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);
+  /// A plan that is made and cannot be executed.
+  CudnnPlan(const AttentionProblem& problem, const DescribedCard& card);
+  CudnnPlan(CudnnPlan&&) noexcept;
+  ~CudnnPlan();
+
+  /// Why there is no plan; empty: there is one.
+  const std::string& refused() const { return refused_; }
+  int64_t workspace() const { return workspace_; }
+  void execute(const CudnnHandle& handle, CUstream_st* stream, AttentionOperands operands, void* workspace) const;
+
+ private:
+  struct Made;
+  std::unique_ptr<Made> made_;
+  std::string refused_;
+  int64_t workspace_ = 0;
+};
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,67 @@
+// What cuDNN reads of packed documents is found on the card.
+#include <gtest/gtest.h>
+
+#include "framework/kernels/cuda/attention/calls.h"
+
+namespace hexad::kernels::cuda {
+namespace {
+
+struct Found {
+  std::vector<int32_t> lengths;
+  std::vector<int64_t> offsets;
+};
+
+/// In sequences whose documents have the given lengths; with room for `most` documents, in tensors of three and ten
+/// elements a token.
+Found find(const std::vector<std::vector<int32_t>>& sequences, int64_t most) {
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  std::vector<int32_t> begins, ends;
+  for (const auto& documents : sequences)
+    for (int32_t begin = 0; const int32_t length : documents) {
+      begins.insert(begins.end(), static_cast<size_t>(length), begin);
+      ends.insert(ends.end(), static_cast<size_t>(length), begin += length);
+    }
+  const auto tokens = std::ssize(begins), count = std::ssize(sequences);
+  const Tensor first = Tensor::from<int32_t>(begins, {tokens}, context),
+               last = Tensor::from<int32_t>(ends, {tokens}, context);
+  const Tensor lengths = Tensor::empty({most}, Dtype::i32, context),
+               offsets = Tensor::empty({2, most + 1}, Dtype::i64, context);
+  find_documents(context.compute(), lengths, offsets, {first, last}, tokens / count, std::vector<int64_t>{3, 10});
+  return {lengths.to_vector<int32_t>(), offsets.to_vector<int64_t>()};
+}
+
+TEST(CudaDocuments, HaveLengthsAndOffsetsInTheOrderOfTokens) {
+  const Found found = find({{3, 1}, {4}, {1, 1, 2}}, 6);
+  EXPECT_EQ(found.lengths, (std::vector<int32_t>{3, 1, 4, 1, 1, 2}));
+  EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 9, 12, 24, 27, 30, 36, 0, 30, 40, 80, 90, 100, 120}));
+}
+
+TEST(CudaDocuments, ThatAreMissingAreEmptyAndAtTheEnd) {
+  const Found found = find({{3, 1}, {4}}, 5);
+  EXPECT_EQ(found.lengths, (std::vector<int32_t>{3, 1, 4, 0, 0}));
+  EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 9, 12, 24, 24, 24, 0, 30, 40, 80, 80, 80}));
+}
+
+TEST(CudaDocuments, ThatAreTooManyAreLeftOut) {
+  const Found found = find({{1, 1, 1, 1}, {2, 2}}, 2);
+  EXPECT_EQ(found.lengths, (std::vector<int32_t>{1, 1}));
+  EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 3, 24, 0, 10, 80}));
+}
+
+// A thread has three tokens or none.
+TEST(CudaDocuments, MayHaveMoreTokensThanABlockHasThreads) {
+  std::vector<int32_t> lengths{1000, 1, 2, 500};
+  for (int i = 0; i < 1000; ++i) lengths.push_back(1);
+  const Found found = find({lengths, {2503}}, 1005);
+  lengths.push_back(2503);
+  EXPECT_EQ(found.lengths, lengths);
+  int64_t token = 0;
+  for (size_t d = 0; d <= lengths.size(); ++d) {
+    EXPECT_EQ(found.offsets[d], 3 * token) << d;
+    EXPECT_EQ(found.offsets[lengths.size() + 1 + d], 10 * token) << d;
+    if (d < lengths.size()) token += lengths[d];
+  }
+}
+
+}  // namespace
+}  // namespace hexad::kernels::cuda
