@@ -76,7 +76,8 @@ Value Attention::operator()(Tape& t, const Value& x, const Pass& pass) const {
                                                       .scale = scale(),
                                                       .deterministic = deterministic_,
                                                       .first = pass.batch.first,
-                                                      .last = pass.batch.last});
+                                                      .last = pass.batch.last,
+                                                      .documents = pass.batch.documents});
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
                         tensor_);
 }

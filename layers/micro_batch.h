@@ -37,6 +37,7 @@ struct MicroBatch {
   std::vector<int64_t> row_tokens{};
 
   int64_t predicted = 0;  // rows with a target
+  int64_t documents = 0;  // as AttentionShape has them, of all ranks that share it
 
   /// Of all ranks that share it.
   int64_t tokens() const { return sequences * length; }

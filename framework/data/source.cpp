@@ -22,6 +22,23 @@ int64_t Batch::target_count() const {
   return std::count_if(targets.begin(), targets.end(), [](int32_t target) { return target != ignored; });
 }
 
+int64_t Batch::document_count() const {
+  int64_t documents = 0;
+  for (int64_t t = 0; t < count * context; ++t) {
+    const int64_t position = t % context;
+    const auto i = static_cast<size_t>(t);
+    if (first[i] == position) {
+      const bool follows = position == 0 || last[i - 1] == position;
+      if (!follows || last[i] <= position || last[i] > context) return 0;
+      ++documents;
+    } else if (position == 0 || position >= last[i - 1] || first[i] != first[i - 1] || last[i] != last[i - 1]) {
+      return 0;
+    }
+    if (position + 1 == context && last[i] != context) return 0;
+  }
+  return documents;
+}
+
 int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
   int64_t bytes = 0;
   for (int32_t target : targets) {

@@ -34,6 +34,8 @@ struct Batch {
   Row row(int64_t sequence);
   /// Number of targets that are not ignored.
   int64_t target_count() const;
+  /// Number of documents in all sequences; 0 where first and last do not divide these into documents.
+  int64_t document_count() const;
   /// Bytes of text behind the targets, given data::bytes_per_id: bits per byte = sum of nats / ln 2 / target_bytes.
   int64_t target_bytes(std::span<const int32_t> bytes_per_id) const;
 };

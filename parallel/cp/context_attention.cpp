@@ -40,7 +40,8 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
                       .keys = c.split.length,
                       .scale = c.scale,
                       .causal = c.causal,
-                      .deterministic = c.deterministic});
+                      .deterministic = c.deterministic,
+                      .documents = c.documents});
   switch (c.kind) {
     case ContextKind::ring:
       return ring_attention(tape, q, k, v, c);

@@ -21,6 +21,7 @@ struct ContextAttention {
   /// i32 [R], one a local row: the row sees positions [first, last) of its whole sequence (its document). Undefined:
   /// the whole sequence.
   Tensor first = {}, last = {};
+  int64_t documents = 0;  // as AttentionShape has them
 };
 
 /// softmax(scale q k^T) v over the keys and values of all ranks. q [R, H, C]; k, v [R, G, C], H a multiple of G; result

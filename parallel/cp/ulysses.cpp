@@ -104,7 +104,8 @@ Value ulysses_attention(Tape& tape, const Value& q, const Value& k, const Value&
                  .keys = c.split.length,
                  .scale = c.scale,
                  .causal = c.causal,
-                 .deterministic = c.deterministic});
+                 .deterministic = c.deterministic,
+                 .documents = c.documents});
   const Tensor mine = queries.receive_tokens(queries.send_tokens(out.data, tape.stream), tape.stream);
   return tape.record("ulysses_tokens", mine, {out}, {}, [queries](Backward& b, const Tensor& dout, const Saved&) {
     b.accumulate(0, queries.receive_heads(queries.send_heads(dout, b.stream), b.stream));

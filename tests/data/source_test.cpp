@@ -52,6 +52,22 @@ TEST(SequentialSource, SequencesOutsideAreABug) {
   EXPECT_THROW(source.batch(-1, 1), std::logic_error);
 }
 
+TEST(Batch, CountsDocumentsThatDivideItsSequences) {
+  const Batch batch = SequentialSource(dataset_of({3, 0, 3}), 4, Packing::isolated).batch(0, 2);
+  EXPECT_EQ(batch.document_count(), 4);
+  const auto changed = [&](std::vector<int32_t> Batch::*bounds, size_t t, int32_t to) {
+    Batch other = batch;
+    (other.*bounds)[t] = to;
+    return other.document_count();
+  };
+  EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // nobody has the first token
+  EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document see others
+  EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one begins before the one before ends
+  EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // longer than the sequence
+  EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // longer than its own last
+  EXPECT_EQ(SequentialSource(dataset_of({3, 0, 3}), 4, Packing::joined).batch(0, 1).document_count(), 1);
+}
+
 TEST(Batch, TargetBytesCountWhatIsPredicted) {
   const Batch batch = SequentialSource(dataset_of({3, 3}), 4, Packing::isolated).batch(0, 2);
   std::vector<int32_t> bytes(1000, 0);

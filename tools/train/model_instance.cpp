@@ -123,7 +123,10 @@ MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, in
   };
   out.ids = tensor(batch.ids);
   out.positions = tensor(batch.positions);
-  if (has_documents(batch)) out.first = tensor(batch.first), out.last = tensor(batch.last);
+  if (has_documents(batch)) {
+    out.first = tensor(batch.first), out.last = tensor(batch.last);
+    out.documents = batch.document_count();
+  }
   if (context.ranks > 1) out.row_tokens = split.tokens();
 
   const int64_t valid_tokens = valid_sequences * batch.context;
