@@ -49,6 +49,13 @@ bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
   return bitwise_difference(a.slice(0, begin, end), b.slice(0, begin, end)).empty();
 }
 
+TEST(CountedDocuments, AreThoseOfSequencesWithBorders) {
+  ModelInstance instance(small_recipe({}), Registry(), self);
+  const auto count = [&](bool two) { return make_micro_batch(sequence(two), 0, 1, instance.context).documents; };
+  EXPECT_EQ(count(true), 2);
+  EXPECT_EQ(count(false), 0);
+}
+
 class Documents : public testing::TestWithParam<Overrides> {};
 
 TEST_P(Documents, DoNotSeeEachOther) {

@@ -53,6 +53,12 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
          (on_16_bytes(others) && ...);
 }
 
+/// Documents whose deterministic backward wants too much workspace anyway (see CudnnPlan), each as for all positions: a
+/// refusal for every number of them would take its time.
+bool asks_too_much(const AttentionProblem& p) {
+  return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;
+}
+
 HeadStrides strides_of(const Tensor& t) { return {t.strides()[0], t.strides()[1]}; }
 
 template <class Call>
@@ -118,6 +124,7 @@ bool cudnn_attention(Stream& stream, const AttentionBackward& c) {
   problem.backward = true, problem.deterministic = c.shape.deterministic;
   problem.dout = strides_of(c.dout), problem.dq = strides_of(c.dq);
   problem.dk = strides_of(c.dk), problem.dv = strides_of(c.dv);
+  if (asks_too_much(problem)) return false;
   const CudnnPlan* plan = cudnn.plan_for(problem);
   if (!plan) return false;
   Tensor stats = c.log_sum_exp;
