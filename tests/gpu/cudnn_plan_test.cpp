@@ -98,14 +98,14 @@ TEST_F(CudnnPlans, ServePositionsThatAreNoMultiple) {
 TEST_F(CudnnPlans, ServeDocuments) {
   for (bool causal : {false, true})
     for (int64_t size : {64, 128})
-      for (int64_t key_heads : {16, 4})
-        for (int64_t count : {5, 64}) {
-          SCOPED_TRACE(base::cat(causal ? "causal, " : "", count, " documents, ", key_heads, " key heads of ", size));
-          AttentionProblem p = documents(problem(16, key_heads, size, key_heads == 4), count);
-          p.causal = causal;
-          expect_plan(p, 1);
-          expect_plan(backward(p), 8 * size);  // of the tokens, not of as many whole sequences
-        }
+      for (int64_t key_heads : {16, 4}) {
+        const int64_t count = key_heads == 4 ? 64 : 5;
+        SCOPED_TRACE(base::cat(causal ? "causal, " : "", count, " documents, ", key_heads, " key heads of ", size));
+        AttentionProblem p = documents(problem(16, key_heads, size, key_heads == 4), count);
+        p.causal = causal;
+        expect_plan(p, 1);
+        expect_plan(backward(p), 8 * size);  // of the tokens, not of as many whole sequences
+      }
 }
 
 TEST_F(CudnnPlans, ServeManyDocuments) {
