@@ -1,9 +1,15 @@
 // In the place of parallel/comm/nccl/library.cpp: the double's functions.
 #include "parallel/comm/nccl/library.h"
 
+#include "framework/base/error.h"
+#include "parallel/comm/world.h"
+
 namespace hexad::comm::nccl {
 
 const Library& library() {
+  if (announced_world_size() > 1)
+    base::fail(base::ExitCode::resource,
+               "the double of NCCL joins threads of one process, and ranks of this job are processes");
   static constexpr Library functions{
       .get_version = ncclGetVersion,
       .get_unique_id = ncclGetUniqueId,
