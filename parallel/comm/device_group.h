@@ -31,6 +31,9 @@ struct DeviceGroupOptions {
   double watchdog_seconds = 300;  // as Guards::watchdog_seconds
   /// Longer transfers are cut, so that another class's gets in between.
   int64_t piece_bytes = 32 << 20;
+  /// Large parameters and gradients whose tensors are made after this become whole blocks, which NCCL may read and
+  /// write without copies of its own (nccl/registered.h).
+  bool register_buffers = false;
   /// Sums in rank order by this kernel, the same bits as other groups' and every time; null: NCCL's own order, which
   /// depends on its version, on the cards and their links.
   SumInOrder sum_of = nullptr;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/base/dtype.h"
+#include "framework/device/cuda/whole_blocks.h"
 
 namespace hexad::cuda_double {
 namespace {
@@ -215,6 +216,45 @@ TEST(NcclDouble, RefusesMemoryOfTheHost) {
     EXPECT_EQ(ncclAllReduce(&host, &host, 1, ncclFloat32, ncclSum, comm, r.stream), ncclInvalidArgument);
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
   });
+}
+
+TEST(NcclDouble, RefusesToRegisterWhatIsNotOnePieceOfMappedMemory) {
+  const int64_t faults = nccl_registration_faults();
+  on_ranks(1, [&](Rank& r) {
+    const ncclComm_t comm = r.make();
+    const device::cuda::Driver driver(0);
+    device::cuda::WholeBlocks blocks(driver);
+    auto* const block = static_cast<std::byte*>(blocks.take(4 << 20));
+    void* handle = nullptr;
+    EXPECT_EQ(ncclCommRegister(comm, r.memory, 4096, &handle), ncclInvalidArgument) << "of cudaMalloc";
+    EXPECT_EQ(ncclCommRegister(comm, block, 2 << 20, &handle), ncclInvalidArgument) << "a part";
+    EXPECT_EQ(ncclCommRegister(comm, block + (2 << 20), 2 << 20, &handle), ncclInvalidArgument) << "a part";
+    EXPECT_EQ(ncclCommDeregister(comm, block), ncclInvalidUsage) << "not registered";
+    EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclSuccess);
+    EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclInvalidUsage) << "twice";
+    EXPECT_EQ(nccl_registrations(), 1);
+    EXPECT_EQ(nccl_registration_faults(), faults);
+    blocks.give(block);
+    EXPECT_EQ(nccl_registration_faults(), faults + 1) << "its pages went";
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    EXPECT_EQ(nccl_registration_faults(), faults + 2) << "the communicator went";
+    EXPECT_EQ(nccl_registrations(), 0);
+  });
+}
+
+TEST(NcclDouble, HangsWhereOneRanksBufferIsRegistered) {
+  const device::cuda::Driver driver(0);
+  device::cuda::WholeBlocks blocks(driver);
+  void* const block = blocks.take(2 << 20);
+  expect_hang([&](Rank& r, ncclComm_t comm) {
+    void* handle = nullptr;
+    if (r.rank == 0) {
+      EXPECT_EQ(ncclCommRegister(comm, block, 2 << 20, &handle), ncclSuccess);
+    }
+    void* const x = r.rank == 0 ? block : r.memory;
+    EXPECT_EQ(ncclAllReduce(x, x, 4, ncclFloat32, ncclSum, comm, r.stream), ncclSuccess);
+  });
+  blocks.give(block);
 }
 
 TEST(NcclDouble, MakesCommunicatorsWithoutBlockingWhenAskedTo) {

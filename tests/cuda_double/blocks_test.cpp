@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "framework/base/error.h"
 #include "tests/support/cuda_double/stream.h"
@@ -42,6 +44,24 @@ TEST_F(CudaBlocks, TheNextUserWaitsForTheLast) {
   open();
   second->synchronize();
   EXPECT_TRUE(ran);
+}
+
+TEST_F(CudaBlocks, CompanionsEndWhenTheBlocksUsersAreDone) {
+  const auto user = queue();
+  blocks_.add(memory_, 512, {}, true);
+  std::atomic<bool> used = false, too_early = false, ended = false;
+  blocks_.accompany(memory_, std::shared_ptr<const void>(memory_, [&](const void*) {
+                      too_early = !used;
+                      ended = true;
+                    }));
+  blocks_.touch(memory_ + 511, user);
+  cuda_double::enqueue(user->handle(), [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    used = true;
+  });
+  blocks_.remove(memory_);
+  EXPECT_TRUE(ended);
+  EXPECT_FALSE(too_early);
 }
 
 TEST_F(CudaBlocks, AQueueThatDoesNotTouchTheBlockWaitsForNobody) {

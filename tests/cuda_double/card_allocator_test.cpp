@@ -48,6 +48,30 @@ TEST(CardAllocator, WhatOneSegmentDoesNotUseServesAnother) {
   allocator.deallocate(q, 60 * mib, Category::parameter);
 }
 
+TEST(CardAllocator, LargeGradientsAndParametersAreWholeWhereSomebodyAsksForIt) {
+  const auto blocks = std::make_shared<Blocks>();
+  CardAllocator allocator(blocks, options(64 * mib));
+  const auto whole = [&](int64_t bytes, Category category) {
+    void* p = allocator.allocate(bytes, category);
+    const auto block = blocks->whole(static_cast<char*>(p) + bytes - 1);
+    const int64_t size = block ? block->bytes : 0;
+    if (block) {
+      EXPECT_EQ(block->begin, p);
+      EXPECT_TRUE(cuda_double::is_one_piece(p, size));
+    }
+    allocator.deallocate(p, bytes, category);
+    return size;
+  };
+  EXPECT_EQ(whole(5 * mib, Category::gradient), 0);
+  blocks->make_whole();
+  EXPECT_EQ(whole(5 * mib, Category::gradient), 6 * mib);
+  EXPECT_EQ(whole(60 * mib, Category::parameter), 60 * mib);  // others give back what they hold
+  EXPECT_EQ(whole(3 * mib, Category::gradient), 0);
+  EXPECT_EQ(whole(5 * mib, Category::optimizer), 0);
+  EXPECT_THROW(static_cast<void>(allocator.allocate(64 * mib + 1, Category::gradient)), base::Error);
+  EXPECT_EQ(allocator.stats().total, 0);
+}
+
 TEST(CardAllocator, NewBlocksAreNanForWhoeverUsesThemFirst) {
   const auto blocks = std::make_shared<Blocks>();
   CardAllocator::Options poisoned = options();

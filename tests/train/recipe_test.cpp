@@ -193,6 +193,15 @@ TEST(Recipe, NcclNeedsCardsAndNetworkClassesTheirTraffic) {
             std::string::npos);
 }
 
+TEST(Recipe, BuffersAreRegisteredWithNccl) {
+  EXPECT_NE(problem({"distributed.register_buffers=true"})
+                .find("distributed.register_buffers (true) needs device: cuda, but device is cpu"),
+            std::string::npos);
+  EXPECT_NE(problem({"device=cuda", "distributed.register_buffers=true", "distributed.device_collectives=host"})
+                .find("distributed.register_buffers (true) needs NCCL, but distributed.device_collectives is host"),
+            std::string::npos);
+}
+
 TEST(Recipe, EveryProblemIsToldAtOnce) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})

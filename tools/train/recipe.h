@@ -162,6 +162,7 @@ struct DistributedConfig {
   config::ByteSize window_bytes = 2 << 20;
   config::ByteSize low_window_bytes = 256 << 10;
   comm::DeviceCollectives device_collectives = comm::DeviceCollectives::automatic;
+  bool register_buffers = false;
   std::vector<int64_t> network_classes;
 
   template <class V>
@@ -195,6 +196,9 @@ struct DistributedConfig {
     v("device_collectives", device_collectives,
       "how tensors of GPUs come to other ranks: nccl, from card to card; host, through host memory; auto: nccl where "
       "every rank has a card of its own and NCCL is there");
+    v("register_buffers", register_buffers,
+      "under NCCL buckets of gradients and weights from 4 MiB on are registered, so that NCCL need not copy them where "
+      "links and algorithms allow that; each takes whole pages of 2 MiB of the card");
     v("network_classes", network_classes,
       "under NCCL the network's numbers (InfiniBand: service levels, RoCE: types of service) of the classes of traffic "
       "in priority, in its order; []: the network's own choice",

@@ -31,7 +31,8 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
   const DistributedConfig& config = recipe.distributed;
   comm::DeviceGroupOptions options{.collectives = config.device_collectives,
                                    .priorities = priorities_of(config),
-                                   .watchdog_seconds = config.watchdog_seconds};
+                                   .watchdog_seconds = config.watchdog_seconds,
+                                   .register_buffers = config.register_buffers};
   for (size_t i = 0; i < config.network_classes.size(); ++i)
     options.network_class[static_cast<size_t>(class_of(config.priority[i]))] =
         static_cast<int>(config.network_classes[i]);

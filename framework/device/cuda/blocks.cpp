@@ -7,32 +7,53 @@
 
 namespace hexad::device::cuda {
 
-void Blocks::add(void* begin, int64_t bytes, Marks former) {
+void Blocks::add(void* begin, int64_t bytes, Marks former, bool whole) {
   std::lock_guard lock(mutex_);
   Block& block = blocks_[reinterpret_cast<uintptr_t>(begin)];
-  block = {bytes, std::move(former), {}};
+  block = {bytes, std::move(former), whole};
   if (launching_) touch_locked(block, launching_);
 }
 
 Marks Blocks::remove(void* begin) {
-  std::lock_guard lock(mutex_);
-  const auto it = blocks_.find(reinterpret_cast<uintptr_t>(begin));
-  base::require(it != blocks_.end(), "[cuda] a block was freed that is not there");
-  const Block block = std::move(it->second);
-  blocks_.erase(it);
-  if (block.users.empty()) return block.former;
+  Block block;  // its companions end without the lock
   Marks last;
-  for (const auto& user : block.users) last.push_back(user->record());
-  return last;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = blocks_.find(reinterpret_cast<uintptr_t>(begin));
+    base::require(it != blocks_.end(), "[cuda] a block was freed that is not there");
+    block = std::move(it->second);
+    blocks_.erase(it);
+    for (const auto& user : block.users) last.push_back(user->record());
+  }
+  if (!block.companions.empty())
+    for (const auto& mark : last) mark->wait();
+  return block.users.empty() ? block.former : last;
+}
+
+// The block that `place` is in, or the end.
+Blocks::ByBegin::iterator Blocks::around(const void* place) {
+  const auto address = reinterpret_cast<uintptr_t>(place);
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return blocks_.end();
+  --it;
+  return address < it->first + static_cast<uintptr_t>(it->second.bytes) ? it : blocks_.end();
 }
 
 void Blocks::touch(const void* place, const std::shared_ptr<Queue>& queue) {
-  const auto address = reinterpret_cast<uintptr_t>(place);
   std::lock_guard lock(mutex_);
-  auto it = blocks_.upper_bound(address);
-  if (it == blocks_.begin()) return;
-  --it;
-  if (address < it->first + static_cast<uintptr_t>(it->second.bytes)) touch_locked(it->second, queue);
+  if (const auto it = around(place); it != blocks_.end()) touch_locked(it->second, queue);
+}
+
+std::optional<Blocks::Extent> Blocks::whole(const void* place) {
+  std::lock_guard lock(mutex_);
+  const auto it = around(place);
+  if (it == blocks_.end() || !it->second.whole) return {};
+  return Extent{reinterpret_cast<void*>(it->first), it->second.bytes};
+}
+
+void Blocks::accompany(void* begin, std::shared_ptr<const void> companion) {
+  std::lock_guard lock(mutex_);
+  blocks_.at(reinterpret_cast<uintptr_t>(begin)).companions.push_back(std::move(companion));
 }
 
 // Each queue waits for the former users by itself, so that a later one need not wait for this one.

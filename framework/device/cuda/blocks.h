@@ -1,9 +1,11 @@
 // Which queues have work on which blocks of memory.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "framework/device/cuda/queue.h"
@@ -18,12 +20,26 @@ using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 /// launches says what the launch touches. Thread-safe.
 class Blocks {
  public:
-  /// A new block, which is free of its former users once they have passed `former`.
-  void add(void* begin, int64_t bytes, Marks former);
-  /// Ends it: where its users are by now, or those before it when it had none.
+  /// A new block, which is free of its former users once they have passed `former`. `whole`: it is one piece of the
+  /// card's memory (whole_blocks.h).
+  void add(void* begin, int64_t bytes, Marks former, bool whole = false);
+  /// Ends it: where its users are by now, or those before it when it had none. The host waits for them where the block
+  /// had companions.
   Marks remove(void* begin);
   /// Work on the block around `place` is about to be launched in `queue`. Elsewhere than in a block: nothing.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
+
+  /// Large blocks that last are to be whole from now on: somebody registers them with a library.
+  void make_whole() { make_whole_ = true; }
+  bool makes_whole() const { return make_whole_; }
+  struct Extent {
+    void* begin;
+    int64_t bytes;
+  };
+  /// The block around `place`, if it is a whole one.
+  std::optional<Extent> whole(const void* place);
+  /// Lives as long as the block that begins there.
+  void accompany(void* begin, std::shared_ptr<const void> companion);
 
   /// While it lives, new blocks are touched for `queue` when they are made: what a kernel's launch needs for itself.
   /// One at a time.
@@ -43,13 +59,18 @@ class Blocks {
   struct Block {
     int64_t bytes;
     Marks former;
-    std::vector<std::shared_ptr<Queue>> users;
+    bool whole = false;
+    std::vector<std::shared_ptr<Queue>> users{};
+    std::vector<std::shared_ptr<const void>> companions{};
   };
+  using ByBegin = std::map<uintptr_t, Block>;
+  ByBegin::iterator around(const void* place);
   void touch_locked(Block& block, const std::shared_ptr<Queue>& queue);
 
   std::mutex mutex_;
-  std::map<uintptr_t, Block> blocks_;  // by begin
+  ByBegin blocks_;
   std::shared_ptr<Queue> launching_;
+  std::atomic<bool> make_whole_ = false;
 };
 
 }  // namespace hexad::device::cuda

@@ -9,14 +9,17 @@ namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t alignment = 512;
-constexpr int64_t large = int64_t{1} << 20;       // bytes of a block
-constexpr int64_t large_page = int64_t{8} << 20;  // less is asked of the driver too often
+constexpr int64_t large = int64_t{1} << 20;        // bytes of a block
+constexpr int64_t least_whole = int64_t{4} << 20;  // at most a third of it is pages' rest
+constexpr int64_t large_page = int64_t{8} << 20;   // less is asked of the driver too often
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
 bool lasts(Category category) {
   return category == Category::parameter || category == Category::gradient || category == Category::optimizer;
 }
+
+bool travels(Category category) { return category == Category::parameter || category == Category::gradient; }
 
 }  // namespace
 
@@ -27,9 +30,11 @@ CardAllocator::CardAllocator(std::shared_ptr<Blocks> blocks, const Options& opti
       cleaner_(options.poison ? std::make_shared<Queue>(options.ordinal, 0) : nullptr),
       small_(driver_, options.addresses, driver_.page()),
       lasting_(driver_, options.addresses, round_up(large_page, driver_.page())),
-      passing_(driver_, options.addresses, round_up(large_page, driver_.page())) {}
+      passing_(driver_, options.addresses, round_up(large_page, driver_.page())),
+      whole_(driver_) {}
 
-int64_t CardAllocator::held() const { return small_.held() + lasting_.held() + passing_.held(); }
+int64_t CardAllocator::held() const { return small_.held() + lasting_.held() + passing_.held() + whole_.held(); }
+bool CardAllocator::fits(int64_t more) const { return options_.limit == 0 || held() + more <= options_.limit; }
 
 Segment& CardAllocator::segment_for(int64_t size, Category category) {
   return size < large ? small_ : lasts(category) ? lasting_ : passing_;
@@ -37,21 +42,26 @@ Segment& CardAllocator::segment_for(int64_t size, Category category) {
 
 std::optional<Segment::Taken> CardAllocator::take(Segment& segment, int64_t size) {
   if (auto taken = segment.take(size)) return taken;
-  const bool allowed = options_.limit == 0 || held() + segment.missing(size) <= options_.limit;
-  return allowed && segment.grow(size) ? segment.take(size) : std::nullopt;
+  return fits(segment.missing(size)) && segment.grow(size) ? segment.take(size) : std::nullopt;
+}
+
+std::optional<Segment::Taken> CardAllocator::take_whole(int64_t size) {
+  void* const block = fits(whole_.size_of(size)) ? whole_.take(size) : nullptr;
+  return block ? std::optional(Segment::Taken{block, {}}) : std::nullopt;
 }
 
 void* CardAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
   const int64_t size = round_up(bytes, alignment);
+  const bool whole = blocks_->makes_whole() && travels(category) && size >= least_whole;
   std::optional<Segment::Taken> taken;
   {
     std::lock_guard lock(mutex_);
-    Segment& segment = segment_for(size, category);
-    taken = take(segment, size);
+    const auto attempt = [&] { return whole ? take_whole(size) : take(segment_for(size, category), size); };
+    taken = attempt();
     if (!taken) {
       for (Segment* s : segments_) s->give_back_pages();
-      taken = take(segment, size);
+      taken = attempt();
     }
     hold(held());
   }
@@ -60,7 +70,7 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
                " bytes", options_.limit ? base::cat(" exceeds the limit of ", options_.limit, " bytes") : "",
                "; in use:\n", stats().table(), "largest blocks:\n", largest_blocks());
   if (cleaner_) taken->former = poison(taken->begin, size, taken->former);
-  blocks_->add(taken->begin, size, std::move(taken->former));
+  blocks_->add(taken->begin, whole ? whole_.size_of(size) : size, std::move(taken->former), whole);
   count(bytes, category);
   return taken->begin;
 }
@@ -76,8 +86,12 @@ void CardAllocator::deallocate(void* block, int64_t bytes, Category category) {
   if (!block) return;
   count(-bytes, category);
   try {
+    const bool whole = blocks_->whole(block).has_value();
     Marks last = blocks_->remove(block);
+    if (whole)
+      for (const auto& mark : last) mark->wait();
     std::lock_guard lock(mutex_);
+    if (whole) return whole_.give(block);
     for (Segment* s : segments_)
       if (s->contains(block)) s->give(block, round_up(bytes, alignment), std::move(last));
   } catch (const base::Error&) {

@@ -5,11 +5,13 @@
 
 #include "framework/device/allocator.h"
 #include "framework/device/cuda/segment.h"
+#include "framework/device/cuda/whole_blocks.h"
 
 namespace hexad::device::cuda {
 
 /// Blocks on multiples of 512 bytes, as the driver gives them, in three segments: small ones, those that last
-/// (parameters, gradients, optimizer state), and those that come and go.
+/// (parameters, gradients, optimizer state), and those that come and go. Where somebody asks for whole blocks
+/// (Blocks::make_whole), large parameters and gradients are made so.
 class CardAllocator final : public Allocator {
  public:
   struct Options {
@@ -28,7 +30,9 @@ class CardAllocator final : public Allocator {
  private:
   int64_t held() const;
   Segment& segment_for(int64_t size, Category category);
+  bool fits(int64_t more) const;
   std::optional<Segment::Taken> take(Segment& segment, int64_t size);
+  std::optional<Segment::Taken> take_whole(int64_t size);
   Marks poison(void* block, int64_t size, const Marks& former);
 
   const Options options_;
@@ -37,6 +41,7 @@ class CardAllocator final : public Allocator {
   std::shared_ptr<Queue> cleaner_;  // writes the NaNs
   Segment small_, lasting_, passing_;
   const std::array<Segment*, 3> segments_{&small_, &lasting_, &passing_};
+  WholeBlocks whole_;
 };
 
 }  // namespace hexad::device::cuda

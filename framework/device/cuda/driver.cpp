@@ -37,6 +37,10 @@ Driver::Driver(int ordinal) {
   load(set_access_, "cuMemSetAccess");
   decltype(&cuMemGetAllocationGranularity) granularity{};
   load(granularity, "cuMemGetAllocationGranularity");
+  decltype(&cuDeviceGet) device_at{};
+  load(device_at, "cuDeviceGet");
+  decltype(&cuDeviceGetAttribute) attribute{};
+  load(attribute, "cuDeviceGetAttribute");
 
   memory_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
@@ -45,6 +49,12 @@ Driver::Driver(int ordinal) {
   access_.location = memory_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   check(cudaSetDevice(ordinal), "choosing the card");
+  CUdevice card = 0;
+  require_success(device_at(&card, ordinal), "asking for the card");
+  int to_networks = 0;
+  require_success(attribute(&to_networks, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, card),
+                  "asking whether network cards reach pages");
+  memory_.allocFlags.gpuDirectRDMACapable = to_networks != 0;
   size_t page = 0;
   require_success(granularity(&page, &memory_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "asking for the size of pages");
   page_ = static_cast<int64_t>(page);

@@ -25,11 +25,13 @@ Communicator::Communicator(CardRank& card, const ncclUniqueId& id, int size, int
   ncclConfig_t c = nccl_config(config, *name_);
   check(nccl, nccl.comm_init_rank_config(&handle_, size, id, rank, &c), "making communicator " + *name_);
   card_.watch().take(handle_);
+  registered_ = Registered::make(card_, handle_, *name_);
 }
 
 Communicator::Communicator(CardRank& card, ncclComm_t handle, Name name)
     : card_(card), name_(std::move(name)), exceptions_(std::uncaught_exceptions()), handle_(handle) {
   card_.watch().take(handle_);
+  registered_ = Registered::make(card_, handle_, *name_);
 }
 
 std::unique_ptr<Communicator> Communicator::split(std::optional<int> color, int key,
@@ -50,6 +52,7 @@ Communicator::~Communicator() {
   try {
     if (std::uncaught_exceptions() == exceptions_) {
       const Watch::HostCall call(card_.watch(), cat("ending the communicator ", *name_));
+      if (registered_) registered_->end();
       check(nccl, nccl.comm_finalize(handle_), "ending communicator " + *name_);
       if (card_.watch().release(handle_)) static_cast<void>(nccl.comm_destroy(handle_));
       return;
@@ -57,6 +60,7 @@ Communicator::~Communicator() {
   } catch (...) {
     // Something has failed, which was said where it did.
   }
+  if (registered_) registered_->forget();
   if (card_.watch().release(handle_)) static_cast<void>(nccl.comm_abort(handle_));
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "parallel/comm/nccl/card_rank.h"
+#include "parallel/comm/nccl/registered.h"
 
 namespace hexad::comm::nccl {
 
@@ -21,6 +21,8 @@ class Communicator {
   /// Ranks that give the same colour, ordered by `key`; null where `color` is none. Nothing is in flight on this one.
   std::unique_ptr<Communicator> split(std::optional<int> color, int key, const CommunicatorConfig& config) const;
   ncclComm_t handle() const { return handle_; }
+  /// Null where nothing is registered.
+  const std::shared_ptr<Registered>& registered() const { return registered_; }
 
  private:
   using Name = std::unique_ptr<const std::string>;  // NCCL keeps the pointer to its text
@@ -30,6 +32,7 @@ class Communicator {
   const Name name_;
   const int exceptions_;  // in flight when this was made
   ncclComm_t handle_ = nullptr;
+  std::shared_ptr<Registered> registered_;
 };
 
 }  // namespace hexad::comm::nccl

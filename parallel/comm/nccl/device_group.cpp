@@ -72,7 +72,8 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   };
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
     if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl cannot be had: ", why);
-    say(cat("tensors of the cards go through host memory between ranks: ", why));
+    say(cat("tensors of the cards go through host memory between ranks: ", why,
+            options.register_buffers ? "; no buffers are registered" : ""));
     return nullptr;
   };
   if (context.kind() != DeviceKind::cuda)
@@ -97,7 +98,8 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
                                                            card->config({.traffic = world.traffic()}, world.name()));
   int version = 0;
   nccl::check(*library, library->get_version(&version), "asking for the version");
-  say(cat("cards talk to each other by NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100));
+  say(cat("cards talk to each other by NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
+          options.register_buffers ? ", in registered buffers of gradients and parameters" : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
 }
 

@@ -23,6 +23,8 @@ Library load() {
   l.comm_get_async_error = nccl.function<decltype(ncclCommGetAsyncError)>("ncclCommGetAsyncError");
   l.get_error_string = nccl.function<decltype(ncclGetErrorString)>("ncclGetErrorString");
   l.get_last_error = nccl.function<decltype(ncclGetLastError)>("ncclGetLastError");
+  l.comm_register = nccl.function<decltype(ncclCommRegister)>("ncclCommRegister");
+  l.comm_deregister = nccl.function<decltype(ncclCommDeregister)>("ncclCommDeregister");
   l.group_start = nccl.function<decltype(ncclGroupStart)>("ncclGroupStart");
   l.group_end = nccl.function<decltype(ncclGroupEnd)>("ncclGroupEnd");
   l.all_reduce = nccl.function<decltype(ncclAllReduce)>("ncclAllReduce");

@@ -19,6 +19,8 @@ struct Library {
   decltype(&::ncclCommGetAsyncError) comm_get_async_error;
   decltype(&::ncclGetErrorString) get_error_string;
   decltype(&::ncclGetLastError) get_last_error;
+  decltype(&::ncclCommRegister) comm_register;
+  decltype(&::ncclCommDeregister) comm_deregister;
   decltype(&::ncclGroupStart) group_start;
   decltype(&::ncclGroupEnd) group_end;
   decltype(&::ncclAllReduce) all_reduce;

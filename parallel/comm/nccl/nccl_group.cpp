@@ -233,6 +233,9 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   const auto type = type_of(op.out.dtype());
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
+  std::unique_lock<std::mutex> in_use;
+  if (communicator_->registered() && op.kind != Kind::all_to_all)  // whose rows are others in every step
+    in_use = communicator_->registered()->use(std::array{&op.in, &op.out}, caller, stream_);
   switch (op.kind) {
     case Kind::all_reduce:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {

@@ -58,6 +58,11 @@ bool Watch::release(ncclComm_t communicator) {
   return std::erase(communicators_, communicator) > 0;
 }
 
+bool Watch::has(ncclComm_t communicator) {
+  std::lock_guard lock(mutex_);
+  return std::find(communicators_.begin(), communicators_.end(), communicator) != communicators_.end();
+}
+
 Watch::HostCall::HostCall(Watch& watch, std::string what) : watch_(watch) {
   std::lock_guard lock(watch_.mutex_);
   if (watch_.failed_) std::rethrow_exception(watch_.failed_);

@@ -40,6 +40,7 @@ class Watch {
   /// Aborted at a failure. False to release(): that has happened, and the handle is gone.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
+  bool has(ncclComm_t communicator);
 
   /// While it lives this thread is in a call of NCCL, where it may wait for others. Throws what has failed before.
   class HostCall {

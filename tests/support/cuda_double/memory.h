@@ -13,6 +13,8 @@ Memory kind_of(const void* p);
 int device_at(const void* p);
 /// Whether all `bytes` bytes from `p` on are the device's, or pinned: where a copy or a kernel may go.
 bool reaches(const void* p, int64_t bytes);
+/// Whether `bytes` bytes from `begin` on are exactly what one cuMemMap() mapped.
+bool is_one_piece(const void* begin, int64_t bytes);
 
 /// Of each device, 80 GiB if nobody says otherwise: beyond it there is no memory.
 void set_capacity(int64_t bytes);

@@ -31,7 +31,8 @@ struct Side {
   ncclResult_t state = ncclSuccess;  // asynchronous
   bool gone = false;                 // aborted
   int64_t collectives = 0, splits = 0;
-  int64_t launched = 0, done = 0;  // operations keep their order, also over several streams
+  int64_t launched = 0, done = 0;             // operations keep their order, also over several streams
+  std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
 };
 using SidePtr = std::shared_ptr<Side>;
 
@@ -56,6 +57,8 @@ struct Registry {
   int room = 132;
   uint64_t ids = 0;
   int64_t launches = 0;
+  int64_t registration_faults = 0;
+  bool registers = true;
 };
 Registry& registry() {
   static Registry all;
@@ -105,7 +108,10 @@ SidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int device) {
   return side;
 }
 
-void end(ncclComm_t comm) {
+// With `faults` a buffer that is still registered is one.
+void end(ncclComm_t comm, bool faults) {
+  if (faults) registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
+  comm->side->registered.clear();
   std::erase(registry().sides, comm->side);
   changed();
 }
@@ -152,10 +158,20 @@ ncclResult_t start(Launch launch) {
   return ncclSuccess;
 }
 
-ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, const NcclCall& call, size_t in_bytes, size_t out_bytes) {
+bool is_registered(const Side& s, const void* p, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(p);
+  auto it = s.registered.upper_bound(begin);
+  if (it == s.registered.begin()) return false;
+  --it;
+  return begin + bytes <= it->first + static_cast<uintptr_t>(it->second);
+}
+
+ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, NcclCall call, size_t in_bytes, size_t out_bytes) {
   {
     Lock lock(nccl_world().mutex);
     if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+    call.registered = !call.is_message() && is_registered(*comm->side, call.in, in_bytes) &&
+                      is_registered(*comm->side, call.out, out_bytes);
   }
   const Side& s = *comm->side;
   if (device_of(stream) != s.device)
@@ -195,6 +211,31 @@ std::vector<NcclCommunicator> nccl_communicators() {
 int64_t nccl_launches() {
   Lock lock(nccl_world().mutex);
   return registry().launches;
+}
+
+int64_t nccl_registrations() {
+  Lock lock(nccl_world().mutex);
+  int64_t all = 0;
+  for (const SidePtr& s : registry().sides) all += static_cast<int64_t>(s->registered.size());
+  return all;
+}
+
+int64_t nccl_registration_faults() {
+  Lock lock(nccl_world().mutex);
+  return registry().registration_faults;
+}
+
+void let_nccl_register(bool works) {
+  Lock lock(nccl_world().mutex);
+  registry().registers = works;
+}
+
+void nccl_pages_go(const void* begin, int64_t bytes) {
+  const auto from = reinterpret_cast<uintptr_t>(begin), to = from + static_cast<uintptr_t>(bytes);
+  Lock lock(nccl_world().mutex);
+  for (const SidePtr& s : registry().sides)
+    for (const auto& [first, size] : s->registered)
+      if (first < to && from < first + static_cast<uintptr_t>(size)) ++registry().registration_faults;
 }
 
 void set_nccl_room(int ctas) {
@@ -329,7 +370,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm) return ncclSuccess;
   const SidePtr s = comm->side;
   wait(lock, [&] { return s->gone || s->done == s->launched; });
-  end(comm);
+  end(comm, true);
   delete comm;
   return ncclSuccess;
 }
@@ -338,7 +379,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Lock lock(nccl_world().mutex);
   if (!comm) return ncclSuccess;
   comm->side->gone = true;
-  end(comm);
+  end(comm, false);
   // NCCL frees the handle here; the double keeps it, so that a later use is told of.
   return ncclSuccess;
 }
@@ -357,6 +398,29 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   *rank = comm->side->rank;
+  return ncclSuccess;
+}
+
+// NCCL takes more: any memory, of which it uses what is one piece, and what overlaps other registrations.
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, void** handle) {
+  *handle = nullptr;
+  const auto size = static_cast<int64_t>(bytes);
+  if (!is_one_piece(begin, size)) return refuse(ncclInvalidArgument, "the buffer is not one piece of mapped memory");
+  Lock lock(nccl_world().mutex);
+  if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+  if (!registry().registers) return refuse(ncclSystemError, "the buffer cannot be registered");
+  if (device_at(begin) != comm->side->device) return refuse(ncclInvalidArgument, "the buffer is of another device");
+  if (!comm->side->registered.emplace(reinterpret_cast<uintptr_t>(begin), size).second)
+    return refuse(ncclInvalidUsage, "the buffer is registered already");
+  *handle = begin;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  Lock lock(nccl_world().mutex);
+  if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+  if (comm->side->registered.erase(reinterpret_cast<uintptr_t>(handle)) == 0)
+    return refuse(ncclInvalidUsage, "there is no such registration");
   return ncclSuccess;
 }
 

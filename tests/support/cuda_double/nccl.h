@@ -5,8 +5,8 @@
 // fit on the device together, ranks that launch them in different orders hang, as ranks do that use one stream for
 // them. The first operation of a communicator, and the first message of a pair, connect: the host waits until the
 // others launch theirs. Operations that ranks disagree on hang, too, and so do messages without a receiver or of
-// another size than expected. Sums are rounded at every step and go round the ranks from another one in every part, as
-// in NCCL's rings.
+// another size than expected, and those of which some ranks' buffers are registered and others' are not. Sums are
+// rounded at every step and go round the ranks from another one in every part, as in NCCL's rings.
 #pragma once
 
 #include <nccl.h>
@@ -25,6 +25,14 @@ struct NcclCommunicator {
 std::vector<NcclCommunicator> nccl_communicators();
 /// Launches so far, a group counting once a communicator.
 int64_t nccl_launches();
+/// Buffers that are registered with communicators, together.
+int64_t nccl_registrations();
+/// What was registered wrongly so far: with a communicator that ended before, or with pages that went before.
+int64_t nccl_registration_faults();
+/// From now on, registering succeeds or fails.
+void let_nccl_register(bool works);
+/// For the double's driver: pages are unmapped.
+void nccl_pages_go(const void* begin, int64_t bytes);
 /// The thread blocks that operations may take up together on a device; 132 if nobody says otherwise.
 void set_nccl_room(int ctas);
 /// The ranks on `device` are gone: their peers get ncclRemoteError as their asynchronous error.

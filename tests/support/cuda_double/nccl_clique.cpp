@@ -16,8 +16,8 @@ void move(void* to, const void* from, size_t bytes) {
 
 bool same(const NcclCall& a, const NcclCall& b) {
   const bool reduces = a.kind == NcclKind::all_reduce || a.kind == NcclKind::reduce_scatter;
-  return a.kind == b.kind && a.count == b.count && a.type == b.type && (!reduces || a.op == b.op) &&
-         (a.kind != NcclKind::broadcast || a.peer == b.peer);
+  return a.kind == b.kind && a.registered == b.registered && a.count == b.count && a.type == b.type &&
+         (!reduces || a.op == b.op) && (a.kind != NcclKind::broadcast || a.peer == b.peer);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ struct NcclCall {
   size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
-  int peer = 0;  // root of a broadcast, or the other side of a message
+  int peer = 0;             // root of a broadcast, or the other side of a message
+  bool registered = false;  // its buffers are
 
   bool is_message() const { return kind == NcclKind::send || kind == NcclKind::receive; }
   size_t bytes() const;

@@ -21,6 +21,8 @@ const Library& library() {
       .comm_get_async_error = ncclCommGetAsyncError,
       .get_error_string = ncclGetErrorString,
       .get_last_error = ncclGetLastError,
+      .comm_register = ncclCommRegister,
+      .comm_deregister = ncclCommDeregister,
       .group_start = ncclGroupStart,
       .group_end = ncclGroupEnd,
       .all_reduce = ncclAllReduce,

@@ -12,6 +12,7 @@
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/nccl.h"
 
 using namespace hexad::cuda_double;
 
@@ -44,8 +45,26 @@ std::map<CUmemGenericAllocationHandle, Pages>& all_pages() {
   return pages;
 }
 
+// Where whole handles are mapped, and their bytes.
+std::map<CUdeviceptr, size_t>& mapped() {
+  static std::map<CUdeviceptr, size_t> pieces;
+  return pieces;
+}
+
 void* address(CUdeviceptr p) { return reinterpret_cast<void*>(p); }
 bool whole(size_t bytes) { return bytes > 0 && bytes % granularity == 0; }
+
+CUresult get_device(CUdevice* device, int ordinal) {
+  if (ordinal < 0 || ordinal >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = 1;
+  return attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED ? CUDA_SUCCESS
+                                                                                  : CUDA_ERROR_INVALID_VALUE;
+}
 
 CUresult get_granularity(size_t* size, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
   *size = granularity;
@@ -90,6 +109,7 @@ CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationH
     return CUDA_ERROR_INVALID_VALUE;
   if (mmap(address(p), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file(), it->second.begin) == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
+  mapped()[p] = bytes;
   return CUDA_SUCCESS;
 }
 
@@ -103,6 +123,11 @@ CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, 
 
 // As a card's driver: what is still in flight there would fault; the double waits for nobody.
 CUresult unmap(CUdeviceptr p, size_t bytes) {
+  nccl_pages_go(address(p), static_cast<int64_t>(bytes));
+  {
+    std::lock_guard lock(mutex());
+    mapped().erase(p);
+  }
   for (size_t page = 0; page < bytes; page += granularity) remove_range(address(p + page));
   void* there = mmap(address(p), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return there == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -121,9 +146,17 @@ CUresult release(CUmemGenericAllocationHandle handle) {
 
 }  // namespace
 
+bool hexad::cuda_double::is_one_piece(const void* begin, int64_t bytes) {
+  std::lock_guard lock(mutex());
+  const auto it = mapped().find(reinterpret_cast<CUdeviceptr>(begin));
+  return it != mapped().end() && static_cast<int64_t>(it->second) == bytes;
+}
+
 extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
                                                         unsigned long long, cudaDriverEntryPointQueryResult* result) {
   static const std::map<std::string_view, void*> functions{
+      {"cuDeviceGet", reinterpret_cast<void*>(get_device)},
+      {"cuDeviceGetAttribute", reinterpret_cast<void*>(get_attribute)},
       {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(get_granularity)},
       {"cuMemAddressReserve", reinterpret_cast<void*>(reserve)},
       {"cuMemAddressFree", reinterpret_cast<void*>(release_addresses)},
