@@ -2,8 +2,8 @@
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
   ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/check.cpp ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
-  ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/pinned_buffers.cpp ${device}/pinned_memory.cpp
-  ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/whole_blocks.cpp)
+  ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/reused_buffers.cpp ${device}/pinned_memory.cpp
+  ${device}/plain_memory.cpp ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/whole_blocks.cpp)
 
 set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
 set(HEXAD_CUDA_KERNEL_SOURCES
@@ -21,5 +21,6 @@ list(TRANSFORM HEXAD_CUDA_KERNELS APPEND .cu)
 
 set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
 set(HEXAD_NCCL_SOURCES
+  ${PROJECT_SOURCE_DIR}/parallel/comm/card_messages.cpp
   ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/class_config.cpp ${nccl}/communicator.cpp
   ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)

@@ -47,9 +47,10 @@ struct DeviceGroupOptions {
 };
 
 /// All ranks of `world` once more, as a group that takes tensors of `context`'s device, and so do the groups split from
-/// it. Null on all ranks alike where these pass through host memory: they are told to, ranks share a card, there is one
-/// rank, or the device is no card. Collective; `world` and `context` outlive the groups, which have their tensors'
-/// contexts' card. Throws where `nccl` is asked for and cannot be had.
+/// it: by NCCL, or where that cannot be had (ranks share a card, or it is missing) by `world`'s transport, if it takes
+/// memory of cards. Null on all ranks alike where tensors pass through host memory: they are told to, neither takes
+/// them, there is one rank, or the device is no card. Collective; `world` and `context` outlive the groups, which have
+/// their tensors' contexts' card. Throws where `nccl` is asked for and cannot be had.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

@@ -64,6 +64,8 @@ class CommEngine {
   /// and the job ends: by the rank's thread, which meets the failure, or five seconds later by the engine itself.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
+  /// Calls `f`, which does not throw, on the engine's thread, before anything that is posted later.
+  void on_thread(std::function<void()> f) { command(std::move(f)); }
   /// Ends all ranks of the job.
   [[noreturn]] void abort_job(int code);
 

@@ -16,6 +16,7 @@ class EngineGroup final : public ProcessGroup {
   /// Costs one small all_gather: a communicator is a number in the tags of its messages. Groups of one are SelfGroups.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  CommEngine& engine() const { return engine_; }
 
  protected:
   Event start(Operation op, Stream& stream) const override;

@@ -10,6 +10,7 @@ namespace hexad::comm {
 struct EngineRanks {
   std::vector<int> node_of_rank{};         // empty: one node
   std::optional<uint64_t> adversary = {};  // seed of ThreadNetwork's
+  bool takes_cards = false;                // Topology's
   CommEngine::Options engine{};
 };
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "framework/base/error.h"
+#include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {
 namespace {
@@ -78,6 +79,9 @@ Topology discover(int rank, int size) {
     }
     if (r < rank && place == mine) ++topology.local_rank;
   }
+  int takes_cards = mpi_takes_cards();
+  check(MPI_Allreduce(MPI_IN_PLACE, &takes_cards, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  topology.takes_cards = takes_cards != 0;
   const int64_t pid = ::getpid();
   topology.pid_of_rank.resize(static_cast<size_t>(size));
   check(MPI_Allgather(&pid, 1, MPI_INT64_T, topology.pid_of_rank.data(), 1, MPI_INT64_T, MPI_COMM_WORLD),

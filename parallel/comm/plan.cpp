@@ -73,6 +73,8 @@ class Planner {
   // last.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
+  // Of what lies on a device the rank's own part was copied there (card_messages.h).
+  bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
 
@@ -112,7 +114,7 @@ class Planner {
       return Transfer{peer, byte_at(t, offsets[p]), offsets[p + 1] - offsets[p]};
     };
     const Transfer mine = transfer(op_.in, from, rank_);
-    copy_bytes(transfer(op_.out, to, rank_).data, mine.data, mine.bytes);
+    if (copies_own()) copy_bytes(transfer(op_.out, to, rank_).data, mine.data, mine.bytes);
     std::vector<Transfer> sends, receives;
     for (int k = 1; k < size_; ++k) {
       sends.push_back(transfer(op_.in, from, receiver(k)));
@@ -123,7 +125,7 @@ class Planner {
 
   void all_gather() {
     const int64_t bytes = op_.in.bytes();
-    copy_bytes(byte_at(op_.out, rank_ * bytes), op_.in.raw(), bytes);
+    if (copies_own()) copy_bytes(byte_at(op_.out, rank_ * bytes), op_.in.raw(), bytes);
     std::vector<Transfer> sends, receives;
     for (int k = 1; k < size_; ++k) {
       sends.push_back({receiver(k), byte_at(op_.in, 0), bytes});

@@ -30,6 +30,7 @@ class ThreadNetwork::Endpoint final : public Transport {
     topology_ = {.rank = rank, .size = static_cast<int>(nodes.size()), .node_of_rank = nodes, .node_names = {}};
     for (int node = 0; node <= *std::max_element(nodes.begin(), nodes.end()); ++node)
       topology_.node_names.push_back(cat("node", node));
+    topology_.takes_cards = network_->options_.takes_cards;
     topology_.local_rank =
         static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[static_cast<size_t>(rank)]));
   }

@@ -30,6 +30,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   struct Options {
     std::vector<int> node_of_rank;           // of as many as there are ranks
     std::optional<uint64_t> adversary = {};  // seed
+    bool takes_cards = false;                // Topology's
   };
   explicit ThreadNetwork(Options options);
   /// Once for every rank. The rank has left when its transport is destroyed: messages that need it then fail with

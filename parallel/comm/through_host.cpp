@@ -1,7 +1,5 @@
 #include "parallel/comm/through_host.h"
 
-#include <memory>
-
 namespace hexad::comm {
 namespace {
 
@@ -27,6 +25,7 @@ struct Return {
   DeviceContext* context;
   std::shared_ptr<DeviceContext::Life> life;  // of the context: others may come to the operation when it is gone
   std::shared_ptr<Event::State> state;
+  std::vector<std::shared_ptr<const void>> owners;  // of what was staged
 
   void operator()(const Event& arrived) {
     std::shared_ptr<const device::DeviceMark> copied;
@@ -41,7 +40,9 @@ struct Return {
         fail(ExitCode::communication, "the device of a collective's result is gone");
     } catch (...) {
       error = std::current_exception();
+      static_cast<void>(new auto(std::move(owners)));  // for ever: who moves the bytes may still write there
     }
+    owners.clear();
     from = to = {};  // before anyone goes on: who is then the sole owner of the result may write into it
     device::complete(state, error, copied);
   }
@@ -49,7 +50,14 @@ struct Return {
 
 }  // namespace
 
-Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream) {
+Staged in_pinned_memory(const Operation& op) {
+  Staged staged{op};
+  for (Tensor* t : {&staged.op.in, &staged.op.out})
+    if (t->defined()) *t = Tensor::pinned(t->shape(), t->dtype(), t->device());
+  return staged;
+}
+
+Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream, const Stage& stage) {
   const Tensor& any = op.in.defined() ? op.in : op.out;
   if (!any.defined()) {
     stream.synchronize();
@@ -59,22 +67,17 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
   require(!any.device().on_host(), "[", name_of(op.kind), "] host tensors were given in the order of a device's queue");
   DeviceContext& context = any.device().context();
   const Directions d = directions_of(op, rank);
-  const auto twin = [&](const Tensor& t, bool leaves) {
-    if (!t.defined()) return t;
-    const Tensor host = Tensor::pinned(t.shape(), t.dtype(), t.device());
-    if (leaves) host.copy_from(t, stream);
-    return host;
-  };
-  Operation on_host = op;
-  on_host.in = twin(op.in, d.in_leaves);
-  on_host.out = twin(op.out, d.out_leaves);
+  auto [on_host, owners] = stage(op);
+  if (d.in_leaves) on_host.in.copy_from(op.in, stream);
+  if (d.out_leaves) on_host.out.copy_from(op.out, stream);
   Stream& host = context.host_stream();
   host.wait(stream.record());
   Return back{.from = d.out_arrives ? on_host.out : Tensor{},
               .to = d.out_arrives ? op.out : Tensor{},
               .context = &context,
               .life = context.life(),
-              .state = Event::make_state()};
+              .state = Event::make_state(),
+              .owners = std::move(owners)};
   const Event done(back.state);
   if (op.in.defined()) done.keep(op.in.storage());  // until it has been read
   const Event arrived = start(std::move(on_host), host);

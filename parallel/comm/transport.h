@@ -18,6 +18,7 @@ struct Topology {
   std::vector<std::string> node_names{""};
   int local_rank = 0;  // among the ranks of this node
   std::vector<int64_t> pid_of_rank{};
+  bool takes_cards = false;  // messages of all ranks may lie in memory of NVIDIA's cards, as cudaMalloc gives it
 };
 
 /// "rank 2 (host a, pid 3142)", as far as it is known.

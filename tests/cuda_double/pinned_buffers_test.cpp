@@ -1,5 +1,5 @@
 // Page-locked buffers: used again after their copies, and up to a limit.
-#include "framework/device/cuda/pinned_buffers.h"
+#include "framework/device/cuda/reused_buffers.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ struct CudaPinned : ::testing::Test {
   static constexpr int64_t limit = 3 * 4096;
   const std::shared_ptr<Blocks> blocks = std::make_shared<Blocks>();
   const std::shared_ptr<PinnedMemory> memory = std::make_shared<PinnedMemory>(0, limit);
-  const std::shared_ptr<PinnedBuffers> buffers = std::make_shared<PinnedBuffers>(blocks, memory);
+  const std::shared_ptr<ReusedBuffers> buffers = std::make_shared<ReusedBuffers>(blocks, memory);
 };
 
 TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {

@@ -59,6 +59,7 @@ HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
     "pinned_memory.cpp.o": "memory is its work",
+    "plain_memory.cpp.o": "memory is its work",
     "queue.cpp.o": "waiting is what it is asked for",
     "cudnn_plan.cpp.o": "cuDNN's front end has engines of its own, which are not used",
 }

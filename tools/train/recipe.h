@@ -195,7 +195,7 @@ struct DistributedConfig {
       at_least(1));
     v("device_collectives", device_collectives,
       "how tensors of GPUs come to other ranks: nccl, from card to card; host, through host memory; auto: nccl where "
-      "every rank has a card of its own and NCCL is there");
+      "every rank has a card of its own and NCCL is there, else by MPI, from card to card where that is CUDA-aware");
     v("register_buffers", register_buffers,
       "under NCCL buckets of gradients and weights from 4 MiB on are registered, so that NCCL need not copy them where "
       "links and algorithms allow that; each takes whole pages of 2 MiB of the card");

@@ -11,7 +11,7 @@
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/pinned_allocator.h"
-#include "framework/device/cuda/pinned_buffers.h"
+#include "framework/device/cuda/reused_buffers.h"
 
 namespace hexad::device {
 namespace {
@@ -95,7 +95,7 @@ class CudaBackend final : public Backend {
       : options_(options), card_(std::make_shared<cuda::Card>(choose_device(count_devices(), options.place))) {
     require_generation(card_->properties());
     pinned_ = std::make_shared<cuda::PinnedMemory>(card_->ordinal(), options.pinned_limit);
-    buffers_ = std::make_shared<cuda::PinnedBuffers>(blocks_, pinned_);
+    buffers_ = std::make_shared<cuda::ReusedBuffers>(blocks_, pinned_);
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -148,7 +148,7 @@ class CudaBackend final : public Backend {
   const std::shared_ptr<cuda::Card> card_;
   const std::shared_ptr<cuda::Blocks> blocks_ = std::make_shared<cuda::Blocks>();
   std::shared_ptr<cuda::PinnedMemory> pinned_;
-  std::shared_ptr<cuda::PinnedBuffers> buffers_;
+  std::shared_ptr<cuda::ReusedBuffers> buffers_;
 };
 
 }  // namespace

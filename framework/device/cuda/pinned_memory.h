@@ -1,25 +1,23 @@
 // Host memory that the card reads and writes by itself.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <mutex>
-#include <string>
+
+#include "framework/device/cuda/raw_memory.h"
 
 namespace hexad::device::cuda {
 
 /// Page-locked memory of one rank, up to a limit: the rest of the machine cannot use it. Thread-safe.
-class PinnedMemory {
+class PinnedMemory final : public RawMemory {
  public:
   /// `limit` in bytes; 0: none.
   PinnedMemory(int ordinal, int64_t limit) : ordinal_(ordinal), limit_(limit) {}
 
-  /// Null: more than the limit, or than there is.
-  std::byte* allocate(int64_t bytes);
-  void free(std::byte* block, int64_t bytes) noexcept;
+  std::byte* allocate(int64_t bytes) override;
+  void free(std::byte* block, int64_t bytes) noexcept override;
   int64_t held() const;
-  /// For messages: "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
-  std::string why_not() const;
+  std::string_view name() const override { return "page-locked host memory"; }
+  std::string why_not() const override;
 
  private:
   const int ordinal_;

@@ -8,6 +8,7 @@
 
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
+#include "parallel/comm/card_messages.h"
 #include "parallel/comm/nccl/nccl_group.h"
 
 namespace hexad::comm {
@@ -72,9 +73,12 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   };
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
     if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl cannot be had: ", why);
-    say(cat("tensors of the cards go through host memory between ranks: ", why,
-            options.register_buffers ? "; no buffers are registered" : ""));
-    return nullptr;
+    auto messages = make_card_messages(world, context);
+    say(cat("tensors of the cards go ",
+            messages ? "to other ranks by MPI, which takes the card's memory, and for sums through host memory"
+                     : "through host memory between ranks, as there is no CUDA-aware MPI",
+            ": ", why, options.register_buffers ? "; no buffers are registered" : ""));
+    return messages;
   };
   if (context.kind() != DeviceKind::cuda)
     return demanded ? without(cat("device: ", name_of(context.kind()), " is no card")) : nullptr;

@@ -1,4 +1,4 @@
-#include "framework/device/cuda/pinned_buffers.h"
+#include "framework/device/cuda/reused_buffers.h"
 
 #include <algorithm>
 #include <bit>
@@ -19,7 +19,7 @@ void wait(const Marks& marks) {
 
 }  // namespace
 
-PinnedBuffers::~PinnedBuffers() {
+ReusedBuffers::~ReusedBuffers() {
   try {
     for (const auto& [size, buffers] : free_)
       for (const Free& buffer : buffers) wait(buffer.last), memory_->free(buffer.block, size);
@@ -28,7 +28,7 @@ PinnedBuffers::~PinnedBuffers() {
   }
 }
 
-std::byte* PinnedBuffers::from_cache(int64_t size) {
+std::byte* ReusedBuffers::from_cache(int64_t size) {
   auto& buffers = free_[size];
   const auto it = std::find_if(buffers.begin(), buffers.end(), [](const Free& b) { return passed(b.last); });
   if (it == buffers.end()) return nullptr;
@@ -38,7 +38,7 @@ std::byte* PinnedBuffers::from_cache(int64_t size) {
 }
 
 // The limit is reached: buffers that are not in use wait for their copies, and make room.
-std::byte* PinnedBuffers::after_others(int64_t size) {
+std::byte* ReusedBuffers::after_others(int64_t size) {
   for (auto& [its_size, buffers] : free_)
     while (!buffers.empty()) {
       const Free buffer = std::move(buffers.back());
@@ -51,7 +51,7 @@ std::byte* PinnedBuffers::after_others(int64_t size) {
   return nullptr;
 }
 
-std::shared_ptr<std::byte> PinnedBuffers::take(int64_t bytes) {
+std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   constexpr uint64_t least = 4096;
   const auto size = static_cast<int64_t>(std::bit_ceil(std::max(static_cast<uint64_t>(bytes), least)));
   std::byte* block = nullptr;
@@ -62,13 +62,13 @@ std::shared_ptr<std::byte> PinnedBuffers::take(int64_t bytes) {
     if (!block) block = after_others(size);
   }
   if (!block)
-    base::fail(base::ExitCode::resource, "out of page-locked host memory: a buffer of ", size,
+    base::fail(base::ExitCode::resource, "out of ", memory_->name(), ": a buffer of ", size,
                " bytes is wanted for copies, and ", memory_->why_not());
   blocks_->add(block, size, {});
   return {block, [self = shared_from_this(), size](std::byte* b) { self->give_back(b, size); }};
 }
 
-void PinnedBuffers::give_back(std::byte* block, int64_t size) noexcept {
+void ReusedBuffers::give_back(std::byte* block, int64_t size) noexcept {
   try {
     Marks last = blocks_->remove(block);
     std::lock_guard lock(mutex_);

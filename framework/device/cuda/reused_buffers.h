@@ -1,4 +1,4 @@
-// Buffers of page-locked host memory for copies that the host does not take part in.
+// Buffers for copies that the host does not take part in.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 #include <vector>
 
 #include "framework/device/cuda/blocks.h"
-#include "framework/device/cuda/pinned_memory.h"
+#include "framework/device/cuda/raw_memory.h"
 
 namespace hexad::device::cuda {
 
 /// Lives in a shared_ptr: the buffers hold it. Thread-safe.
-class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
+class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
  public:
-  PinnedBuffers(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
+  ReusedBuffers(std::shared_ptr<Blocks> blocks, std::shared_ptr<RawMemory> memory)
       : blocks_(std::move(blocks)), memory_(std::move(memory)) {}
-  ~PinnedBuffers();
-  PinnedBuffers(const PinnedBuffers&) = delete;
-  PinnedBuffers& operator=(const PinnedBuffers&) = delete;
+  ~ReusedBuffers();
+  ReusedBuffers(const ReusedBuffers&) = delete;
+  ReusedBuffers& operator=(const ReusedBuffers&) = delete;
 
   /// At least `bytes` bytes. Once let go, a buffer is used again when the copies that touched it are done. Throws
   /// Error(resource) when there is no more.
@@ -35,7 +35,7 @@ class PinnedBuffers : public std::enable_shared_from_this<PinnedBuffers> {
   void give_back(std::byte* block, int64_t size) noexcept;
 
   const std::shared_ptr<Blocks> blocks_;
-  const std::shared_ptr<PinnedMemory> memory_;
+  const std::shared_ptr<RawMemory> memory_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<Free>> free_;  // by size
 };

@@ -1,0 +1,26 @@
+#include "framework/device/cuda/plain_memory.h"
+
+#include <cuda_runtime_api.h>
+
+#include "framework/device/cuda/check.h"
+
+namespace hexad::device::cuda {
+
+std::byte* PlainMemory::allocate(int64_t bytes) {
+  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+  void* block = nullptr;
+  const cudaError_t result = cudaMalloc(&block, static_cast<size_t>(bytes));
+  if (result == cudaSuccess) return static_cast<std::byte*>(block);
+  static_cast<void>(cudaGetLastError());  // answered by the caller, or below
+  if (result != cudaErrorMemoryAllocation) check(result, "taking memory of the card");
+  return nullptr;
+}
+
+// Without a check: the process may be ending, and CUDA may be gone already.
+void PlainMemory::free(std::byte* block, int64_t) noexcept { static_cast<void>(cudaFree(block)); }
+
+std::string PlainMemory::why_not() const {
+  return "the card has no more: memory.limit_bytes leaves room for the buffers of collectives";
+}
+
+}  // namespace hexad::device::cuda

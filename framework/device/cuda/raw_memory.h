@@ -1,0 +1,23 @@
+// Memory that takes long to make, for those who use it again and again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hexad::device::cuda {
+
+/// Thread-safe.
+class RawMemory {
+ public:
+  virtual ~RawMemory() = default;
+  /// Null: there is no more.
+  virtual std::byte* allocate(int64_t bytes) = 0;
+  virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
+  /// For messages: "page-locked host memory", and "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
+  virtual std::string_view name() const = 0;
+  virtual std::string why_not() const = 0;
+};
+
+}  // namespace hexad::device::cuda

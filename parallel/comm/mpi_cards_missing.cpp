@@ -1,0 +1,8 @@
+// For an MPI library without MPIX_Query_cuda_support.
+#include "parallel/comm/mpi_cards.h"
+
+namespace hexad::comm {
+
+bool mpi_takes_cards() { return false; }
+
+}  // namespace hexad::comm

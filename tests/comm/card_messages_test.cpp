@@ -1,0 +1,93 @@
+// Collectives whose transport takes memory of the card.
+#include "parallel/comm/card_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "collectives_check.h"
+#include "parallel/comm/device_group.h"
+#include "parallel/comm/engine_ranks.h"
+#include "tests/support/cuda_double/memory.h"
+
+namespace hexad::comm {
+namespace {
+
+using device::DeviceContext;
+
+constexpr device::ContextOptions card{.kind = device::DeviceKind::cuda};
+
+// Parts of messages so far that were in memory of a card; in whatever else than host memory.
+std::atomic<int64_t> on_cards = 0, elsewhere = 0;
+
+Plan looked_at(const Operation& op, int rank, int size, int64_t round_bytes) {
+  Plan plan = make_plan(op, rank, size, round_bytes);
+  for (const Round& round : plan.rounds)
+    for (const auto* transfers : {&round.sends, &round.receives})
+      for (const Transfer& t : *transfers)
+        if (t.bytes > 0 && cuda_double::kind_of(t.data) == cuda_double::Memory::device)
+          ++(cuda_double::reaches(t.data, t.bytes) ? on_cards : elsewhere);
+  return plan;
+}
+
+void with_cards_shared(int n, const std::function<void(const ProcessGroup&, DeviceContext&)>& body) {
+  on_cards = elsewhere = 0;
+  const auto run = [&](const ProcessGroup& processes) {
+    DeviceContext context(card);
+    std::string said;
+    const auto world = make_device_group(processes, context, {.say = [&](const std::string& text) { said = text; }});
+    ASSERT_NE(world, nullptr);
+    if (processes.rank() == 0) {
+      EXPECT_TRUE(
+          said.starts_with("tensors of the cards go to other ranks by MPI, which takes the card's memory, and "
+                           "for sums through host memory: ranks 0 and 1 share a card"))
+          << said;
+    }
+    body(*world, context);
+  };
+  with_engine_ranks(n, run, {.adversary = 1, .takes_cards = true, .engine = {.make_plan = looked_at}});
+  EXPECT_EQ(elsewhere, 0);
+}
+
+class CardMessages : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(N, CardMessages, testing::Values(2, 3, 4));
+
+TEST_P(CardMessages, DoWhatEveryGroupDoes) {
+  with_cards_shared(GetParam(), [](const ProcessGroup& world, DeviceContext&) {
+    check_collectives(world, card);
+    check_uneven_splits(world, card);
+    check_ring(world, card);
+    check_groups_in_flight_together(world, card);
+    check_split(world);
+  });
+}
+
+TEST(CardMessages, StayOnTheCardButForSums) {
+  constexpr int64_t n = 1000;
+  const auto moved = [&](const auto& f) {
+    with_cards_shared(2, [&](const ProcessGroup& world, DeviceContext& context) {
+      const Tensor x = Tensor::zeros({2 * n}, Dtype::f32, context), part = Tensor::zeros({n}, Dtype::f32, context);
+      f(world, x, part, context.compute()).wait();
+    });
+    return on_cards.load();
+  };
+  EXPECT_EQ(moved([](const ProcessGroup& world, const Tensor& x, const Tensor& part, Stream& s) {
+              return world.all_gather(x, part, s);
+            }),
+            4);  // each rank sends and receives
+  EXPECT_EQ(moved([](const ProcessGroup& world, const Tensor& x, const Tensor&, Stream& s) {
+              return world.all_reduce(x, Reduce::sum, s);
+            }),
+            0);
+}
+
+TEST(CardMessages, HostMemoryIsUsedWhereTheRecipeSaysSo) {
+  const auto run = [](const ProcessGroup& processes) {
+    DeviceContext context(card);
+    EXPECT_EQ(make_device_group(processes, context, {.collectives = DeviceCollectives::host}), nullptr);
+  };
+  with_engine_ranks(2, run, {.takes_cards = true});
+}
+
+}  // namespace
+}  // namespace hexad::comm
