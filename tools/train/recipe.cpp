@@ -96,8 +96,6 @@ void check_device(const Recipe& r, Problems& problems) {
                  cat("lanes are the device's queues on device: ", name_of(r.device), "; device: cpu has it"));
   if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
     problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
-  if (r.distributed.register_buffers && r.device != device::DeviceKind::cuda)
-    problems.add("distributed.register_buffers", cat("needs device: cuda, but device is ", name_of(r.device)));
   if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
     problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
 }
