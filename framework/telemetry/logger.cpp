@@ -69,6 +69,12 @@ std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, i
   return logger;
 }
 
+std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger) {
+  auto file = std::make_shared<spdlog::logger>(logger.name(), logger.sinks().front());
+  file->set_level(logger.level());
+  return file;
+}
+
 spdlog::level::level_enum log_level_from_name(std::string_view name) {
   // from_str answers "off" to anything it does not know.
   const auto level = spdlog::level::from_str(std::string(name));

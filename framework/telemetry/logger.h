@@ -16,6 +16,9 @@ namespace hexad::telemetry {
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level);
 
+/// Writes to the file of such a logger alone: what is looked up after a failure and would be noise on a terminal.
+std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger);
+
 /// "trace", "debug", "info", "warning", "error", "critical", "off"; throws base::Error(usage) naming these.
 spdlog::level::level_enum log_level_from_name(std::string_view name);
 

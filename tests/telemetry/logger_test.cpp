@@ -25,6 +25,18 @@ TEST(Logger, EachRankHasItsFileAndRankZeroAlsoSpeaksToStandardError) {
   EXPECT_NE(second.find("rank 1 warning: slow link\n"), std::string::npos) << second;
 }
 
+TEST(Logger, TheFileAloneCanBeWrittenTo) {
+  const TemporaryFolder folder;
+  testing::internal::CaptureStderr();
+  auto zero = make_logger(folder / "rank-0000.log", 0, spdlog::level::info);
+  file_only(*zero)->info("pid 17");
+  zero->info("loaded");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "info: loaded\n");
+  const std::string text = contents(folder / "rank-0000.log");
+  EXPECT_NE(text.find("rank 0 info: pid 17\n"), std::string::npos) << text;
+  EXPECT_LT(text.find("pid 17"), text.find("loaded")) << text;
+}
+
 TEST(Logger, AFullDiskIsReportedOnceAndNeverThrows) {
   testing::internal::CaptureStderr();
   auto logger = make_logger("/dev/full", 1, spdlog::level::info);

@@ -263,7 +263,7 @@ void Checkpointer::clean() const {
   if (world_.rank() == 0) store_.clean();
 }
 
-void Checkpointer::save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const {
+int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const {
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
@@ -315,6 +315,9 @@ void Checkpointer::save(const Progress& progress, ModelInstance& instance, const
     state.layout = json(describe(recipe_.parallel, world_.size())).dump();
     writer.commit(state, parts);
   });
+  int64_t bytes = 0;
+  for (const io::ShardItem& item : items) bytes += item.tensor.numel() * size_of(item.tensor.dtype());
+  return bytes;
 }
 
 std::optional<io::Checkpoint> Checkpointer::find() const {

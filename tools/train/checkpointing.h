@@ -21,8 +21,9 @@ class Checkpointer {
 
   /// Collective. Writes checkpoints/step-N with one shard a rank; a tensor held by several ranks is written by the
   /// first. On any failure nothing is left behind and an Error is thrown on all ranks, carrying the first rank's
-  /// reason: numeric, naming the tensor, when one is not finite; otherwise resource.
-  void save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
+  /// reason: numeric, naming the tensor, when one is not finite; otherwise resource. Returns the bytes of the tensors
+  /// that this rank wrote.
+  int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Collective. What checkpoint.resume asks for; nothing for a new run. Rank 0 looks (and warns), every rank checks
   /// its share of the files, all open the same.

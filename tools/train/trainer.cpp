@@ -1,5 +1,6 @@
 #include "tools/train/trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 
@@ -20,6 +21,7 @@
 #include "tools/train/crash_report.h"
 #include "tools/train/fault.h"
 #include "tools/train/machine.h"
+#include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
 #include "tools/train/run_report.h"
 #include "tools/train/signals.h"
@@ -29,6 +31,10 @@ namespace {
 
 std::filesystem::path log_path(const Recipe& r, int rank) {
   return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
 // In one collective, however many there are: a step has dozens of small numbers to report.
@@ -80,6 +86,8 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
     lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say, {}, world.file_work()));
   }
   log_ = telemetry::make_logger(log_path(recipe_, world.rank()), world.rank(), spdlog::level::info);
+  log_file_ = telemetry::file_only(*log_);
+  log_file_->info(describe_rank(recipe_, world));
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
   inject_file_fault(world.rank(), world.file_work());
@@ -139,7 +147,6 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
     check_same_data(*checkpoint, recipe_.data, data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
-    if (!leader()) return;
     log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
                recipe_.data.synthetic ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
     for (const std::string& change : changes_of_data(*checkpoint, recipe_))
@@ -148,7 +155,10 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
     const auto phase = work.announce("reading " + recipe_.train.init_from);
     auto weights = open_verified(recipe_.train.init_from, world_.group(), work);
     Checkpointer::load_weights(weights, *instance_, *optimizer_);
-    if (leader()) log_->info("weights from {}", recipe_.train.init_from);
+    log_->info("weights from {}", recipe_.train.init_from);
+  } else {
+    log_file_->info("a new run: there is no checkpoint to resume from (checkpoint.resume: {})",
+                    recipe_.checkpoint.resume);
   }
 }
 
@@ -194,9 +204,7 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) 
   if (peaks.back() > 0) m.memory_peak_bytes["held"] = static_cast<int64_t>(peaks.back());
   instance_->context.allocator()->reset_peaks();
   for (const auto& [name, count] : instance_->context.take_host_reads()) m.host_reads[name] = count;
-  const auto slow = clock_->report(m, instance_->context);
-  if (leader())
-    for (const std::string& text : slow) warn(text);
+  for (const std::string& text : clock_->report(m, instance_->context)) warn(text);
 
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
   int64_t assignments = 0, dropped = 0;
@@ -227,11 +235,15 @@ void Trainer::save(SaveFailure on_failure) {
   if (saved_step_ == progress_.step) return;
   if (lock_) lock_->require_held_now();
   try {
-    checkpoints_->save(progress_, *instance_, *optimizer_);
+    const auto began = std::chrono::steady_clock::now();
+    const int64_t bytes = checkpoints_->save(progress_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
+    log_file_->info("saved step {} in {}: {} of it by this rank", progress_.step,
+                    telemetry::human_duration(seconds_since(began)),
+                    telemetry::human_bytes(static_cast<double>(bytes)));
   } catch (const Error& e) {
     if (on_failure == SaveFailure::stop) throw;
-    if (leader()) warn(e.what());
+    warn(e.what());
   }
 }
 
@@ -319,7 +331,7 @@ ExitCode Trainer::run() {
       check_replicas(instance_->parameters, world_.group());
 
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
-    if (result.skipped && leader())
+    if (result.skipped)
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
     telemetry::StepMetrics metrics = metrics_of(result, lr);
     if (adviser_) adviser_->end_step(metrics);
@@ -334,7 +346,7 @@ ExitCode Trainer::run() {
       evaluate_heldout(recipe_.train.eval_sequences);
       preempted = anyone(preemption_requested());
     }
-    if (preempted && leader())
+    if (preempted)
       log_->info("asked to stop: saves after step {}; asked once more (Ctrl-C, SIGTERM), the run ends at once", step);
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
@@ -344,9 +356,9 @@ ExitCode Trainer::run() {
   }
   if (preempted) {
     sinks_.on_end();
-    if (leader() && progress_.step > info_.first_step)
+    if (progress_.step > info_.first_step)
       log_->info("preempted after step {}; saved, start me again", progress_.step);
-    else if (leader())
+    else
       log_->info("preempted before step {}; nothing to save, start me again", progress_.step + 1);
     return ExitCode::preempted;
   }
@@ -356,6 +368,7 @@ ExitCode Trainer::run() {
   if (leader() && heldout)
     log_->info("held-out loss {:.4f} nats per token, {:.4f} bits per byte", heldout->loss, heldout->bits_per_byte);
   write_report();
+  log_file_->info("done after step {}", progress_.step);
   return ExitCode::done;
 }
 

@@ -47,8 +47,9 @@ class Trainer {
 
   const comm::World& world_;
   const Registry& registry_;
-  std::optional<io::RunLock> lock_;  // rank 0
-  std::shared_ptr<spdlog::logger> log_;
+  std::optional<io::RunLock> lock_;           // rank 0
+  std::shared_ptr<spdlog::logger> log_;       // on rank 0 the terminal's, too; so all ranks say there what all know
+  std::shared_ptr<spdlog::logger> log_file_;  // its file alone
   data::TrainingData data_;
   Recipe recipe_;
   std::vector<int32_t> bytes_per_id_;
