@@ -157,4 +157,15 @@ test_outputs_replace_their_kind_only() {
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
 }
 
+# Usual in a trial of a few steps, so no error.
+test_a_warmup_longer_than_the_run_is_warned_about() {
+  local text="optim.warmup (9) is above train.steps (6): the learning rate only rises, to 0.667 of optim.lr at the last step"
+  expect 0 "$HEXAD" validate tiny.yaml optim.warmup=9
+  expect_text out "warning: $text"
+  expect 0 "$HEXAD" train tiny.yaml optim.warmup=9
+  expect_count 1 err "warning: $text"
+  expect 0 "$HEXAD" validate tiny.yaml optim.warmup=6
+  expect_no_text out "warning"
+}
+
 run_tests "$@"

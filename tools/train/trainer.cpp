@@ -17,6 +17,7 @@
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
+#include "tools/train/cautions.h"
 #include "tools/train/cores.h"
 #include "tools/train/crash_report.h"
 #include "tools/train/fault.h"
@@ -93,6 +94,7 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   inject_file_fault(world.rank(), world.file_work());
   const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
+  for (const std::string& caution : cautions(recipe_)) warn(caution);
 
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(),

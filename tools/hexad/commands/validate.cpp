@@ -10,6 +10,7 @@
 #include "tools/hexad/mesh_table.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/traffic_estimate.h"
+#include "tools/train/cautions.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/stages.h"
 
@@ -64,6 +65,7 @@ void validate(const Options& options, const layers::Registry& registry) {
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
+  for (const std::string& caution : cautions(recipe)) fmt::print("warning: {}\n\n", caution);
   print_size(recipe);
   fmt::print("\n{}", memory_table(recipe, registry, ranks));
   print_traffic(recipe, layout);
