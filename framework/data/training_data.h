@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "framework/base/file_work.h"
@@ -17,6 +18,7 @@ struct TrainingData {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> heldout = nullptr;       // null when nothing is held out (or data are synthetic)
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null when data are synthetic
+  std::vector<std::string> missing_heldout = {};         // files that are not there: nothing is held out of their data
   std::vector<Digest> fingerprints = {};                 // of the train files, in the recipe's order: for checkpoints
 };
 

@@ -134,6 +134,19 @@ test_other_changes_of_the_data_are_told() {
   expect_no_text err "warning: data."
 }
 
+test_a_dataset_without_a_held_out_part_is_warned_about() {
+  local text="warning: data/heldout.hxd: is not there, so there is no held-out loss of its data; \`hexad prepare --heldout 0.02\`"
+  texts
+  expect 0 prepare 0 bytes
+  expect 0 train train.steps=2 train.eval_every=1
+  expect_count 1 err "$text"
+  expect_no_text err "nats per token"
+  expect 0 prepare 0.1 bytes --force
+  expect 0 train run.dir=other train.steps=2
+  expect_no_text err "heldout.hxd"
+  expect_text err "nats per token"
+}
+
 test_no_text_at_all() {
   mkdir texts
   expect 3 prepare 0 bytes

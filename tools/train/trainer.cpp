@@ -140,6 +140,9 @@ void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
                                                   .work = world_.file_work()});
   if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
   progress_.fingerprints = data_.fingerprints;
+  for (const std::string& path : data_.missing_heldout)
+    warn(
+        cat(path, ": is not there, so there is no held-out loss of its data; `hexad prepare --heldout 0.02` makes it"));
 }
 
 void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
