@@ -10,7 +10,10 @@ Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.nor
 std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
   const FeedForwardFactory* factory = registry.feed_forward(c.mlp);
   require(factory, "[block] no feed-forward layer is named '", c.mlp, "'");
-  return (*factory)({c, layer, c.dense_hidden()}, b);
+  const FeedForwardSpec spec{c, layer, c.dense_hidden()};
+  auto mlp = (*factory)(spec, b);
+  spec.require_all_asked();
+  return mlp;
 }
 
 }  // namespace

@@ -1,13 +1,26 @@
 #include "layers/feed_forward.h"
 
+#include "framework/config/words.h"
 #include "layers/mlp.h"
 
 namespace hexad::layers {
 
 double FeedForwardSpec::option(const std::string& name, double fallback) const {
+  asked->insert(name);
   for (const LayerOption& o : model.mlp_options)
     if (o.name == name) return o.value;
   return fallback;
+}
+
+void FeedForwardSpec::require_all_asked() const {
+  for (size_t i = 0; i < model.mlp_options.size(); ++i) {
+    const std::string& name = model.mlp_options[i].name;
+    if (asked->contains(name)) continue;
+    base::fail(
+        base::ExitCode::usage, "model.mlp_options.", i, ".name (", config::shown(name), ") is no option of the layer ",
+        model.mlp, "; ",
+        asked->empty() ? "it has none" : "it has: " + config::nearest_first(name, {asked->begin(), asked->end()}));
+  }
 }
 
 Registry::Registry() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,13 @@ struct FeedForwardSpec {
   int64_t layer;   // number of the block
   int64_t hidden;  // width of the layer's middle, from model.mlp_hidden
 
-  /// A number from model.mlp_options, or `fallback` when the recipe does not give it.
+  /// A number from model.mlp_options, or `fallback` when the recipe does not give it. Asked for while the layer is
+  /// made: what it never asks for is a slip of the pen in the recipe.
   double option(const std::string& name, double fallback) const;
+  /// Throws Error(usage) for the first of model.mlp_options that nobody has asked for.
+  void require_all_asked() const;
+
+  std::shared_ptr<std::set<std::string>> asked = std::make_shared<std::set<std::string>>();  // by copies of this, too
 };
 
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;

@@ -51,6 +51,11 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
 
 std::string join(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
+std::string nearest_first(std::string_view word, std::vector<std::string> words) {
+  std::ranges::stable_sort(words, {}, [&](const std::string& w) { return edit_distance(word, w); });
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 std::string shown(std::string_view text) {
   const bool cut = text.size() > longest_shown;
   size_t end = std::min(text.size(), longest_shown);

@@ -17,6 +17,9 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
 /// "a, b, c"
 std::string join(std::span<const std::string_view> words);
 
+/// The same, what is most like `word` first.
+std::string nearest_first(std::string_view word, std::vector<std::string> words);
+
 /// Text from a recipe made safe to print: control characters escaped, cut after 60 bytes.
 std::string shown(std::string_view text);
 

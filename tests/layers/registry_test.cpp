@@ -58,6 +58,28 @@ TEST(Registry, OptionsComeFromTheRecipe) {
   EXPECT_EQ(spec.option("other", 7), 7);
 }
 
+TEST(Registry, RefusesAnOptionThatTheLayerDoesNotAskFor) {
+  const auto refusal = [](const std::string& options) {
+    const Recipe recipe = scaled_recipe({"model.mlp_options=" + options});
+    return message_of(ExitCode::usage, [&] { ModelInstance(recipe, with_scaled(), self); });
+  };
+  EXPECT_EQ(refusal("[{name: factor, value: 2}, {name: factr, value: 3}]"),
+            "model.mlp_options.1.name (factr) is no option of the layer scaled; it has: factor");
+  const ModelConfig config = scaled_recipe({"model.mlp_options=[{name: widht, value: 1}]"}).model;
+  const FeedForwardSpec spec{config, 0, 32};
+  const FeedForwardSpec copy = spec;
+  copy.option("depth", 1), copy.option("width", 1);
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { spec.require_all_asked(); }),
+            "model.mlp_options.0.name (widht) is no option of the layer scaled; it has: width, depth");
+  EXPECT_EQ(
+      message_of(ExitCode::usage,
+                 [] {
+                   scaled_recipe({"model.mlp=gelu", "model.mlp_options=[{name: exact, value: 1}]"});
+                 }),
+      "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option of "
+      "the layer gelu; it has none");
+}
+
 TEST(Registry, NamesItsLayers) {
   EXPECT_EQ(with_scaled().feed_forward_names(), (std::vector<std::string>{"gelu", "scaled", "swiglu"}));
   EXPECT_EQ(Registry().feed_forward("scaled"), nullptr);

@@ -55,6 +55,9 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
 }
 
 void check_mlp(const layers::ModelConfig& m, const layers::Registry& registry, Problems& problems) {
+  // Which options a user's layer has is known once it is built (FeedForwardSpec).
+  if (!m.mlp_options.empty() && layers::Registry().feed_forward(m.mlp))
+    problems.add("model.mlp_options.0.name", cat("is no option of the layer ", m.mlp, "; it has none"));
   if (registry.feed_forward(m.mlp)) return;
   std::string names;
   for (const std::string& name : registry.feed_forward_names()) names += (names.empty() ? "" : ", ") + name;
