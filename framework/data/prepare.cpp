@@ -9,8 +9,10 @@
 #include "framework/base/atomic_file.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
+#include "framework/data/jsonl.h"
 #include "framework/data/prepared_folder.h"
 #include "framework/data/staged_files.h"
+#include "framework/data/text_check.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
 
@@ -39,7 +41,7 @@ void check(const PrepareOptions& o) {
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
-      : split_(options.split), progress_(progress), files_(list_files(options.inputs)) {
+      : options_(options), progress_(progress), files_(list_files(options.inputs)) {
     // By way of a file in it, so that a trailing slash makes no difference.
     const std::string output =
         fs::weakly_canonical(fs::path(options.output) / summary_file_name).parent_path().string() + "/";
@@ -61,18 +63,26 @@ class Corpus {
       progress_({stage, done, total_bytes_});
     }
   }
+  /// Those of one file, empty ones too.
+  void for_each_document_of(const std::string& path, std::string_view text,
+                            const std::function<void(std::string_view)>& f) const {
+    if (!is_jsonl(path)) return data::for_each_document(text, options_.split, f);
+    const DocumentSplit split{.separator = "", .longest_bytes = options_.split.longest_bytes};
+    for_each_json_text(text, path, options_.jsonl_key,
+                       [&](std::string_view document) { data::for_each_document(document, split, f); });
+  }
   /// Empty documents are left out.
   template <class F>
   void for_each_document(std::string_view stage, F&& f) const {
-    for_each_file(stage, [&](const std::string&, const std::string& text) {
-      data::for_each_document(text, split_, [&](std::string_view document) {
+    for_each_file(stage, [&](const std::string& path, const std::string& text) {
+      for_each_document_of(path, text, [&](std::string_view document) {
         if (!document.empty()) f(document);
       });
     });
   }
 
  private:
-  DocumentSplit split_;
+  const PrepareOptions& options_;
   const Progress& progress_;
   std::vector<std::string> files_;
   int64_t total_bytes_ = 0;
@@ -96,10 +106,15 @@ Scan scan(const Corpus& corpus, const PrepareOptions& options) {
   Scan result;
   StreamingDigest inputs;
   std::vector<uint64_t> hashes;
-  corpus.for_each_file("reading", [&](const std::string&, const std::string& text) {
+  corpus.for_each_file("reading", [&](const std::string& path, const std::string& text) {
+    if (!options.binary) require_text(text, path);
     const Digest digest = digest_of(text);
     inputs.add(&digest, sizeof digest);
-    for_each_document(text, options.split, [&](std::string_view document) {
+    if (is_jsonl(path)) {  // the same bytes under another name are other documents
+      const Digest key = digest_of(options.jsonl_key);
+      inputs.add(&key, sizeof key);
+    }
+    corpus.for_each_document_of(path, text, [&](std::string_view document) {
       if (document.empty()) {
         ++result.empty_documents;
       } else {

@@ -24,7 +24,9 @@ struct PrepareOptions {
   int32_t vocab_size = 4096;        // of a bpe tokenizer, special ids included
   DocumentSplit split;
   double heldout = 0.02;  // fraction of documents, chosen by a hash of their text: equal documents stay together
-  bool force = false;     // replaces another dataset in `output`
+  std::string jsonl_key = "text";  // of files named .jsonl, each line of which is a document: what holds its text
+  bool binary = false;             // files that are no UTF-8 text are taken, too
+  bool force = false;              // replaces another dataset in `output`
 };
 
 struct PreparedPart {
@@ -54,9 +56,9 @@ struct PrepareProgress {
 };
 
 /// Throws Error(usage) for bad options or missing inputs, and, unless forced, when `output` holds a dataset that was
-/// made from another text or with other options; Error(data) for unreadable or empty inputs; Error(resource) when the
-/// output cannot be written. What was in `output` stays as it was until everything new is on disk; then the files take
-/// their places together. Needs memory for the largest input file.
+/// made from another text or with other options; Error(data) for unreadable or empty inputs, and naming file and byte
+/// or line for what is no text; Error(resource) when the output cannot be written. What was in `output` stays as it was
+/// until everything new is on disk; then the files take their places together. Needs memory for the largest input file.
 PrepareSummary prepare(
     const PrepareOptions& options,
     const std::function<void(const PrepareProgress&)>& progress = [](const PrepareProgress&) {});

@@ -43,7 +43,8 @@ Json settings(const PrepareOptions& o) {
           {"--heldout", o.heldout},
           {"--split", rule},
           {"--separator", o.split.separator},
-          {"--split-bytes", o.split.longest_bytes}};
+          {"--split-bytes", o.split.longest_bytes},
+          {"--jsonl-key", o.jsonl_key}};
 }
 
 PreparedPart part_of(const std::string& path) {
@@ -75,7 +76,8 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    const Json old = before["settings"].value(key, Json());
+    if (!before["settings"].contains(key)) continue;  // an older program wrote it
+    const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));

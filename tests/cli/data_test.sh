@@ -147,6 +147,48 @@ test_a_dataset_without_a_held_out_part_is_warned_about() {
   expect_text err "nats per token"
 }
 
+test_what_is_no_text_is_refused_with_file_and_byte() {
+  texts
+  printf 'caf\xc3\xa9 \0' >texts/zero.txt
+  expect 3 prepare 0.1 bytes
+  expect_text err "texts/zero.txt: is no text: byte 6 is 0x00; leave the file out, or pass --binary"
+  printf 'caf\xe9 au lait' >texts/zero.txt
+  expect 3 prepare 0.1 bytes
+  expect_text err "texts/zero.txt: is no text: byte 3 is 0xe9, which is no UTF-8"
+  expect_nothing_at data/train.hxd
+  expect 0 prepare 0.1 bytes --binary
+}
+
+test_jsonl_files_are_read_line_by_line() {
+  mkdir texts
+  printf '{"id": 1, "text": "one\\ntwo \\u00e9"}\n\n{"text": "three", "body": "four"}\r\n' >texts/a.jsonl
+  expect 0 prepare 0 bytes
+  expect_text out " 2 documents" " 17 tokens"
+  expect_equal "$(grep -c '"--jsonl-key": "text"' data/summary.json)" 1
+  expect 0 prepare 0 bytes
+  expect_text out "was there already"
+  expect 3 prepare 0 bytes --jsonl-key body
+  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key); keys with strings: text'
+  expect 3 prepare 0 bytes --jsonl-key id
+  expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
+  echo '{"text": "five" "six"}' >>texts/a.jsonl
+  expect 3 prepare 0 bytes
+  expect_text err "texts/a.jsonl:4: is no JSON: column 21: "
+  sed -i '$s/.*/"seven"/' texts/a.jsonl
+  expect 3 prepare 0 bytes
+  expect_text err 'texts/a.jsonl:4: is no JSON object but "seven"'
+}
+
+test_a_vocabulary_that_the_text_does_not_reach_is_told() {
+  texts
+  expect 0 prepare 0.1 bpe --vocab 100000
+  local reached
+  reached=$(sed -nE 's/.*vocabulary ([0-9]+),.*/\1/p' out)
+  expect_text out "a vocabulary of 100000 was asked for: after $reached the text has no pair left that occurs twice"
+  expect 0 prepare 0.1 bpe --vocab 300 --force
+  expect_no_text out "asked for"
+}
+
 test_no_text_at_all() {
   mkdir texts
   expect 3 prepare 0 bytes
@@ -187,7 +229,7 @@ test_bytes_that_are_no_text_round_trip() {
   mkdir texts
   head -c 3000 /dev/urandom >texts/noise.txt
   printf '\xff\xfe\x00\xc3\x28' >texts/bad.txt
-  expect 0 prepare 0 bpe --vocab 300
+  expect 0 prepare 0 bpe --vocab 300 --binary
   expect 0 train
 }
 

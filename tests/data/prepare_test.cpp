@@ -262,6 +262,8 @@ TEST(Prepare, AnyBytesSurvive) {
   std::string bytes;
   for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 37 + i / 256);
   f.options.inputs = {f.folder.write("binary", bytes)};
+  EXPECT_THROW(prepare(f.options), Error);
+  f.options.binary = true;
   f.options.split.longest_bytes = 0;
   f.options.heldout = 0;
   prepare(f.options);

@@ -31,6 +31,9 @@ void run_prepare(const data::PrepareOptions& options) {
   };
   part("training", summary.train);
   part("held-out", summary.heldout);
+  if (options.tokenizer == "bpe" && summary.vocab_size < options.vocab_size)
+    fmt::print("  a vocabulary of {} was asked for: after {} the text has no pair left that occurs twice\n",
+               options.vocab_size, summary.vocab_size);
 }
 
 }  // namespace
@@ -39,7 +42,8 @@ void add_prepare(CommandLine& line) {
   auto* command = line.app.add_subcommand("prepare", "Turn text into a tokenizer and an indexed token dataset");
   auto o = std::make_shared<data::PrepareOptions>();
   auto rule = std::make_shared<std::string>("file");
-  command->add_option("--input", o->inputs, "text files and folders")->required();
+  command->add_option("--input", o->inputs, "text files and folders; of .jsonl files each line is a document")
+      ->required();
   command->add_option("--output", o->output, "folder to write")->required();
   command->add_option("--tokenizer", o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
   command->add_option("--vocab", o->vocab_size, "vocabulary of a bpe tokenizer")->check(whole_number(258, 1000000));
@@ -49,6 +53,8 @@ void add_prepare(CommandLine& line) {
   command->add_option("--separator", o->split.separator, "line between documents, for --split separator");
   command->add_option("--split-bytes", o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
       ->check(whole_number(0));
+  command->add_option("--jsonl-key", o->jsonl_key, "key that holds the text, in the objects of .jsonl files; text");
+  command->add_flag("--binary", o->binary, "take files that are no UTF-8 text, byte by byte");
   command->add_flag("--force", o->force,
                     "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
                     "evaluated");
