@@ -36,4 +36,11 @@ test_no_sample_is_worth_more_memory_than_the_run_may_take() {
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }
 
+test_the_report_says_which_program_wrote_it_when_where_and_how() {
+  expect 0 ranks 2 train tiny.yaml train.steps=2 'run.prompts=["the fox"]'
+  expect_text run/report.html "<th scope=\"row\">Version</th><td>hexad $("$HEXAD" --version) (" \
+    "<th scope=\"row\">Written</th><td>$(date -u +%Y-%m-%d) " "<th scope=\"row\">Host of rank 0</th><td>$(hostname)<" \
+    "<th scope=\"row\">Command</th><td>$HEXAD train tiny.yaml train.steps=2 'run.prompts=["
+}
+
 run_tests "$@"

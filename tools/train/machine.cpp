@@ -2,8 +2,10 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -70,6 +72,28 @@ std::string processor_name() {
     if (line.starts_with("model name"))
       if (const size_t colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2) + cores;
   return "unknown processor" + cores;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string command_line() {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  std::ifstream in("/proc/self/cmdline");
+  std::string line;
+  for (std::string word; std::getline(in, word, '\0');) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && word.find_first_not_of(plain) == word.npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? "'\\''" : std::string(1, c);
+    line += '\'';
+  }
+  return line;
 }
 
 int64_t available_memory_bytes(const std::string& root) {

@@ -10,6 +10,9 @@ namespace hexad::train {
 int64_t usable_cores();
 /// "Intel(R) Xeon(R) ..., 2 cores".
 std::string processor_name();
+std::string host_name();
+/// What this process was started with, as a shell takes it; without a launcher before it.
+std::string command_line();
 /// Bytes that this process may still take without others being pushed out or it being ended: what the system says is
 /// available, or less where a control group (container, batch job) has a limit. Unknown limits do not count. `root`: of
 /// the file system that says so; of tests.

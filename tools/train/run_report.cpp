@@ -1,9 +1,11 @@
 #include "tools/train/run_report.h"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <map>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "framework/kernels/kernel_table.h"
@@ -11,6 +13,7 @@
 #include "framework/telemetry/units.h"
 #include "tools/train/generation.h"
 #include "tools/train/machine.h"
+#include "tools/train/version.h"
 
 namespace hexad::train {
 
@@ -60,6 +63,10 @@ void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
   inputs.recipe = config::write(recipe);
   inputs.samples = samples;
   inputs.environment = {
+      {"Version", fmt::format("hexad {} ({})", version, architecture)},
+      {"Written", fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)))},
+      {"Host of rank 0", host_name()},
+      {"Command", command_line()},
       {"Machine", processor_name()},
       {"Layout", fmt::format("{} ranks: {}; {} threads each", info.ranks, describe(recipe.parallel, info.ranks),
                              recipe.train.threads.value_or(1))},
