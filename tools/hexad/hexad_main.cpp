@@ -24,9 +24,9 @@ int run(int argc, char** argv, const layers::Registry& registry) {
   app.set_version_flag("--version", std::string(train::version));
   app.require_subcommand(1);
   app::CommandLine line{app, registry};
-  for (const auto add :
-       {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare, app::add_inspect,
-        app::add_env, app::add_bench, app::add_profile, app::add_reference, app::add_simulate, app::add_verify})
+  for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,
+                         app::add_inspect, app::add_env, app::add_bench, app::add_profile, app::add_reference,
+                         app::add_simulate, app::add_verify, app::add_completion})
     add(line);
   const CLI::App& command = app::find_command(app, std::vector<std::string>(argv + 1, argv + argc));
   try {

@@ -27,5 +27,6 @@ void add_profile(CommandLine& line);
 void add_reference(CommandLine& line);
 void add_simulate(CommandLine& line);
 void add_verify(CommandLine& line);
+void add_completion(CommandLine& line);
 
 }  // namespace hexad::app

@@ -24,15 +24,6 @@ std::string full_name(const CLI::App& command) {
   return command.get_parent() ? full_name(*command.get_parent()) + " " + command.get_name() : command.get_name();
 }
 
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-bool takes_overrides(const CLI::App& command) { return command.get_option_no_throw("overrides") != nullptr; }
-
 std::string explain_extra(const CLI::App& command, const std::string& word) {
   if (!word.starts_with('-')) return fmt::format("unexpected argument '{}'", config::shown(word));
   std::string text =
@@ -58,6 +49,15 @@ CLI::Validator legal(std::string expected, std::function<bool(const std::string&
 }
 
 }  // namespace
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+bool takes_overrides(const CLI::App& command) { return command.get_option_no_throw("overrides") != nullptr; }
 
 const CLI::App& find_command(const CLI::App& app, std::span<const std::string> words) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });

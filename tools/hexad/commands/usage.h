@@ -15,6 +15,11 @@ namespace hexad::app {
 /// The command that `words` begin with: `app` itself when they name none. Throws Error(usage) for an unknown one.
 const CLI::App& find_command(const CLI::App& app, std::span<const std::string> words);
 
+/// "--help" and the like.
+std::vector<std::string> option_names(const CLI::App& command);
+/// Whether key.path=value may follow.
+bool takes_overrides(const CLI::App& command);
+
 /// `error`, met while reading the arguments of `command`, with what was expected.
 std::string explain(const CLI::App& command, const CLI::ParseError& error);
 
