@@ -26,7 +26,7 @@ Experts::Config experts_config(const ModelConfig& c) {
 // All ranks come to the same: it is asked of every group.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
-  const bool direct = s.spread_used() == ep::Spread::direct;
+  const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
   std::optional<bool> two_levels;
   for (int rank = 0; rank < mesh.layout().world(); ++rank) {

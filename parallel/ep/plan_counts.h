@@ -32,7 +32,7 @@ struct ChunkCounts {
 };
 
 struct PlanCounts {
-  Spread spread = Spread::gather;
+  EspExchange esp_exchange = EspExchange::gather;
   AllToAll all_to_all = AllToAll::direct;
   RowOf row_of = RowOf::slot;
   /// Whether the chunks' rows are computed together: places and `offsets` then count over all of them.
@@ -46,12 +46,12 @@ struct PlanCounts {
   int64_t rows_computed() const;
   /// Of a chunk on its own, or of all when they are computed together.
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
-    return spread == Spread::direct ? *g.experts : *g.ep;
+    return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
   /// Its two levels; null: rows are sent in one step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
-    return spread == Spread::direct ? g.experts_nodes : g.ep_nodes;
+    return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;
   }
 };
 

@@ -44,8 +44,8 @@ struct Counts {
 
 // Whose rows are to be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them is
 // enough to know.
-const comm::ProcessGroup& sources(const ExpertGroups& g, Spread spread) {
-  return spread == Spread::held ? *g.ep : *g.experts;
+const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
+  return esp_exchange == EspExchange::held ? *g.ep : *g.experts;
 }
 
 // What this rank gets, and what all send, from the full matrix of counts.
@@ -56,7 +56,7 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
   std::vector<int64_t> mine = order.counts;
   if (of_tokens) mine.insert(mine.end(), order.rows_to.begin(), order.rows_to.end());
   mine.push_back(sum_of(order.counts));
-  const comm::ProcessGroup& all = sources(g, options.spread);
+  const comm::ProcessGroup& all = sources(g, options.esp_exchange);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
   for (int q = 0; q < all.size(); ++q)
     message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
@@ -79,8 +79,8 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
 // Calls f(etp rank, ep rank) in the order in which their rows lie: by etp rank after a gathering, by ep rank after a
 // direct all-to-all.
 template <class F>
-void for_each_source(const Counts& n, Spread spread, const F& f) {
-  const bool direct = spread == Spread::direct;
+void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
+  const bool direct = esp_exchange == EspExchange::direct;
   const int64_t outer = direct ? n.ep : n.etp, inner = direct ? n.etp : n.ep;
   for (int64_t a = 0; a < outer; ++a)
     for (int64_t b = 0; b < inner; ++b)
@@ -121,9 +121,9 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
   return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
 }
 
-Tensor placement(const Counts& n, int64_t chunk, Spread spread, const GroupedOrder& order, Device device) {
+Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
-  for_each_source(n, spread, [&](int64_t j, int64_t p) {
+  for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e)
       for (int64_t i = 0; i < n.at(j, p, chunk, e); ++i) place.push_back(order.first(j, p, chunk, e) + i);
   });
@@ -137,9 +137,9 @@ Tensor placement(const Counts& n, int64_t chunk, Spread spread, const GroupedOrd
 // The experts that rows of tokens are for, of every row that reaches this rank, by source and chunk.
 class RowExperts {
  public:
-  RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, Spread spread, Device device)
+  RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, EspExchange esp_exchange, Device device)
       : n_(n), width_(order.row_experts.dim(1)) {
-    const comm::ProcessGroup& all = sources(g, spread);
+    const comm::ProcessGroup& all = sources(g, esp_exchange);
     const std::vector<int64_t> first = offsets_of(order.rows_to);
     comm::Splits splits;
     std::vector<int32_t> out;
@@ -192,12 +192,12 @@ class RowExperts {
 };
 
 // Where rows of tokens are copied to, and what each returns the sum of.
-ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, Spread spread,
+ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, EspExchange esp_exchange,
                           const GroupedOrder& order, bool merged, Device device) {
   ChunkIndices chunk;
   const int64_t width = experts.width();
   std::vector<int64_t> reduced, place, source, entry;
-  for_each_source(n, spread, [&](int64_t j, int64_t p) {
+  for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     std::vector<int64_t> next;
     for (int64_t e = 0; e < n.local; ++e) next.push_back(order.first(j, p, c, e));
     for (int64_t i = 0; i < n.rows_at(j, p, c); ++i)
@@ -234,14 +234,14 @@ std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, i
 }
 
 void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
-  const int64_t own = options.spread == Spread::held ? 0 : g.etp->rank();
+  const int64_t own = options.esp_exchange == EspExchange::held ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
-    if (options.spread == Spread::direct)
+    if (options.esp_exchange == EspExchange::direct)
       for (int64_t j = 0; j < n.etp; ++j) chunk.splits.receive.push_back(n.rows_at(j, p, c));
     else
       chunk.splits.receive.push_back(n.rows_at(own, p, c));
   }
-  if (options.spread != Spread::gather) return;
+  if (options.esp_exchange != EspExchange::gather) return;
   for (int64_t j = 0; j < n.etp; ++j) {
     int64_t rows = 0;
     for (int64_t p = 0; p < n.ep; ++p) rows += n.rows_at(j, p, c);
@@ -252,8 +252,8 @@ void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions
 // The all-to-all of a chunk in two steps, for rank `rank` of it.
 NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g,
                    const comm::NodeGrid& grid, int rank) {
-  const int64_t fan = options.spread == Spread::direct ? n.etp : 1;
-  const int64_t own = options.spread == Spread::gather ? g.etp->rank() : 0;
+  const int64_t fan = options.esp_exchange == EspExchange::direct ? n.etp : 1;
+  const int64_t own = options.esp_exchange == EspExchange::gather ? g.etp->rank() : 0;
   return node_steps(grid, rank, [&](int source, int destination) {
     return n.rows_to(destination / fan, own + source % fan, source / fan, c);
   });
@@ -325,14 +325,14 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const int64_t chunks = options.cutting.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const Counts counts = received_counts(order, groups, options, host_device);
-  const int64_t fan = options.spread == Spread::direct ? groups.etp->size() : 1;
+  const int64_t fan = options.esp_exchange == EspExchange::direct ? groups.etp->size() : 1;
   std::optional<RowExperts> row_experts;
-  if (options.row_of == RowOf::token) row_experts.emplace(order, counts, groups, options.spread, host_device);
+  if (options.row_of == RowOf::token) row_experts.emplace(order, counts, groups, options.esp_exchange, host_device);
 
   RoutingPlan plan;
   PlanCounts& host = plan.counts;
   PlanIndices& device_side = plan.indices;
-  host.spread = options.spread, host.row_of = options.row_of, host.merged = options.merged;
+  host.esp_exchange = options.esp_exchange, host.row_of = options.row_of, host.merged = options.merged;
   host.all_to_all = options.all_to_all;
   device_side.row_slots = row_slots_of(order, stream);
   host.slots_per_row = device_side.row_slots.dim(1);
@@ -356,9 +356,9 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     chunk.own_rows = counts.in_chunk(c);
     ChunkIndices indices;
     if (row_experts)
-      indices = place_copies(counts, *row_experts, c, options.spread, grouped, options.merged, device);
+      indices = place_copies(counts, *row_experts, c, options.esp_exchange, grouped, options.merged, device);
     else
-      indices.place = placement(counts, c, options.spread, grouped, device);
+      indices.place = placement(counts, c, options.esp_exchange, grouped, device);
     chunk.placed = indices.place.defined() || indices.of_tokens();
     host.chunks.push_back(std::move(chunk));
     device_side.chunks.push_back(std::move(indices));

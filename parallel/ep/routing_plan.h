@@ -8,7 +8,7 @@ namespace hexad::ep {
 
 /// Made from the experts chosen by T local tokens in K slots; see SlotOrder for the order of the S slot rows, each of
 /// which is a slot's, or a token's on one rank. Grouped rows are slots', sorted by expert, then etp rank, then ep rank
-/// of their source, then token, whatever the spread and whatever the rows are of. Counts and offsets are int64.
+/// of their source, then token, whatever the exchange and whatever the rows are of. Counts and offsets are int64.
 ///
 /// The order of all sums: a rank adds up what its experts give for a token in the order of the token's slots; then the
 /// token's rank adds up what comes back from etp ranks in their order, and slot rows in the order of their first slots.

@@ -20,9 +20,9 @@ namespace {
 
 using ep::AllToAll;
 using ep::Cutting;
+using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
-using ep::Spread;
 
 struct Topology {
   std::string name;
@@ -161,7 +161,7 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world, nullptr, nodes.get()};
     const int64_t experts = 2 * ep_group->size();
     const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
-    ep::PlanOptions options{.cutting = {Cutting::By::tokens, 2}, .spread = Spread::direct};
+    ep::PlanOptions options{.cutting = {Cutting::By::tokens, 2}, .esp_exchange = EspExchange::direct};
     const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
     options.all_to_all = AllToAll::hierarchical;
     const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options, lab.stream());

@@ -17,9 +17,9 @@ namespace hexad::tests {
 namespace {
 
 using ep::Cutting;
+using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
-using ep::Spread;
 
 // Of one etp rank: `world` is the ep group.
 RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
@@ -295,8 +295,8 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
     const auto etp = world.split(world.rank() / 2, 0, comm::TrafficClass::tp, "etp");
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
     const Tensor ids = random_ids(lab, world.rank(), 9, 2, 4);
-    const auto grouped = [&](Spread spread) {
-      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.spread = spread}, lab.stream());
+    const auto grouped = [&](EspExchange esp_exchange) {
+      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.esp_exchange = esp_exchange}, lab.stream());
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       Tensor wire = rows;
       if (plan.indices.wire_slots.defined()) {
@@ -306,12 +306,12 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
       const ep::ChunkCounts& chunk = plan.counts.chunks.front();
       auto there = ep::send_to_experts(chunk, wire, plan.counts.all_to_all_group(groups), lab.stream());
       there.arrived.wait();
-      if (spread == Spread::gather) there = ep::gather_rows(chunk.shared, there.data, *etp, lab.stream());
+      if (esp_exchange == EspExchange::gather) there = ep::gather_rows(chunk.shared, there.data, *etp, lab.stream());
       there.arrived.wait();
       EXPECT_EQ(there.data.dim(0), chunk.rows_computed());
       return placed(lab, there.data, plan.indices.chunks.front().place, {});
     };
-    expect_bitwise(grouped(Spread::gather), grouped(Spread::direct), Zeros::expected);
+    expect_bitwise(grouped(EspExchange::gather), grouped(EspExchange::direct), Zeros::expected);
   });
 }
 

@@ -167,14 +167,14 @@ TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
 
 // Each of two etp ranks computes an addend, here the rows themselves.
 TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
-  using ep::Spread;
-  const std::pair<Spread, std::string> graphs[] = {
-      {Spread::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},
-      {Spread::direct, "inter: S0(P0) R0(U0) | copy: L0(R0) | compute: P0 D0(S0) C0(D0) U0(C0)"},
-      {Spread::held, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
-  for (const auto& [spread, text] : graphs)
+  using ep::EspExchange;
+  const std::pair<EspExchange, std::string> graphs[] = {
+      {EspExchange::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},
+      {EspExchange::direct, "inter: S0(P0) R0(U0) | copy: L0(R0) | compute: P0 D0(S0) C0(D0) U0(C0)"},
+      {EspExchange::held, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
+  for (const auto& [esp_exchange, text] : graphs)
     comm::with_ranks(2, [&](const comm::ProcessGroup& etp) {
-      EchoPass t(&etp, {.spread = spread});
+      EchoPass t(&etp, {.esp_exchange = esp_exchange});
       const auto graph = t.graph();
       EXPECT_EQ(graph.to_string(), text);
       const Tensor twice = copy_of(t.rows);

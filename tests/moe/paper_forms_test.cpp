@@ -115,7 +115,7 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
     parm::Costs costs{.AG_MP = {.beta = element / 2 / (gather * wire)}, .A2A = {.beta = 0.75 * element / wire}};
     const double x = layer.ETM() * layer.N_ESP / layer.N_MP;
     costs.overlap = plan::AlphaBeta{.beta = parm::saa_seconds(costs.A2A(x), costs.AG_MP(layer.ETM()), phases) / x};
-    const Words both{"parallel.tp=2", "parallel.ep=2", "schedule.moe.spread=direct"};
+    const Words both{"parallel.tp=2", "parallel.ep=2", "schedule.moe.esp_exchange=direct"};
     const double s1 = simulated(both, rates).forward.total() + costs.AG_MP(layer.BLM());
     const double s2 = simulated(joined(both, {"schedule.moe.duplicates=pause_after_gate",
                                               "schedule.moe.overlap=a2a_allgather", "schedule.moe.chunks=2"}),

@@ -42,8 +42,8 @@ std::vector<Schedule> schedules() {
   };
   const Words o2{moe + "overlap=a2a_allgather", moe + "chunks=2"},
       o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
-  const Words drop{moe + "duplicates=drop"}, direct{moe + "spread=direct"};
-  const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "spread=direct"};
+  const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
+  const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
   return {{"Drop", drop},
           {"S1", direct},
           {"S2", s2, Schedule::Bits::all, true},
@@ -278,7 +278,8 @@ TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
   for (const Words& way : ways) {
     SCOPED_TRACE(testing::PrintToString(way));
     compare_all_to_alls(joined({"parallel.ep=4", "parallel.etp=2"}, way), topologies[0]);
-    compare_all_to_alls(joined({"parallel.ep=2", "parallel.etp=4", "schedule.moe.spread=direct"}, way), topologies[0]);
+    compare_all_to_alls(joined({"parallel.ep=2", "parallel.etp=4", "schedule.moe.esp_exchange=direct"}, way),
+                        topologies[0]);
   }
 }
 

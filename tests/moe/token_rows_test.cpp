@@ -20,8 +20,8 @@ namespace {
 using namespace plan;
 
 using ep::Cutting;
+using ep::EspExchange;
 using ep::RowOf;
-using ep::Spread;
 using moe::MoePass;
 using moe::Overlap;
 using moe::Rows;
@@ -59,19 +59,21 @@ struct Way {
 // A pass whose expert e on etp rank j multiplies its rows by 1 + e + 10 j; ranks lie as p etp + j.
 class FactorPass : public moe::PassWork {
  public:
-  FactorPass(const comm::ProcessGroup& world, int etp_size, Spread spread, const Way& way, const Load& load,
+  FactorPass(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange, const Way& way, const Load& load,
              RowOf row_of = RowOf::token)
-      : lab(Lab::default_seed + static_cast<uint64_t>(source(world, etp_size, spread)), {.worker_lanes = true}),
+      : lab(Lab::default_seed + static_cast<uint64_t>(source(world, etp_size, esp_exchange)), {.worker_lanes = true}),
         ep_group(world.split(world.rank() % etp_size, 0, comm::TrafficClass::ep, "ep")),
         etp(world.split(world.rank() / etp_size, 0, comm::TrafficClass::tp, "etp")),
         groups{ep_group.get(), etp.get(), &world},
-        ids(ids_of(lab, load, source(world, etp_size, spread))),
+        ids(ids_of(lab, load, source(world, etp_size, esp_exchange))),
         x(lab.integers({ids.dim(0), width}, 1, 9)),
         weights(lab.integers(ids.shape(), 1, 5)),
-        plan(ep::make_routing_plan(
-            ids, experts, groups,
-            {.cutting = way.cutting, .spread = spread, .row_of = row_of, .merged = way.overlap != Overlap::sequential},
-            lab.stream())),
+        plan(ep::make_routing_plan(ids, experts, groups,
+                                   {.cutting = way.cutting,
+                                    .esp_exchange = esp_exchange,
+                                    .row_of = row_of,
+                                    .merged = way.overlap != Overlap::sequential},
+                                   lab.stream())),
         row_weights(moe::wire_weights(lab.stream(), plan, weights)),
         pass{.plan = plan,
              .groups = groups,
@@ -135,8 +137,8 @@ class FactorPass : public moe::PassWork {
   }
 
   // Where rows are held alike, etp ranks hold the same tokens.
-  static int source(const comm::ProcessGroup& world, int etp_size, Spread spread) {
-    return spread == Spread::held ? world.rank() / etp_size : world.rank();
+  static int source(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange) {
+    return esp_exchange == EspExchange::held ? world.rank() / etp_size : world.rank();
   }
 
   Lab lab;
@@ -165,24 +167,25 @@ std::vector<Way> ways(int ep_ranks) {
 
 class TokenRows : public testing::TestWithParam<Load> {
  protected:
-  // Calls f(world, etp size, spread, way) under every mesh of up to four ranks.
+  // Calls f(world, etp size, esp_exchange, way) under every mesh of up to four ranks.
   template <class F>
   void on_every_mesh(const F& f) {
     for (int ranks : {1, 2, 4})
       for (int etp : {1, 2})
-        for (Spread spread : {Spread::gather, Spread::direct, Spread::held}) {
-          if (etp > ranks || (etp == 1 && spread != Spread::gather)) continue;
+        for (EspExchange esp_exchange : {EspExchange::gather, EspExchange::direct, EspExchange::held}) {
+          if (etp > ranks || (etp == 1 && esp_exchange != EspExchange::gather)) continue;
           for (const Way& way : ways(ranks / etp)) {
-            SCOPED_TRACE(cat(ranks / etp, " x ", etp, " ranks, spread ", static_cast<int>(spread), " ", way.name));
-            comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) { f(world, etp, spread, way); });
+            SCOPED_TRACE(
+                cat(ranks / etp, " x ", etp, " ranks, esp_exchange ", static_cast<int>(esp_exchange), " ", way.name));
+            comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) { f(world, etp, esp_exchange, way); });
           }
         }
   }
 };
 
 TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
-  on_every_mesh([](const comm::ProcessGroup& world, int etp, Spread spread, const Way& way) {
-    FactorPass t(world, etp, spread, way, GetParam());
+  on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
+    FactorPass t(world, etp, esp_exchange, way, GetParam());
     t.run();
     expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens(),
                    Zeros::expected);
@@ -191,8 +194,8 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
 
 // As in backward: rows and a number of each slot come back, results are not weighed on the way.
 TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
-  on_every_mesh([](const comm::ProcessGroup& world, int etp, Spread spread, const Way& way) {
-    FactorPass t(world, etp, spread, way, GetParam());
+  on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
+    FactorPass t(world, etp, esp_exchange, way, GetParam());
     t.pass.weighs = false;
     t.pass.row_weights_back = 1;
     t.run();
@@ -220,18 +223,18 @@ const Load loads[] = {{.name = "Routed"},
 INSTANTIATE_TEST_SUITE_P(, TokenRows, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 
 TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
-  const auto graph = [](int ranks, Spread spread, const Way& way) {
+  const auto graph = [](int ranks, EspExchange esp_exchange, const Way& way) {
     std::string text;
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
-      FactorPass t(world, ranks, spread, way, {});
+      FactorPass t(world, ranks, esp_exchange, way, {});
       if (world.rank() == 0) text = t.graph().to_string();
     });
     return text;
   };
-  EXPECT_EQ(graph(1, Spread::gather, {"Whole"}), "inter: S0(P0) R0(U0) | compute: P0 D0(S0) C0(D0) U0(C0)");
-  EXPECT_EQ(graph(2, Spread::gather, {"Whole"}),
+  EXPECT_EQ(graph(1, EspExchange::gather, {"Whole"}), "inter: S0(P0) R0(U0) | compute: P0 D0(S0) C0(D0) U0(C0)");
+  EXPECT_EQ(graph(2, EspExchange::gather, {"Whole"}),
             "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)");
-  EXPECT_EQ(graph(1, Spread::gather, {"O3", {Cutting::By::tokens, 2}, Overlap::a2a_allgather_copy}),
+  EXPECT_EQ(graph(1, EspExchange::gather, {"O3", {Cutting::By::tokens, 2}, Overlap::a2a_allgather_copy}),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | "
             "compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
@@ -240,7 +243,7 @@ TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {
   for (uint64_t seed = 0; seed < 8; ++seed)
     for (const Way& way : ways(1))
       comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
-        FactorPass t(world, 1, Spread::gather, way, {});
+        FactorPass t(world, 1, EspExchange::gather, way, {});
         schedule::execute_shuffled(t.graph(), t.lab.context, seed);
         expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens());
       });
@@ -252,7 +255,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
     for (RowOf row_of : {RowOf::token, RowOf::slot}) {
-      FactorPass t(world, 1, Spread::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
+      FactorPass t(world, 1, EspExchange::gather, {"Whole"}, {.name = "Uniform", .tokens = tokens, .top_k = k}, row_of);
       // Token t visits both experts of the devices t and t + 1.
       change<int32_t>(t.ids, [k = k](std::span<int32_t> ids) {
         for (int64_t i = 0; i < std::ssize(ids); ++i)

@@ -118,15 +118,15 @@ TEST(LegalSchedules, VaryRowsOnlyWhereTheyTravel) {
       << "a memory limit counts rows of slots";
 }
 
-TEST(LegalSchedules, VaryTheSpreadOnlyWithOtherChoices) {
+TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
   EXPECT_FALSE(small_recipe({"parallel.tp=2"}).schedule.moe.open()) << "the default is auto";
   const auto direct = [](const Recipe& r) {
     const auto all = legal(r);
-    return std::ranges::count(all, std::optional(ep::Spread::direct), &MoeSchedule::spread);
+    return std::ranges::count(all, std::optional(ep::EspExchange::direct), &MoeSchedule::esp_exchange);
   };
   EXPECT_EQ(direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3) << "of those that divide";
   EXPECT_EQ(direct(open_recipe({"parallel.ep=2"})), 0) << "no rank shares an expert";
-  EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.spread=gather"})), 0);
+  EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
 }
 
 TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {

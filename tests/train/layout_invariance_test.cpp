@@ -117,9 +117,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"DropWithCapacityAndChunks",
              {"schedule.moe.duplicates=drop", "schedule.moe.cut=tokens", "schedule.moe.chunks=3",
               "model.moe.capacity_factor=1"}},
-        Case{"PauseBeforeGateDirect", {"schedule.moe.spread=direct", "model.bias=true", "model.moe.expert=gelu"}},
+        Case{"PauseBeforeGateDirect", {"schedule.moe.esp_exchange=direct", "model.bias=true", "model.moe.expert=gelu"}},
         Case{"PauseAfterGateDirect",
-             {"schedule.moe.duplicates=pause_after_gate", "schedule.moe.spread=direct", "optim.kind=sgd"}},
+             {"schedule.moe.duplicates=pause_after_gate", "schedule.moe.esp_exchange=direct", "optim.kind=sgd"}},
         Case{"Baseline", {"schedule.moe.duplicates=baseline", "optim.kind=sgd", "optim.clip=0"}},
         Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.kind=sgd", "optim.clip=0"}},
         Case{"RowsOfTokens", {"schedule.moe.rows=token", "model.moe.capacity_factor=1", "optim.kind=sgd"}},
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RestoreS3Capacity", {"schedule.moe.restore=s3", "model.moe.capacity_factor=1"}},
         Case{"RestoreS4Direct",
              {"schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=4",
-              "schedule.moe.spread=direct", "optim.kind=sgd"}},
+              "schedule.moe.esp_exchange=direct", "optim.kind=sgd"}},
         // More chunks than tokens on some ranks.
         Case{"ChunksOfOneTokenAndOfNone", {"schedule.moe.cut=tokens", "schedule.moe.chunks=64", "recompute=block"}},
         // Every parameter is a bucket of its own, so reductions run while backward goes on.

@@ -192,7 +192,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "parallel.cp_kind=ring",
                                       "parallel.cp_expansion=auto",
                                       "schedule.moe.duplicates=pause_before_gate",
-                                      "schedule.moe.spread=auto",
+                                      "schedule.moe.esp_exchange=auto",
                                       "schedule.moe.all_to_all=direct",
                                       "schedule.moe.rows=slot",
                                       "schedule.moe.products=grouped",
@@ -216,11 +216,12 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
   EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is no name=value, such as tp=2");
   EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
-  EXPECT_EQ(message("pp=2,pipelin=1f1b"),
-            "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
-            "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, spread, all_to_all, "
-            "rows, products, shared, moe, restore, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
-            "subject");
+  EXPECT_EQ(
+      message("pp=2,pipelin=1f1b"),
+      "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
+      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
+      "rows, products, shared, moe, restore, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
+      "subject");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");

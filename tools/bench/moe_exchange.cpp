@@ -104,11 +104,12 @@ class Bench {
     for (int64_t i = 0; i < tokens; ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % experts);
     const ep::ExpertGroups groups{groups_.nodes.get(), &etp, etp.size() > 1 ? &world_ : groups_.nodes.get()};
     const bool merged = way.overlap != Overlap::sequential;
-    const ep::RoutingPlan plan = ep::make_routing_plan(ids, experts, groups,
-                                                       {.cutting = {ep::Cutting::By::tokens, way.chunks},
-                                                        .spread = way.baseline ? ep::Spread::held : ep::Spread::gather,
-                                                        .merged = merged},
-                                                       device_.compute());
+    const ep::RoutingPlan plan =
+        ep::make_routing_plan(ids, experts, groups,
+                              {.cutting = {ep::Cutting::By::tokens, way.chunks},
+                               .esp_exchange = way.baseline ? ep::EspExchange::held : ep::EspExchange::gather,
+                               .merged = merged},
+                              device_.compute());
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
     MoePass pass{
         .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};

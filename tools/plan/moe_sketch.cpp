@@ -77,7 +77,7 @@ LayerSketch::MoePass LayerSketch::describe(bool restoring) const {
   p.alone = ep_ * etp_ == 1;
   const double local = static_cast<double>(m.experts) / ep_;
   p.placed = !p.alone && local > 1;
-  const bool direct = p.schedule.spread_used() == ep::Spread::direct;
+  const bool direct = p.schedule.esp_exchange_used() == ep::EspExchange::direct;
   const double busiest = load_ == RoutingLoad::even ? 1 : most_rows();
   const double slots = p.tokens * p.top_k, sent = slots * (direct ? etp_ : 1), there = slots * etp_ * busiest;
   p.chunks = p.schedule.is_cut() ? p.schedule.chunks : 1;

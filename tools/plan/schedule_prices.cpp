@@ -40,9 +40,9 @@ double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Pr
                                 instance.device());
 }
 
-// `s` with the rows, spread and order of `like`.
+// `s` with the rows, ESP exchange and order of `like`.
 MoeSchedule with_ways_of(MoeSchedule s, const MoeSchedule& like) {
-  s.rows = like.rows, s.spread = like.spread, s.order = like.order;
+  s.rows = like.rows, s.esp_exchange = like.esp_exchange, s.order = like.order;
   return s;
 }
 

@@ -39,8 +39,8 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelIn
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
-/// All allowed schedules, in their order. Where they are hundreds: first those of the usual rows, spread and order,
-/// then the fastest of these with every other rows, spread and order. Leaves any of them set.
+/// All allowed schedules, in their order. Where they are hundreds: first those of the usual rows, ESP exchange and
+/// order, then the fastest of these with every other rows, ESP exchange and order. Leaves any of them set.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,
                                                    const Predictor& predictor, const comm::ProcessGroup& world);
 

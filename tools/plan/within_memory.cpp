@@ -32,7 +32,7 @@ class Needs {
   /// Bytes, whatever tokens choose: of a schedule that restores with its buffers at their smallest.
   double of(const MoeSchedule& s) {
     const auto [entry, added] =
-        known_.try_emplace({s.restore, s.duplicates, s.spread_used(), keeps(s) && s.is_cut() ? s.chunks : 1});
+        known_.try_emplace({s.restore, s.duplicates, s.esp_exchange_used(), keeps(s) && s.is_cut() ? s.chunks : 1});
     if (!added) return entry->second;
     MoeSchedule smallest = s;
     if (!keeps(s) && !smallest.memory_limit) smallest.memory_limit = 1;
@@ -45,7 +45,7 @@ class Needs {
  private:
   const Recipe& recipe_;
   const int64_t world_;
-  std::map<std::tuple<Restore, moe::Duplicates, ep::Spread, int64_t>, double>
+  std::map<std::tuple<Restore, moe::Duplicates, ep::EspExchange, int64_t>, double>
       known_;  // by what the estimate depends on
 };
 
@@ -66,7 +66,7 @@ Recipe with_schedule(const Recipe& recipe, const MoeSchedule& s) {
   Recipe r = recipe;
   moe::MoeScheduleConfig& c = r.schedule.moe;
   c.duplicates = s.duplicates, c.overlap = s.overlap, c.cut = s.cut, c.chunks = s.chunks, c.rows = s.rows;
-  c.spread = s.spread, c.restore = s.restore, c.order = s.order;
+  c.esp_exchange = s.esp_exchange, c.restore = s.restore, c.order = s.order;
   c.memory_limit = s.memory_limit;
   return r;
 }

@@ -6,7 +6,7 @@ namespace hexad::train {
 
 // The next version forgets these, and takes what it renames itself.
 std::vector<std::string> rename_keys(config::Document& recipe) {
-  const config::Rename renames[] = {{"schedule.moe", "parts", "chunks"}};
+  const config::Rename renames[] = {{"schedule.moe", "parts", "chunks"}, {"schedule.moe", "spread", "esp_exchange"}};
   return config::rename_keys(recipe, renames);
 }
 

@@ -34,16 +34,16 @@ void check_duplicates(const Recipe& r, const MoeSchedule& s, Contradictions& pro
 }
 
 void check_spread(const MoeSchedule& s, Contradictions& problems) {
-  if (!s.spread) return;
-  const bool held = *s.spread == ep::Spread::held;
+  if (!s.esp_exchange) return;
+  const bool held = *s.esp_exchange == ep::EspExchange::held;
   if (held && s.divides())
     problems.add(
-        "schedule.moe.spread",
+        "schedule.moe.esp_exchange",
         "held means that every etp rank is sent all rows by its own peers, which only duplicates: baseline and "
         "replicated do; legal here: auto, gather, direct");
   if (!held && !s.divides())
     problems.add(
-        "schedule.moe.spread",
+        "schedule.moe.esp_exchange",
         "must be auto or held for duplicates: baseline and replicated, which send every etp rank its own copy");
 }
 
@@ -175,12 +175,12 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
   });
   all.vary(&MoeSchedule::rows,
            to_all(r.parallel.ep * etp == 1 && !config.rows ? std::vector{ep::RowOf::slot} : choices(config.rows)));
-  all.vary(&MoeSchedule::spread, [&](const MoeSchedule& s) {
-    std::vector<std::optional<ep::Spread>> spreads{config.spread};
-    // Whether there are two levels is a matter of the groups that a spread sends in: the layer checks those of one.
+  all.vary(&MoeSchedule::esp_exchange, [&](const MoeSchedule& s) {
+    std::vector<std::optional<ep::EspExchange>> exchanges{config.esp_exchange};
+    // Whether there are two levels is a matter of the groups that an exchange sends in: the layer checks those of one.
     const bool one_level = config.all_to_all == ep::AllToAll::direct;
-    if (!config.spread && etp > 1 && s.divides() && one_level) spreads.emplace_back(ep::Spread::direct);
-    return spreads;
+    if (!config.esp_exchange && etp > 1 && s.divides() && one_level) exchanges.emplace_back(ep::EspExchange::direct);
+    return exchanges;
   });
   all.vary(&MoeSchedule::order, [&](const MoeSchedule& s) {
     return config.order || !s.is_cut() ? std::vector{s.order} : registry.moe_order_names();

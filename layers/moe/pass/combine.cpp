@@ -9,7 +9,9 @@ namespace hexad::moe {
 namespace {
 
 // Whether ranks that share an expert's width add up their results before these return.
-bool adds_up(const PassGraph& g) { return g.shares_width(ep::Spread::gather) || g.shares_width(ep::Spread::held); }
+bool adds_up(const PassGraph& g) {
+  return g.shares_width(ep::EspExchange::gather) || g.shares_width(ep::EspExchange::held);
+}
 
 // U: results, which lie grouped by expert, go back into the order in which their rows arrived; of rows of tokens, those
 // of a row's copies become their sum. Then they are packed for R, unless A comes between, which adds up unpacked rows.
@@ -35,8 +37,8 @@ void add_reducing(PassGraph& g, size_t c) {
         }));
 }
 
-// A of Spread::gather: each etp rank has addends for the rows of all of them, and gets the sums for the rows that it
-// had received itself.
+// A of EspExchange::gather: each etp rank has addends for the rows of all of them, and gets the sums for the rows that
+// it had received itself.
 void add_reduce_scatter(PassGraph& g, size_t c) {
   const ep::ChunkCounts& chunk = g.counts.chunks[c];
   const int64_t mine = chunk.rows_received() * g.result_bytes();
@@ -52,7 +54,7 @@ void add_reduce_scatter(PassGraph& g, size_t c) {
       }));
 }
 
-// A of Spread::held: each etp rank was sent all rows and has addends for all, and gets all sums.
+// A of EspExchange::held: each etp rank was sent all rows and has addends for all, and gets all sums.
 void add_all_reduce(PassGraph& g, size_t c) {
   const int64_t ranks = g.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g.counts.chunks[c].rows_received() * g.result_bytes() / ranks;
@@ -110,8 +112,8 @@ void add_returning(PassGraph& g, size_t c) {
   });
 }
 
-// The slot rows of a chunk, made from `sent`, the rows that returned in `format`. With Spread::direct a row was sent to
-// every etp rank, and its slot row is the sum of the addends that returned (PlanIndices::copies).
+// The slot rows of a chunk, made from `sent`, the rows that returned in `format`. With EspExchange::direct a row was
+// sent to every etp rank, and its slot row is the sum of the addends that returned (PlanIndices::copies).
 Rows slot_rows(const MoePass& pass, size_t c, const RowFormat& format, const Tensor& sent, Stream& s) {
   const ep::ChunkCounts& chunk = pass.plan.counts.chunks[c];
   Rows rows{sent};
@@ -170,8 +172,8 @@ void add_combine(PassGraph& g, size_t c) {
   // Without U, results return in the order in which they were computed. Where A follows, U is not needed for packing:
   // A packs its sums. U is not on L's lane, where it would wait until the chunk before has returned.
   if (g.counts.chunks[c].placed || g.counts.merged || (!plain && !adds_up(g))) add_reducing(g, c);
-  if (g.shares_width(ep::Spread::gather)) add_reduce_scatter(g, c);
-  if (g.shares_width(ep::Spread::held)) add_all_reduce(g, c);
+  if (g.shares_width(ep::EspExchange::gather)) add_reduce_scatter(g, c);
+  if (g.shares_width(ep::EspExchange::held)) add_all_reduce(g, c);
   add_returning(g, c);
   if (landing_of(g) == Landing::unpacked) add_unpacking(g, c);
   g.chunks[c].returned = g.chunks[c].last;

@@ -114,7 +114,7 @@ void add_way(PassGraph& g, size_t c, Dispatched what) {
   ChunkTasks& tasks = g.chunks[c];
   add_packing(g, c, way);
   add_sending(g, c, way);
-  if (g.shares_width(ep::Spread::gather)) add_width_gather(g, c, way);
+  if (g.shares_width(ep::EspExchange::gather)) add_width_gather(g, c, way);
   const bool placed = !way.format.plain() || g.counts.chunks[c].placed || g.counts.merged;
   // D is added with the chunk's C (add_late_placing): a lane runs its tasks in the order in which they were added, so
   // on the compute lane the experts' work for the chunk before would wait for the rows of this one to arrive.

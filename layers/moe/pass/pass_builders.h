@@ -60,9 +60,11 @@ struct PassGraph {
   /// Of a row as it was computed.
   int64_t result_bytes() const { return pass.width * size_of(pass.dtype); }
   /// Whether etp ranks share an expert's width, and come by its rows in this way.
-  bool shares_width(ep::Spread spread) const { return counts.spread == spread && etp.size() > 1; }
+  bool shares_width(ep::EspExchange esp_exchange) const {
+    return counts.esp_exchange == esp_exchange && etp.size() > 1;
+  }
   /// Whether rows are sent in the order of the slot rows.
-  bool in_order() const { return counts.spread != ep::Spread::direct && !nodes; }
+  bool in_order() const { return counts.esp_exchange != ep::EspExchange::direct && !nodes; }
   /// Whether what returns is the result: one chunk, in order, as it is sent.
   bool returns_at_once() const { return counts.chunks.size() == 1 && in_order() && format_back().plain(); }
 

@@ -94,8 +94,8 @@ Cost PassGraph::exchange(const comm::ProcessGroup& group, std::string_view level
   const auto to_others = [&](const std::vector<int64_t>& rows) {
     return (ep::sum_of(rows) - rows[static_cast<size_t>(group.rank())]) * format.row_bytes();
   };
-  return transfer(group, cat(counts.spread == ep::Spread::direct ? "experts" : "ep", level), to_others(splits.send),
-                  to_others(splits.receive));
+  return transfer(group, cat(counts.esp_exchange == ep::EspExchange::direct ? "experts" : "ep", level),
+                  to_others(splits.send), to_others(splits.receive));
 }
 
 int64_t PassGraph::passing_bytes(size_t chunk, const RowFormat& format) const {

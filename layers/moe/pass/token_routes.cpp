@@ -12,7 +12,7 @@ namespace {
 
 ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Cutting::By;
-  ep::PlanOptions options{.spread = s.spread_used(),
+  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
                           .merged = !s.is_cut() && s.overlap != Overlap::sequential,
                           .all_to_all = s.all_to_all};

@@ -25,7 +25,7 @@ bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
 std::string to_string(const MoeSchedule& s) {
   std::string out = base::cat("duplicates ", name_of(s.duplicates), ", overlap ", name_of(s.overlap), ", cut ",
                               name_of(s.cut), ", chunks ", s.chunks);
-  if (s.spread) out += base::cat(", spread ", name_of(*s.spread));
+  if (s.esp_exchange) out += base::cat(", esp_exchange ", name_of(*s.esp_exchange));
   if (s.all_to_all != ep::AllToAll::direct) out += base::cat(", all_to_all ", name_of(s.all_to_all));
   if (s.rows != ep::RowOf::slot) out += base::cat(", rows ", name_of(s.rows));
   if (s.restore != Restore::keep) out += base::cat(", restore ", name_of(s.restore));

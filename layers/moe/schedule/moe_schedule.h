@@ -99,7 +99,7 @@ struct MoeSchedule {
   Overlap overlap = Overlap::sequential;
   Cut cut = Cut::none;
   int64_t chunks = 1;
-  std::optional<ep::Spread> spread{};
+  std::optional<ep::EspExchange> esp_exchange{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   ep::RowOf rows = ep::RowOf::slot;
   Restore restore = Restore::keep;
@@ -126,7 +126,9 @@ struct MoeSchedule {
   /// that have rows have dense_rows of them on average. Of all together, as EPS-MoE takes the load of a group: one
   /// grouped call covers neighbours, so that large experts could only be taken out at the price of more grouped calls.
   bool is_dense(std::span<const int64_t> offsets) const;
-  ep::Spread spread_used() const { return spread.value_or(divides() ? ep::Spread::gather : ep::Spread::held); }
+  ep::EspExchange esp_exchange_used() const {
+    return esp_exchange.value_or(divides() ? ep::EspExchange::gather : ep::EspExchange::held);
+  }
   /// Whether tensor-parallel ranks divide what is sent among themselves.
   bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }
   bool operator==(const MoeSchedule&) const = default;

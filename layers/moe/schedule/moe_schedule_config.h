@@ -16,7 +16,7 @@ struct MoeScheduleConfig {
   std::optional<Overlap> overlap = Overlap::sequential;
   std::optional<Cut> cut = Cut::none;
   std::optional<int64_t> chunks{};
-  std::optional<ep::Spread> spread{};
+  std::optional<ep::EspExchange> esp_exchange{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   std::optional<ep::RowOf> rows = ep::RowOf::slot;
   std::optional<Restore> restore = Restore::keep;
@@ -34,7 +34,7 @@ struct MoeScheduleConfig {
     MoeSchedule s{.duplicates = duplicates.value_or(Duplicates::pause_before_gate),
                   .overlap = overlap.value_or(Overlap::sequential),
                   .cut = cut.value_or(Cut::none),
-                  .spread = spread,
+                  .esp_exchange = esp_exchange,
                   .all_to_all = all_to_all,
                   .rows = rows.value_or(ep::RowOf::slot),
                   .restore = restore.value_or(memory_limit ? Restore::s4 : Restore::keep),
@@ -48,7 +48,8 @@ struct MoeScheduleConfig {
     s.chunks = chunks.value_or(s.overlaps() ? 2 : 1);
     return s;
   }
-  /// Whether the program has anything to choose. A spread that is left open is chosen with the rest, never by itself.
+  /// Whether the program has anything to choose. An ESP exchange that is left open is chosen with the rest, never by
+  /// itself.
   bool open() const {
     return !duplicates || !overlap || !cut || !rows || !restore || (!chunks && settled().overlaps()) ||
            (!order && settled().is_cut());
@@ -77,7 +78,7 @@ struct MoeScheduleConfig {
       "steps, as a share of train.steps, in which the schedules that are predicted to be the fastest are timed before "
       "one is chosen; 0: the prediction alone decides",
       at_least(0), at_most(0.5));
-    v("spread", spread,
+    v("esp_exchange", esp_exchange,
       "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among them), direct (sent to "
       "each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy); auto: held for baseline and replicated, else "
       "gather, or with other choices that are auto the faster of gather and direct",

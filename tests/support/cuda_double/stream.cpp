@@ -19,13 +19,14 @@ using namespace hexad::cuda_double;
 
 namespace {
 
-// Shared with those who wait for a whole device: its streams are of several ranks, and end when these end.
+// Shared with those who wait for a whole device: its streams are of several ranks, and end when these end. Never
+// destroyed, as contexts in static variables end after them.
 std::mutex& streams_mutex() {
-  static std::mutex m;
+  static std::mutex& m = *new std::mutex;
   return m;
 }
 std::map<cudaStream_t, std::shared_ptr<CUstream_st>>& streams() {
-  static std::map<cudaStream_t, std::shared_ptr<CUstream_st>> all;
+  static auto& all = *new std::map<cudaStream_t, std::shared_ptr<CUstream_st>>;
   return all;
 }
 

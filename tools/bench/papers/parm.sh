@@ -48,9 +48,9 @@ layers=$(awk -v n="$count" -v seed="$seed" 'BEGIN {
     printf "M=%d,H=%d,B=%d,E=%d,k=%d,tp=%d,etp=%d,ep=%d\n", M, H, tokens, 8 / esp, 1 + int(2 * rand()), mp, esp, 8 / esp
   }
 }')
-args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,spread=direct
-  --schedule s2aas:duplicates=pause_after_gate,spread=direct
-  --schedule s2:duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather_copy,chunks=2)
+args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
+  --schedule s2aas:duplicates=pause_after_gate,esp_exchange=direct
+  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather_copy,chunks=2)
 for layer in $layers; do args+=(--layer "$layer"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
 

@@ -17,7 +17,7 @@ cd "$(dirname "$0")/../../.."
 declare -A choices=(
   [fastmoe]= [deepspeed]=duplicates=baseline [monta-base]=duplicates=replicated [ted]=duplicates=drop
   [monta-o2]=duplicates=drop,overlap=a2a_allgather,chunks=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,chunks=2
-  [parm-s1]=spread=direct [parm-s2]=duplicates=pause_after_gate,spread=direct,overlap=a2a_allgather,chunks=2
+  [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2
   [tutel-2]=cut=tokens,chunks=2,order=returns_last [tutel-4]=cut=tokens,chunks=4,order=returns_last
   [pipemoe]=cut=tokens,chunks=auto [fastermoe]=cut=nodes,chunks=2,order=returns_last
   [eps]=cut=experts,chunks=2,rows=token [auto]=duplicates=auto,overlap=auto,cut=auto,chunks=auto
