@@ -26,7 +26,7 @@ test_commands_options_and_keys_are_completed() {
   completes prepare --input texts --s -- --split --separator --split-bytes
   completes train tiny.yaml train.st -- train.steps=
   completes train tiny.yaml train.steps=3 optim.warm -- optim.warmup=
-  completes train tiny.yaml schedule.moe.re -- schedule.moe.restore=
+  completes train tiny.yaml schedule.moe.memory_r -- schedule.moe.memory_reuse=
   # Files are the shell's business: a recipe, and what follows a key.
   completes train tiny --
   completes train tiny.yaml data.dataset = --

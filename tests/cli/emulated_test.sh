@@ -20,7 +20,7 @@ test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.cut=tokens s
 test_micro_batches_that_take_turns() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
 test_recomputed_blocks() { expect_same_bits recomputed recompute=block; }
 test_offloaded_activations() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
-test_restored_activations() { expect_same_bits restored schedule.moe.cut=tokens schedule.moe.chunks=3 schedule.moe.restore=s1; }
+test_restored_activations() { expect_same_bits restored schedule.moe.cut=tokens schedule.moe.chunks=3 schedule.moe.memory_reuse=s1; }
 test_rows_of_tokens() { expect_same_bits tokens schedule.moe.rows=token; }
 test_zero_3() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
 

@@ -81,8 +81,8 @@ test_what_was_compared_is_counted() {
 }
 
 test_a_recipe_with_a_memory_limit_is_verified() {
-  expect 0 "$HEXAD" verify tiny.yaml schedule.moe.restore=s4 schedule.moe.memory_limit=1000000 --world 2 \
-    --layouts "ep=2;ep=2,restore=s4_limited"
+  expect 0 "$HEXAD" verify tiny.yaml schedule.moe.memory_reuse=s4 schedule.moe.memory_limit=1000000 --world 2 \
+    --layouts "ep=2;ep=2,memory_reuse=s4_limited"
   expect_text out ": 0 mismatches"
 }
 

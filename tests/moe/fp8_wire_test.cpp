@@ -39,12 +39,12 @@ TEST(Fp8Wire, RoundsRowsWithinItsBound) { expect_near_under_fp8({"parallel.ep=4"
 TEST(Fp8Wire, AlsoWhereRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
 TEST(Fp8Wire, AlsoInChunksThatAreRestored) {
   expect_near_under_fp8(
-      {"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3", "schedule.moe.restore=s4"});
+      {"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"});
 }
 
 TEST(Fp8Wire, AlsoOfRowsOfTokens) {
   expect_near_under_fp8({"parallel.ep=4", "schedule.moe.rows=token"});
-  expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2", "schedule.moe.rows=token", "schedule.moe.restore=s4"});
+  expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2", "schedule.moe.rows=token", "schedule.moe.memory_reuse=s4"});
 }
 
 // Row by row: whoever sends a row, in whatever chunk, it is rounded alike.

@@ -85,21 +85,20 @@ TEST_P(MemoryLimit, HoldsUnderEveryRouting) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(, MemoryLimit,
-                         testing::Values(Case{"S1", {"schedule.moe.restore=s1"}},
-                                         Case{"S2", {"schedule.moe.restore=s2"}},
-                                         Case{"S1Wide", {"schedule.moe.restore=s1"}, {"model.moe.expert_hidden=80"}},
-                                         Case{"S2Wide", {"schedule.moe.restore=s2"}, {"model.moe.expert_hidden=80"}},
-                                         Case{"S3", {"schedule.moe.restore=s3"}},
-                                         Case{"S4", {"schedule.moe.restore=s4"}},
-                                         Case{"S4Gelu", {"schedule.moe.restore=s4"}, {"model.moe.expert=gelu"}}),
-                         [](const auto& c) { return c.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    , MemoryLimit,
+    testing::Values(Case{"S1", {"schedule.moe.memory_reuse=s1"}}, Case{"S2", {"schedule.moe.memory_reuse=s2"}},
+                    Case{"S1Wide", {"schedule.moe.memory_reuse=s1"}, {"model.moe.expert_hidden=80"}},
+                    Case{"S2Wide", {"schedule.moe.memory_reuse=s2"}, {"model.moe.expert_hidden=80"}},
+                    Case{"S3", {"schedule.moe.memory_reuse=s3"}}, Case{"S4", {"schedule.moe.memory_reuse=s4"}},
+                    Case{"S4Gelu", {"schedule.moe.memory_reuse=s4"}, {"model.moe.expert=gelu"}}),
+    [](const auto& c) { return c.param.name; });
 
 TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "5 4\n";
-  const Words limited{"parallel.ep=4", "schedule.moe.restore=s4",
-                      cat("schedule.moe.memory_limit=", 20 * least_limit({"schedule.moe.restore=s4"}))};
+  const Words limited{"parallel.ep=4", "schedule.moe.memory_reuse=s4",
+                      cat("schedule.moe.memory_limit=", 20 * least_limit({"schedule.moe.memory_reuse=s4"}))};
   const auto chunks_of = [&](const Words& routing) {
     int64_t chunks = 0;
     on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -119,7 +118,7 @@ TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
 
 TEST(MemoryLimitCheck, NeedsRestoredActivations) {
   const std::string message = message_of(ExitCode::usage, [] { small_recipe({"schedule.moe.memory_limit=1000000"}); });
-  EXPECT_NE(message.find("needs schedule.moe.restore: s1 to s4"), std::string::npos) << message;
+  EXPECT_NE(message.find("needs schedule.moe.memory_reuse: s1 to s4"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(PaperForms, MpmoesPhasesAreWhatTheGraphTakes) {
       // A result returns before the weight gradients of its part, which the paper counts to the experts' work.
       EXPECT_LE(keep.backward.total(), 1.01 * kept.backward.seconds()) << what;
       EXPECT_GE(keep.backward.total(), kept.backward.seconds() - 1 / flops * product_flops / n * 2) << what;
-      const Passes s4 = simulated(joined(cut, {"schedule.moe.restore=s4"}), rates);
+      const Passes s4 = simulated(joined(cut, {"schedule.moe.memory_reuse=s4"}), rates);
       const auto restored = mpmoe::predict(layer, paper, mpmoe::Restore::s4, n);
       expect_near(s4.forward.total(), restored.forward.seconds(), 0.01, "S4, forward of " + what);
       expect_near(s4.backward.total(), restored.backward.seconds(), 0.25, "S4, backward of " + what);

@@ -66,18 +66,18 @@ std::vector<Schedule> schedules() {
           {"Dense", {moe + "products=dense"}},
           {"DenseExperts", joined({moe + "products=dense"}, cut("experts", 2))},
           {"ByLoadTokens", joined({moe + "products=by_load", moe + "dense_rows=2"}, cut("tokens", 3))},
-          {"DenseRestoreS4", joined({moe + "products=dense", moe + "restore=s4"}, cut("tokens", 3)), forward_only},
+          {"DenseRestoreS4", joined({moe + "products=dense", moe + "memory_reuse=s4"}, cut("tokens", 3)), forward_only},
           {"DenseOfTokens", joined({moe + "products=dense"}, of_tokens), other_sums},
-          {"RestoreS1", joined({moe + "restore=s1"}, cut("tokens", 3)), forward_only},
-          {"RestoreS2", joined({moe + "restore=s2"}, cut("tokens", 3)), forward_only},
-          {"RestoreS3", joined({moe + "restore=s3"}, cut("tokens", 3)), forward_only},
-          {"RestoreS4", joined({moe + "restore=s4"}, cut("tokens", 3)), forward_only},
-          {"RestoreS1WeightsLast", joined(joined({moe + "restore=s1"}, cut("tokens", 3)), {moe + "order=weights_last"}),
-           forward_only},
-          {"RestoreS4ReturnsLast", joined(joined({moe + "restore=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}),
-           forward_only},
-          {"RestoreS4Direct", joined(joined({moe + "restore=s4"}, direct), cut("tokens", 3)), forward_only},
-          {"RestoreS2Whole", {moe + "restore=s2"}, forward_only},
+          {"RestoreS1", joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), forward_only},
+          {"RestoreS2", joined({moe + "memory_reuse=s2"}, cut("tokens", 3)), forward_only},
+          {"RestoreS3", joined({moe + "memory_reuse=s3"}, cut("tokens", 3)), forward_only},
+          {"RestoreS4", joined({moe + "memory_reuse=s4"}, cut("tokens", 3)), forward_only},
+          {"RestoreS1WeightsLast",
+           joined(joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), {moe + "order=weights_last"}), forward_only},
+          {"RestoreS4ReturnsLast",
+           joined(joined({moe + "memory_reuse=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}), forward_only},
+          {"RestoreS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
+          {"RestoreS2Whole", {moe + "memory_reuse=s2"}, forward_only},
           {"OfTokens", of_tokens, other_sums},
           {"OfTokensDirect", joined(of_tokens, direct), other_sums},
           {"OfTokensS2Saa", joined(of_tokens, joined(s2, o2)), other_sums, true},
@@ -88,9 +88,9 @@ std::vector<Schedule> schedules() {
           {"OfTokensTokens3", joined(of_tokens, cut("tokens", 3)), other_sums},
           {"OfTokensNodes", joined(of_tokens, cut("nodes", 2)), other_sums},
           {"OfTokensExperts", joined(of_tokens, cut("experts", 2)), other_sums},
-          {"OfTokensRestoreS1", joined(of_tokens, joined({moe + "restore=s1"}, cut("tokens", 3))), other_sums},
-          {"OfTokensRestoreS4", joined(of_tokens, joined({moe + "restore=s4"}, cut("tokens", 3))), other_sums},
-          {"OfTokensRestoreS2Direct", joined(of_tokens, joined({moe + "restore=s2"}, direct)), other_sums}};
+          {"OfTokensRestoreS1", joined(of_tokens, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), other_sums},
+          {"OfTokensRestoreS4", joined(of_tokens, joined({moe + "memory_reuse=s4"}, cut("tokens", 3))), other_sums},
+          {"OfTokensRestoreS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
 }
 
 bool possible(const Schedule& s, const Mesh4& m) {
@@ -175,11 +175,11 @@ TEST(Schedules, OfDenseProductsGiveTheBitsOfGroupedOnes) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.cut=tokens",
                   "schedule.moe.chunks=3"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
-    for (const char* restore : {"schedule.moe.restore=keep", "schedule.moe.restore=s4"})
+    for (const char* reuse : {"schedule.moe.memory_reuse=none", "schedule.moe.memory_reuse=s4"})
       for (const Words& products : {Words{"schedule.moe.products=dense"},
                                     Words{"schedule.moe.products=by_load", "schedule.moe.dense_rows=2"}}) {
-        const auto grouped = ScheduledLayer(world, joined(cut, {restore})).run();
-        const auto other = ScheduledLayer(world, joined(joined(cut, {restore}), products)).run();
+        const auto grouped = ScheduledLayer(world, joined(cut, {reuse})).run();
+        const auto other = ScheduledLayer(world, joined(joined(cut, {reuse}), products)).run();
         expect_bitwise(grouped.y, other.y);
         expect_bitwise(grouped.dx, other.dx);
         for (size_t i = 0; i < other.gradients.size(); ++i) expect_bitwise(grouped.gradients[i], other.gradients[i]);
@@ -268,7 +268,7 @@ TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
       {"schedule.moe.wire=fp8"},
       {"schedule.moe.rows=token", "schedule.moe.wire=fp8"},
       {"schedule.moe.cut=tokens", "schedule.moe.chunks=5"},
-      {"schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"},
+      {"schedule.moe.memory_reuse=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"},
       {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=zipf", "model.moe.zipf_exponent=4"}};
   for (const auto& nodes : topologies)
     for (const Words& way : ways) {

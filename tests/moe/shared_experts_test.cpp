@@ -46,9 +46,9 @@ const Choice choices[] = {{"Plain", {}},
                           {"ReturnsLast", {"cut=tokens", "chunks=3", "order=returns_last"}},
                           {"Experts2", {"cut=experts", "chunks=2"}},
                           {"RowsOfTokens", {"rows=token"}},
-                          {"S1", {"restore=s1", "cut=tokens", "chunks=3"}},
-                          {"S4", {"restore=s4", "cut=tokens", "chunks=3"}},
-                          {"S4OfTokens", {"restore=s4", "cut=tokens", "chunks=3", "rows=token"}}};
+                          {"S1", {"memory_reuse=s1", "cut=tokens", "chunks=3"}},
+                          {"S4", {"memory_reuse=s4", "cut=tokens", "chunks=3"}},
+                          {"S4OfTokens", {"memory_reuse=s4", "cut=tokens", "chunks=3", "rows=token"}}};
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
   expect_bitwise(a.y, b.y);
@@ -102,18 +102,18 @@ TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
 }
 
 const Words chunks{"schedule.moe.cut=tokens", "schedule.moe.chunks=2"};
-const Run runs[] = {
-    {"Plain", {}},
-    {"Norms", {"recompute=norms"}},
-    {"Blocks", {"recompute=block"}},
-    {"BlocksInChunks", joined({"recompute=block"}, chunks)},
-    {"BlocksOfTensorRanks", {"recompute=block", "parallel.tp=2", "parallel.sp=true"}},
-    {"Offloaded", {"offload.activations=true", "offload.min_bytes=0", "recompute=norms"}},
-    {"DelayedWeights", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}},
-    {"DelayedWeightsInChunks", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}, chunks)},
-    {"DelayedWeightsOfBlocks", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "recompute=block"}},
-    {"DelayedWeightsS4", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "schedule.moe.restore=s4"}, chunks)},
-    {"Zero3", {"parallel.zero=3"}}};
+const Run runs[] = {{"Plain", {}},
+                    {"Norms", {"recompute=norms"}},
+                    {"Blocks", {"recompute=block"}},
+                    {"BlocksInChunks", joined({"recompute=block"}, chunks)},
+                    {"BlocksOfTensorRanks", {"recompute=block", "parallel.tp=2", "parallel.sp=true"}},
+                    {"Offloaded", {"offload.activations=true", "offload.min_bytes=0", "recompute=norms"}},
+                    {"DelayedWeights", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}},
+                    {"DelayedWeightsInChunks", joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1"}, chunks)},
+                    {"DelayedWeightsOfBlocks", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "recompute=block"}},
+                    {"DelayedWeightsS4",
+                     joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "schedule.moe.memory_reuse=s4"}, chunks)},
+                    {"Zero3", {"parallel.zero=3"}}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
 // Notes what the shared experts had done before and after each pass, and what their task says of itself.

@@ -112,7 +112,7 @@ TEST(LegalSchedules, VaryRowsOnlyWhereTheyTravel) {
   const auto rows = [](const Recipe& r) { return distinct(legal(r), [](const MoeSchedule& s) { return s.rows; }); };
   EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto"})).size(), 2u);
   EXPECT_EQ(rows(small_recipe({"schedule.moe.rows=auto"})).size(), 1u);
-  EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto", "schedule.moe.restore=s4",
+  EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto", "schedule.moe.memory_reuse=s4",
                                "schedule.moe.memory_limit=100000000"})),
             std::set<ep::RowOf>{ep::RowOf::slot})
       << "a memory limit counts rows of slots";
@@ -139,8 +139,8 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   EXPECT_EQ(all.size(), 1u + 3 * (4 + 1 + 1));
   EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
   // Restored parts share two buffers, so that no third may be on its way.
-  const Recipe restored =
-      small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.restore=s4", "schedule.moe.order=auto"});
+  const Recipe restored = small_recipe(
+      {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.memory_reuse=s4", "schedule.moe.order=auto"});
   for (const MoeSchedule& s : legal(restored)) {
     if (s.order == "returns_last") {
       EXPECT_EQ(s.chunks, 2);
@@ -149,12 +149,12 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
 }
 
 TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
-  const auto of = [](const MoeSchedule& s) { return s.restore; };
-  const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.restore=auto"}));
+  const auto of = [](const MoeSchedule& s) { return s.memory_reuse; };
+  const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto"}));
   EXPECT_EQ(distinct(all, of).size(), 5u);
   for (const MoeSchedule& s : all) {
     if (s.cut == Cut::nodes) {
-      EXPECT_EQ(s.restore, moe::Restore::keep);
+      EXPECT_EQ(s.memory_reuse, moe::ReuseStrategy::none);
     }
   }
 }
@@ -162,7 +162,8 @@ TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
 TEST(LegalSchedules, ThatDoNotExistAreRefusedWithTheReason) {
   // Offloading works chunk by chunk, which the peers' phases are not.
   const std::string message = message_of(ExitCode::usage, [] {
-    small_recipe({"parallel.ep=2", "schedule.moe.cut=nodes", "schedule.moe.chunks=auto", "schedule.moe.restore=s1"});
+    small_recipe(
+        {"parallel.ep=2", "schedule.moe.cut=nodes", "schedule.moe.chunks=auto", "schedule.moe.memory_reuse=s1"});
   });
   EXPECT_NE(message.find("schedule.moe.cut must be none or tokens"), std::string::npos) << message;
 }
@@ -344,9 +345,9 @@ TEST(ScheduleChoice, ForgetsWhatTheRecipeDoesNotAllow) {
 }
 
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
-  const Recipe recipe = open_recipe(
-      {"parallel.tp=2", "parallel.ep=2"},
-      {"schedule.moe.rows=auto", "schedule.moe.order=auto", "schedule.moe.restore=auto", "schedule.moe.trial_share=0"});
+  const Recipe recipe =
+      open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.rows=auto", "schedule.moe.order=auto",
+                                                       "schedule.moe.memory_reuse=auto", "schedule.moe.trial_share=0"});
   EXPECT_GT(legal(recipe).size(), 500u);
   const auto order = predicted_on(machine(1e-6, 1e6, 1e12), recipe);
   EXPECT_LT(order.size(), 350u);
@@ -355,7 +356,7 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
 }
 
 TEST(ScheduleChoice, ShowingPassesChangesNothing) {
-  const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.restore=keep"});
+  const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.memory_reuse=none"});
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     const FixedSource source = documents_of(recipe);
     TrainingRun plain(recipe, world), chosen(recipe, world);

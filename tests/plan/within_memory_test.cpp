@@ -1,4 +1,4 @@
-// What an open schedule.moe.restore may be under a limit of memory.
+// What an open schedule.moe.memory_reuse may be under a limit of memory.
 #include "tools/plan/within_memory.h"
 
 #include <gtest/gtest.h>
@@ -20,29 +20,29 @@ using namespace plan;
 
 using Overrides = std::vector<std::string>;
 
-std::set<moe::Restore> restored_by(const std::vector<moe::MoeSchedule>& schedules) {
-  std::set<moe::Restore> all;
-  for (const moe::MoeSchedule& s : schedules) all.insert(s.restore);
+std::set<moe::ReuseStrategy> restored_by(const std::vector<moe::MoeSchedule>& schedules) {
+  std::set<moe::ReuseStrategy> all;
+  for (const moe::MoeSchedule& s : schedules) all.insert(s.memory_reuse);
   return all;
 }
 
 TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
   const auto restores = [](double limit) {
-    const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.cut=tokens",
+    const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.cut=tokens",
                                    cat("memory.limit_bytes=", static_cast<int64_t>(limit)), "model.context=64"});
     return restored_by(allowed_schedules(r, Registry(), 2));
   };
   const Recipe free =
-      small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.cut=tokens", "model.context=64"});
+      small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.cut=tokens", "model.context=64"});
   const WithinMemory m = within_memory(free, 2, legal_schedules(free, Registry()));
   ASSERT_LT(m.least, m.kept);
-  const std::set<moe::Restore> keep{moe::Restore::keep};
+  const std::set<moe::ReuseStrategy> keep{moe::ReuseStrategy::none};
   EXPECT_EQ(restores(0), keep) << "no limit";
   EXPECT_EQ(restores(1.01 * m.kept), keep);
-  EXPECT_FALSE(restores(0.99 * m.kept).contains(moe::Restore::keep));
+  EXPECT_FALSE(restores(0.99 * m.kept).contains(moe::ReuseStrategy::none));
   EXPECT_FALSE(restores(0.99 * m.kept).empty());
   EXPECT_FALSE(restores(0.5 * m.least).empty()) << "the estimate refuses nothing: those that need the least";
-  EXPECT_FALSE(restores(0.5 * m.least).contains(moe::Restore::keep));
+  EXPECT_FALSE(restores(0.5 * m.least).contains(moe::ReuseStrategy::none));
 }
 
 // What fits as long as tokens spread evenly, and does not when all of them choose the experts of one rank.
@@ -64,7 +64,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
     all.insert(all.end(), more.begin(), more.end());
     return small_recipe(all);
   };
-  const Recipe keeping = recipe({"schedule.moe.restore=keep", "schedule.moe.chunks=2"});
+  const Recipe keeping = recipe({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"});
   const double even = estimate_memory(keeping, 2).blocks,
                worst = estimate_memory(keeping, 2, RoutingLoad::one_rank).blocks;
   const auto limit = static_cast<int64_t>(1.1 * even);
@@ -86,13 +86,13 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
     });
     return most;
   };
-  EXPECT_GT(peak_of({"schedule.moe.restore=keep", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit) << "kept";
+  EXPECT_GT(peak_of({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit) << "kept";
   // The allocator refuses what is above the limit.
   const int64_t chosen =
-      peak_of({"schedule.moe.restore=auto", cat("memory.limit_bytes=", limit)},
+      peak_of({"schedule.moe.memory_reuse=auto", cat("memory.limit_bytes=", limit)},
               [](TrainingRun& run, const comm::ProcessGroup& world) {
                 const ScheduleChoice choice(run.recipe, run.instance, Predictor(run.recipe, run.instance.mesh), world);
-                EXPECT_NE(choice.current().schedule.restore, moe::Restore::keep);
+                EXPECT_NE(choice.current().schedule.memory_reuse, moe::ReuseStrategy::none);
                 EXPECT_TRUE(choice.current().schedule.memory_limit.has_value());
               });
   EXPECT_GT(chosen, 0);
@@ -100,7 +100,8 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
 }
 
 TEST(AllowedSchedules, OfALimitOfBuffersAllRestore) {
-  const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.restore=auto", "schedule.moe.memory_limit=100000000"});
+  const Recipe r =
+      small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.memory_limit=100000000"});
   EXPECT_EQ(restored_by(allowed_schedules(r, Registry(), 2)).size(), 4u);
 }
 

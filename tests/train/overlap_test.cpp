@@ -166,8 +166,8 @@ TEST(MicroBatchOverlap, IsRefusedWhereThereIsNothingToPairOrTheOrderWouldNotBeFi
           .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "
                 "for; legal kinds with stages: 1f1b, dualpipe_v"),
       std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.restore=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=2"})
-                .find("needs schedule.moe.restore: keep"),
+  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=2"})
+                .find("needs schedule.moe.memory_reuse: none"),
             std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.cut=auto"}).find("auto compares how long passes take"), std::string::npos);
   EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("of which there are none"), std::string::npos);

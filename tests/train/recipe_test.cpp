@@ -43,7 +43,8 @@ TEST(Recipe, EveryOneThatIsShippedIsValidForTheRanksOfItsLayout) {
     if (file->path().extension() != ".yaml") continue;
     const config::Document document = config::load(file->path());
     const int64_t ranks = load_recipe(document, Registry(), 0).parallel.fewest_ranks();
-    EXPECT_NO_THROW(load_recipe(document, Registry(), ranks)) << file->path();
+    const auto warned = [&](const std::string& text) { ADD_FAILURE() << file->path() << ": " << text; };
+    EXPECT_NO_THROW(load_recipe(document, Registry(), ranks, warned)) << file->path();
     ++checked;
   }
   EXPECT_GE(checked, 5);
@@ -125,6 +126,17 @@ TEST(Recipe, OnlyProductsByLoadReadDenseRows) {
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.products=by_load"}));
 }
 
+TEST(Recipe, OldNamesAreReadWithAWarning) {
+  const std::string before[] = {"schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.spread=auto",
+                                "schedule.moe.restore=keep"};
+  std::vector<std::string> said;
+  const Recipe r = load_recipe(config::parse(yaml, "recipe.yaml", before), Registry(), 1,
+                               [&](const std::string& text) { said.push_back(text); });
+  EXPECT_EQ(r.schedule.moe.chunks, 3);
+  EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
+  EXPECT_EQ(said.size(), 4u);  // three keys and a word
+}
+
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(
       problem({"schedule.moe.order=return_last"}),
@@ -139,26 +151,27 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
     more.insert(more.end(), cut.begin(), cut.end());
     return more;
   };
-  EXPECT_EQ(problem(with({"schedule.moe.chunks=3", "schedule.moe.restore=s4"})),
-            "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
-            "step 3 is S2, but 2 chunks are on their way already, which with schedule.moe.restore share 2 buffers");
-  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.restore=s4"})));
+  EXPECT_EQ(
+      problem(with({"schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"})),
+      "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
+      "step 3 is S2, but 2 chunks are on their way already, which with schedule.moe.memory_reuse share 2 buffers");
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4"})));
   const std::string more =
-      problem(with({"schedule.moe.chunks=2", "schedule.moe.restore=s4", "schedule.moe.memory_limit=1000000000"}));
+      problem(with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"}));
   EXPECT_NE(more.find("schedule.moe.order (returns_last) is illegal for 3 chunks"), std::string::npos) << more;
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=3"})));
 }
 
 TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
   const std::string message =
-      problem({"schedule.moe.memory_limit=100000000", "schedule.moe.restore=s4", "schedule.moe.rows=token"});
+      problem({"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.rows=token"});
   EXPECT_NE(message.find("counts the buffers of rows of slots: schedule.moe.rows must be slot"), std::string::npos)
       << message;
 }
 
 TEST(Recipe, AMemoryLimitDoesNotCountRowsThatPassARank) {
   const std::string message = problem(
-      {"schedule.moe.memory_limit=100000000", "schedule.moe.restore=s4", "schedule.moe.all_to_all=hierarchical"});
+      {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
   EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
       << message;
 }

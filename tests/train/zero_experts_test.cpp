@@ -84,20 +84,20 @@ TEST_P(ExpertsWithoutRows, AreGatheredAsTheirReplicasAre) {
   for (const int64_t unit : {1, 4096, 100000000}) expect_bits_of_level_0(words, 4, unit);
 }
 
-const std::string moe = "schedule.moe.", restore = moe + "restore=";
+const std::string moe = "schedule.moe.", reuse = moe + "memory_reuse=";
 const Words biases{"model.bias=true"}, shared{"model.moe.shared_experts=1", moe + "shared=beside"};
 
 INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
                          testing::Values(Case{"Kept", {}}, Case{"KeptDense", {moe + "products=dense"}},
                                          Case{"KeptParts", {moe + "cut=tokens", moe + "chunks=3"}, biases},
-                                         Case{"S1", {restore + "s1"}}, Case{"S2", {restore + "s2"}},
-                                         Case{"S3", {restore + "s3"}}, Case{"S4", {restore + "s4"}},
-                                         Case{"S4Dense", {restore + "s4", moe + "products=dense"}},
-                                         Case{"S4Lanes", {restore + "s4", "schedule.worker_lanes=true"}},
-                                         Case{"S4Biases", {restore + "s4"}, biases},
-                                         Case{"S2Gelu", {restore + "s2"}, joined(biases, {"model.moe.expert=gelu"})},
-                                         Case{"S4Parts", {restore + "s4", moe + "cut=tokens", moe + "chunks=3"}},
-                                         Case{"S4Shared", {restore + "s4"}, shared},
+                                         Case{"S1", {reuse + "s1"}}, Case{"S2", {reuse + "s2"}},
+                                         Case{"S3", {reuse + "s3"}}, Case{"S4", {reuse + "s4"}},
+                                         Case{"S4Dense", {reuse + "s4", moe + "products=dense"}},
+                                         Case{"S4Lanes", {reuse + "s4", "schedule.worker_lanes=true"}},
+                                         Case{"S4Biases", {reuse + "s4"}, biases},
+                                         Case{"S2Gelu", {reuse + "s2"}, joined(biases, {"model.moe.expert=gelu"})},
+                                         Case{"S4Parts", {reuse + "s4", moe + "cut=tokens", moe + "chunks=3"}},
+                                         Case{"S4Shared", {reuse + "s4"}, shared},
                                          Case{"Blocks", {"recompute=block"}, biases},
                                          Case{"RowsOfTokens", {moe + "rows=token"}}),
                          [](const auto& c) { return c.param.name; });
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
 TEST(ExpertsInParts, UseABiasThatAnotherRankAdds) {
   for (const char* strategy : {"keep", "s1", "s4"}) {
     SCOPED_TRACE(strategy);
-    const Words words{"parallel.etp=2", "model.bias=true", "batch.global=4", restore + strategy};
+    const Words words{"parallel.etp=2", "model.bias=true", "batch.global=4", reuse + strategy};
     for (const int64_t unit : {1, 1024}) expect_bits_of_level_0(words, 2, unit);
   }
 }
@@ -125,7 +125,7 @@ class ChunkCounter final : public schedule::GraphRunner {
 // Each group of ep ranks cuts its tokens as its own routing asks for.
 TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
   const Uneven uneven;
-  const Words words = uneven.words({restore + "s4", moe + "memory_limit=30000"});
+  const Words words = uneven.words({reuse + "s4", moe + "memory_limit=30000"});
   for (const int64_t unit : {1, 4096}) expect_bits_of_level_0(words, 4, unit);
   std::vector<int64_t> chunks(4);
   comm::with_ranks(

@@ -198,7 +198,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.products=grouped",
                                       "schedule.moe.dense_rows=auto",
                                       "schedule.moe.shared=after",
-                                      "schedule.moe.restore=keep",
+                                      "schedule.moe.memory_reuse=none",
                                       "schedule.moe.memory_limit=none",
                                       "recompute=none",
                                       "offload.optimizer=none",
@@ -220,7 +220,7 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
       message("pp=2,pipelin=1f1b"),
       "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
       "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
-      "rows, products, shared, moe, restore, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
+      "rows, products, shared, moe, memory_reuse, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
       "subject");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),

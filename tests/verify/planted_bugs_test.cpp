@@ -203,7 +203,7 @@ std::optional<Event> own_chunks(const ProcessGroup&, const Operation& op, Stream
 }
 
 void lose_down_bias_gradients(TrainingRun& run) {
-  if (run.recipe.schedule.moe.settled().restore == moe::Restore::keep) return;
+  if (run.recipe.schedule.moe.settled().memory_reuse == moe::ReuseStrategy::none) return;
   for (const auto& p : run.instance.parameters)
     if (p->name().ends_with("experts.down.bias")) scale(p->gradient(), 0);
 }
@@ -357,15 +357,15 @@ std::vector<Bug> bugs() {
        std::make_shared<Heldout>()},
       {"DownBiasGradientLostUnderRestore",
        {"model.bias=true"},
-       "dp=4,ep=2,restore=s2",
+       "dp=4,ep=2,memory_reuse=s2",
        "gradient layers.",
-       "dp=1,restore=s2",
+       "dp=1,memory_reuse=s2",
        reduced(lose_down_bias_gradients)},
       {"ChunkCountsNotAgreed",
        {},
-       "dp=4,ep=2,restore=s4_limited",
+       "dp=4,ep=2,memory_reuse=s4_limited",
        "",
-       "dp=2,ep=2,restore=s4_limited",
+       "dp=2,ep=2,memory_reuse=s4_limited",
        groups(own_chunks),
        "all_gather"},
   };

@@ -109,18 +109,18 @@ TEST_F(SubjectTest, IdleRanksHaveReplicasThatAreBusy) {
 
 TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
   const Subject s = subject();
-  const Recipe r = s.recipe_for(layout("dp=2,ep=2,restore=s1_limited", 2));
+  const Recipe r = s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1_limited", 2));
   ASSERT_TRUE(r.schedule.moe.memory_limit);
-  EXPECT_EQ(r.schedule.moe.restore, moe::Restore::s1);
-  EXPECT_EQ(*r.schedule.moe.memory_limit, least_memory_limit(r, moe::Restore::s1));
-  EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,restore=s1", 2)).schedule.moe.memory_limit);
+  EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::s1);
+  EXPECT_EQ(*r.schedule.moe.memory_limit, least_memory_limit(r, moe::ReuseStrategy::s1));
+  EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
 // The recipe's own limit is not of use to a run that keeps everything, the oracle being the first of them.
 TEST_F(SubjectTest, ARecipeWithAMemoryLimitIsVerified) {
-  const Subject s = subject({"schedule.moe.restore=s4", "schedule.moe.memory_limit=1000000"});
+  const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
-  for (const char* text : {"dp=2,ep=2", "dp=2,ep=2,restore=s4_limited"}) {
+  for (const char* text : {"dp=2,ep=2", "dp=2,ep=2,memory_reuse=s4_limited"}) {
     const Outcome o = run_in_threads(s, oracle, layout(text, 2), {.jitter = {}, .seconds = 60});
     EXPECT_TRUE(o.agrees()) << o.error;
   }

@@ -360,7 +360,8 @@ class Bench {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.restore == moe::Restore::keep && (s.cut == moe::Cut::tokens || !s.overlaps())) by_parts.push_back(c.get());
+      if (s.memory_reuse == moe::ReuseStrategy::none && (s.cut == moe::Cut::tokens || !s.overlaps()))
+        by_parts.push_back(c.get());
     }
     base::require(!by_parts.empty(), "[moe_layer] --search has no schedule to choose");
     std::string kind;

@@ -43,16 +43,16 @@ schedules=(
   'fastermoe moe.cut=nodes moe.chunks=2 moe.order=returns_last'
   'eps moe.cut=experts moe.chunks=2 moe.rows=token moe.products=by_load'
   'eps-whole moe.rows=token moe.products=dense'
-  'mpmoe-s1 moe.cut=tokens moe.chunks=2 moe.restore=s1'
-  'mpmoe-s2 moe.cut=tokens moe.chunks=2 moe.restore=s2'
-  'mpmoe-s3 moe.cut=tokens moe.chunks=2 moe.restore=s3'
-  'mpmoe-s4 moe.cut=tokens moe.chunks=2 moe.restore=s4'
-  'limited moe.cut=tokens moe.chunks=2 moe.restore=s4 moe.memory_limit=8388608'
+  'mpmoe-s1 moe.cut=tokens moe.chunks=2 moe.memory_reuse=s1'
+  'mpmoe-s2 moe.cut=tokens moe.chunks=2 moe.memory_reuse=s2'
+  'mpmoe-s3 moe.cut=tokens moe.chunks=2 moe.memory_reuse=s3'
+  'mpmoe-s4 moe.cut=tokens moe.chunks=2 moe.memory_reuse=s4'
+  'limited moe.cut=tokens moe.chunks=2 moe.memory_reuse=s4 moe.memory_limit=8388608'
   'two-levels moe.esp_exchange=direct moe.all_to_all=hierarchical'
   'beside moe.shared=beside'
   'two-batches pipeline.overlap=micro_batches'
   'auto moe.duplicates=auto moe.overlap=auto moe.cut=auto moe.chunks=auto moe.trial_share=0.5'
-  'auto-all moe.duplicates=auto moe.overlap=auto moe.cut=auto moe.chunks=auto moe.rows=auto moe.order=auto moe.restore=auto'
+  'auto-all moe.duplicates=auto moe.overlap=auto moe.cut=auto moe.chunks=auto moe.rows=auto moe.order=auto moe.memory_reuse=auto'
 )
 common=(train.steps="$steps" train.precision=f64 train.threads=1 train.eval_every=0 checkpoint.every=0
   train.peak_flops=1e9 checkpoint.at_end=false run.prompts=[] model.context=64 batch.global=8 parallel.cp=1)

@@ -114,7 +114,7 @@ merged schedule.moe.overlap=a2a_allgather schedule.moe.chunks=2
 dense schedule.moe.products=dense
 beside schedule.moe.shared=beside
 turns schedule.pipeline.overlap=micro_batches
-restored schedule.moe.restore=s1 schedule.moe.cut=tokens schedule.moe.chunks=3
+restored schedule.moe.memory_reuse=s1 schedule.moe.cut=tokens schedule.moe.chunks=3
 norms recompute=norms
 attention recompute=attention
 block recompute=block

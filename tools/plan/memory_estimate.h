@@ -20,7 +20,7 @@ struct MemoryEstimate {
 /// Of rank `rank` of the layout, at the peak of a step. Weights in the model's dtype with the tables and states that
 /// lie with them; gradients, main weights and moments in f32 (f64 in an f64 run); each as ZeRO leaves it. The peak of a
 /// step is that of the rank's list of pipeline actions, each as long and as high as the ops of its layers make it under
-/// `recompute` and schedule.moe.restore (auto: until it is chosen); what is offloaded is not counted. Scratch of
+/// `recompute` and schedule.moe.memory_reuse (auto: until it is chosen); what is offloaded is not counted. Scratch of
 /// kernels is not either, and the order in which lanes of their own threads free what chunks of a pass take is taken to
 /// be that of the graph.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const mesh::Layout& layout, int rank,

@@ -18,9 +18,9 @@ namespace {
 
 using telemetry::human_bytes;
 
-// With what memory makes of a restore that is left open.
+// With what memory makes of a memory_reuse that is left open.
 Recipe planned(const Recipe& r, const layers::Registry& registry, int64_t world) {
-  if (r.schedule.moe.restore || r.model.moe.experts == 0) return r;
+  if (r.schedule.moe.memory_reuse || r.model.moe.experts == 0) return r;
   return with_schedule(r, within_memory(r, world, legal_schedules(r, registry)).schedules.front());
 }
 
@@ -29,18 +29,18 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// As memory.limit_bytes counts; of a restore that is left open the least that it may come to.
+// As memory.limit_bytes counts; of a memory_reuse that is left open the least that it may come to.
 double needed(const Recipe& r, const layers::Registry& registry, int64_t world) {
-  if (!r.schedule.moe.restore && r.model.moe.experts > 0)
+  if (!r.schedule.moe.memory_reuse && r.model.moe.experts > 0)
     return within_memory(r, world, legal_schedules(r, registry)).least;
   const auto stages = estimate_stages(r, world);
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
 
-std::string restore_name(const Recipe& r) {
-  for (const auto& [value, name] : enum_names(moe::Restore{}))
-    if (value == r.schedule.moe.settled().restore) return std::string(name);
-  base::fail_invariant("[memory] restore without a name");
+std::string strategy_name(const Recipe& r) {
+  for (const auto& [value, name] : enum_names(moe::ReuseStrategy{}))
+    if (value == r.schedule.moe.settled().memory_reuse) return std::string(name);
+  base::fail_invariant("[memory] strategy without a name");
 }
 
 struct Change {
@@ -59,9 +59,9 @@ std::vector<Change> changes(const Recipe& r, int64_t world) {
     add(base::cat("parallel.zero: ", zero), [zero](Recipe& c) { c.parallel.zero = zero; });
   if (r.recompute < layers::Recompute::attention)
     add("recompute: attention", [](Recipe& c) { c.recompute = layers::Recompute::attention; });
-  if (r.model.moe.experts > 0 && r.schedule.moe.restore == moe::Restore::keep &&
+  if (r.model.moe.experts > 0 && r.schedule.moe.memory_reuse == moe::ReuseStrategy::none &&
       r.recompute != layers::Recompute::block && r.schedule.pipeline.overlap == pp::Overlap::none)
-    add("schedule.moe.restore: s4", [](Recipe& c) { c.schedule.moe.restore = moe::Restore::s4; });
+    add("schedule.moe.memory_reuse: s4", [](Recipe& c) { c.schedule.moe.memory_reuse = moe::ReuseStrategy::s4; });
   if (r.recompute != layers::Recompute::block)
     add("recompute: block", [](Recipe& c) { c.recompute = layers::Recompute::block; });
   if (r.offload.optimizer == optim::StateOffload::none)
@@ -76,7 +76,7 @@ std::string help(const Recipe& r, const layers::Registry& registry, int64_t worl
   for (const Change& change : changes(r, world)) {
     Recipe changed = r;
     change.make(changed);
-    if (changed.schedule.moe.restore && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
+    if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
     const double bytes = needed(changed, registry, world);
     const std::string text = base::cat(change.text, " (", human_bytes(bytes), ")");
     if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
@@ -107,7 +107,7 @@ std::string memory_table(const Recipe& recipe, const layers::Registry& registry,
                        : fmt::format("of {} micro-batches{} at once, evenly loaded experts", m.in_flight,
                                      r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : ""));
   row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
-  row("total", m.total(), recipe.schedule.moe.restore ? "" : "restore: " + restore_name(r));
+  row("total", m.total(), recipe.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
   if (recipe.memory.limit_bytes > 0)
     row("  of the limit", static_cast<double>(recipe.memory.limit_bytes),
         fmt::format("which counts {} of blocks", human_bytes(m.blocks)));

@@ -10,7 +10,7 @@ namespace hexad::plan {
 
 using namespace train;
 
-using moe::Restore;
+using moe::ReuseStrategy;
 
 // A pass of the MoE layer (layers/moe/pass), forward or backward, in chunks of equal size.
 struct LayerSketch::MoePass {
@@ -87,7 +87,7 @@ LayerSketch::MoePass LayerSketch::describe(bool restoring) const {
     const int64_t limit = *p.schedule.memory_limit, most = std::max<int64_t>(1, std::llround(p.tokens));
     const moe::ExpertShape shape{model_.hidden, std::llround(p.product / width_), p.gated};
     const auto bytes = [&] {
-      return moe::buffer_bytes(std::llround(each(sent)), std::llround(each(there)), shape, p.schedule.restore,
+      return moe::buffer_bytes(std::llround(each(sent)), std::llround(each(there)), shape, p.schedule.memory_reuse,
                                dtype_of(recipe_.train.precision));
     };
     // As the pass itself does.
@@ -138,7 +138,7 @@ Place LayerSketch::moe(MemoryTape& t, const Place& input) const {
 
 Place LayerSketch::moe_pass(MemoryTape& t, const Place& x, const Place& weights) const {
   const bool restoring =
-      t.mode() == MemoryTape::Mode::record && recipe_.schedule.moe.settled().restore != Restore::keep;
+      t.mode() == MemoryTape::Mode::record && recipe_.schedule.moe.settled().memory_reuse != ReuseStrategy::none;
   const MoePass p = describe(restoring);
   return restoring ? offload_or_recompute(t, x, weights, p) : keep(t, x, weights, p);
 }
@@ -196,8 +196,8 @@ Place LayerSketch::keep(MemoryTape& t, const Place& x, const Place& weights, con
 
 Place LayerSketch::offload_or_recompute(MemoryTape& t, const Place& x, const Place& weights, const MoePass& p) const {
   const Room plan = t.room(p.index_bytes + 8 * p.tokens * p.top_k);
-  const bool inputs_away = moe::offloads_inputs(p.schedule.restore),
-             middles_away = moe::offloads_middles(p.schedule.restore);
+  const bool inputs_away = moe::offloads_inputs(p.schedule.memory_reuse),
+             middles_away = moe::offloads_middles(p.schedule.memory_reuse);
   const double result = p.tokens * p.row;
   const Room out = t.room(result);
   {

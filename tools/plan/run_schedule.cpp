@@ -22,7 +22,7 @@ RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.pro
   const bool chooses = recipe.model.moe.experts > 0 && recipe.schedule.moe.open();
   if (recipe.schedule.trace > 0 || chooses) predictor_.emplace(recipe, run_.instance.mesh);
   if (chooses) choose();
-  if (!leader() || !recipe.schedule.moe.restore) return;
+  if (!leader() || !recipe.schedule.moe.memory_reuse) return;
   if (const std::string why = memory_problem(recipe, run_.instance.registry, run_.world.size()); !why.empty())
     run_.log.warn(why);
 }
@@ -65,7 +65,7 @@ void RunSchedule::choose() {
                          choice_->trials_left());
   if (!before.empty())
     run_.log.warn(cat("schedule.moe: the recipe no longer allows what the run had chosen: ", before));
-  if (!run_.recipe.schedule.moe.restore) log_memory();
+  if (!run_.recipe.schedule.moe.memory_reuse) log_memory();
   const auto& all = choice_->candidates();
   run_.log.info("schedule.moe: of {} schedules the fastest is predicted to be {}; the slowest {}", all.size(),
                 ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
@@ -78,7 +78,7 @@ void RunSchedule::log_memory() {
   const WithinMemory m =
       within_memory(run_.recipe, run_.world.size(), legal_schedules(run_.recipe, run_.instance.registry));
   const std::string text = fmt::format(
-      "schedule.moe.restore: whatever experts tokens choose, a rank is estimated to need {} where activations are "
+      "schedule.moe.memory_reuse: whatever experts tokens choose, a rank is estimated to need {} where activations are "
       "kept, at "
       "least {} otherwise",
       telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));

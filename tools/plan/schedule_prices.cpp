@@ -70,12 +70,12 @@ double ScheduleCandidate::measured_seconds() const {
 
 std::vector<MoeSchedule> allowed_schedules(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
   std::vector<MoeSchedule> legal = legal_schedules(recipe, registry);
-  return recipe.schedule.moe.restore ? legal : within_memory(recipe, world, legal).schedules;
+  return recipe.schedule.moe.memory_reuse ? legal : within_memory(recipe, world, legal).schedules;
 }
 
 ChunksRange chunks_range(const Recipe& recipe, const layers::Registry& registry, int64_t world, const MoeSchedule& s) {
   ChunksRange range{2, most_chunks(recipe, registry, s)};
-  if (recipe.schedule.moe.restore) return range;
+  if (recipe.schedule.moe.memory_reuse) return range;
   std::vector<MoeSchedule> all;  // the more chunks the smaller their buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);

@@ -13,7 +13,7 @@ struct ChunksRange {
   int64_t fewest, most;
   bool operator==(const ChunksRange&) const = default;
 };
-/// Of `s`, whose number of chunks is open, with what it needs of memory where that decides (restore: auto).
+/// Of `s`, whose number of chunks is open, with what it needs of memory where that decides (memory_reuse: auto).
 ChunksRange chunks_range(const train::Recipe& recipe, const layers::Registry& registry, int64_t world,
                          const moe::MoeSchedule& s);
 

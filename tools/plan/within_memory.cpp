@@ -17,13 +17,13 @@ using namespace train;
 namespace {
 
 using moe::MoeSchedule;
-using moe::Restore;
+using moe::ReuseStrategy;
 
 constexpr auto unlimited = std::numeric_limits<double>::infinity();
 // Of what is free: blocks of buffers are rounded up by an eighth at most.
 constexpr double usable = 8.0 / 9.0;
 
-bool keeps(const MoeSchedule& s) { return s.restore == Restore::keep; }
+bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }
 
 class Needs {
  public:
@@ -31,8 +31,8 @@ class Needs {
 
   /// Bytes, whatever tokens choose: of a schedule that restores with its buffers at their smallest.
   double of(const MoeSchedule& s) {
-    const auto [entry, added] =
-        known_.try_emplace({s.restore, s.duplicates, s.esp_exchange_used(), keeps(s) && s.is_cut() ? s.chunks : 1});
+    const auto [entry, added] = known_.try_emplace(
+        {s.memory_reuse, s.duplicates, s.esp_exchange_used(), keeps(s) && s.is_cut() ? s.chunks : 1});
     if (!added) return entry->second;
     MoeSchedule smallest = s;
     if (!keeps(s) && !smallest.memory_limit) smallest.memory_limit = 1;
@@ -45,14 +45,14 @@ class Needs {
  private:
   const Recipe& recipe_;
   const int64_t world_;
-  std::map<std::tuple<Restore, moe::Duplicates, ep::EspExchange, int64_t>, double>
+  std::map<std::tuple<ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double>
       known_;  // by what the estimate depends on
 };
 
 // Its buffers may have what the rest leaves. Returns whether that is enough.
 bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
   if (r.schedule.moe.memory_limit || left == unlimited) return left >= 0;
-  const int64_t least = least_memory_limit(r, s.restore);
+  const int64_t least = least_memory_limit(r, s.memory_reuse);
   const double spare = std::floor(std::max(left, 0.0) * usable);
   s.memory_limit = std::max(least, static_cast<int64_t>(spare));
   if (contradictions(r, s).empty()) return left >= 0 && static_cast<double>(least) <= spare;
@@ -66,7 +66,7 @@ Recipe with_schedule(const Recipe& recipe, const MoeSchedule& s) {
   Recipe r = recipe;
   moe::MoeScheduleConfig& c = r.schedule.moe;
   c.duplicates = s.duplicates, c.overlap = s.overlap, c.cut = s.cut, c.chunks = s.chunks, c.rows = s.rows;
-  c.esp_exchange = s.esp_exchange, c.restore = s.restore, c.order = s.order;
+  c.esp_exchange = s.esp_exchange, c.memory_reuse = s.memory_reuse, c.order = s.order;
   c.memory_limit = s.memory_limit;
   return r;
 }
@@ -89,7 +89,7 @@ WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vecto
   }
   if (out.kept == unlimited) {
     MoeSchedule kept = recipe.schedule.moe.settled();
-    kept.restore = Restore::keep, kept.memory_limit.reset();
+    kept.memory_reuse = ReuseStrategy::none, kept.memory_limit.reset();
     out.kept = needs.of(kept);
   }
   if (!keeping.empty())

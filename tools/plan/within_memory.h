@@ -1,4 +1,4 @@
-// What an open schedule.moe.restore may be, so that a rank keeps below memory.limit_bytes.
+// What an open schedule.moe.memory_reuse may be, so that a rank keeps below memory.limit_bytes.
 #pragma once
 
 #include <vector>

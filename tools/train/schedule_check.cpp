@@ -66,10 +66,10 @@ void check_chunks(const Recipe& r, const MoeSchedule& s, Contradictions& problem
                                             " = ", r.model.moe.experts / ep, ") for cut: experts"));
 }
 
-void check_restore(const MoeSchedule& s, Contradictions& problems) {
-  if (s.restore == moe::Restore::keep) return;
+void check_memory_reuse(const MoeSchedule& s, Contradictions& problems) {
+  if (s.memory_reuse == moe::ReuseStrategy::none) return;
   const auto refuse = [&](std::string_view why) {
-    problems.add("schedule.moe.restore", cat("works chunk by chunk: ", why, "; or restore: keep"));
+    problems.add("schedule.moe.memory_reuse", cat("works chunk by chunk: ", why, "; or memory_reuse: none"));
   };
   if (s.cut == Cut::nodes || s.cut == Cut::experts) refuse("schedule.moe.cut must be none or tokens");
   if (s.overlap != Overlap::sequential) refuse("schedule.moe.overlap must be sequential");
@@ -84,9 +84,9 @@ void check_products(const MoeSchedule& s, Contradictions& problems) {
 
 void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& problems) {
   if (!s.memory_limit) return;
-  if (s.restore == moe::Restore::keep)
+  if (s.memory_reuse == moe::ReuseStrategy::none)
     return problems.add("schedule.moe.memory_limit",
-                        "needs schedule.moe.restore: s1 to s4, as kept activations are of the whole micro-batch");
+                        "needs schedule.moe.memory_reuse: s1 to s4, as kept activations are of the whole micro-batch");
   if (s.all_to_all == ep::AllToAll::hierarchical)
     return problems.add(
         "schedule.moe.memory_limit",
@@ -95,7 +95,7 @@ void check_memory_limit(const Recipe& r, const MoeSchedule& s, Contradictions& p
   if (s.rows == ep::RowOf::token)
     return problems.add("schedule.moe.memory_limit",
                         "counts the buffers of rows of slots: schedule.moe.rows must be slot, or memory_limit: none");
-  const int64_t least = least_memory_limit(r, s.restore);
+  const int64_t least = least_memory_limit(r, s.memory_reuse);
   if (*s.memory_limit < least)
     problems.add("schedule.moe.memory_limit",
                  cat("is less than chunks of one token need, wherever they go; the least is ", least));
@@ -126,7 +126,8 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   // Under a memory limit there may be more; what is wrong with an order shows in few.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
-    if (const std::string why = why_illegal(order.steps(chunks), chunks, s.restore != moe::Restore::keep); !why.empty())
+    if (const std::string why = why_illegal(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
+        !why.empty())
       return cat("is illegal for ", chunks, " chunks: ", why);
   return {};
 }
@@ -167,8 +168,9 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
   if (r.parallel.ep == 1 && !config.cut) std::erase(cuts, Cut::nodes);
   all.vary(&MoeSchedule::cut, to_all(cuts));
   // A recomputed block keeps, whatever is chosen.
-  const bool keeps = !config.restore && r.recompute == layers::Recompute::block;
-  all.vary(&MoeSchedule::restore, to_all(keeps ? std::vector{moe::Restore::keep} : choices(config.restore)));
+  const bool keeps = !config.memory_reuse && r.recompute == layers::Recompute::block;
+  all.vary(&MoeSchedule::memory_reuse,
+           to_all(keeps ? std::vector{moe::ReuseStrategy::none} : choices(config.memory_reuse)));
   all.vary(&MoeSchedule::chunks, [&](const MoeSchedule& s) {
     if (config.chunks || !s.overlaps()) return std::vector{config.chunks.value_or(1)};
     return std::vector(std::begin(chunks_tried), std::end(chunks_tried));
@@ -190,13 +192,13 @@ std::vector<MoeSchedule> combinations(const Recipe& r, const layers::Registry& r
 
 }  // namespace
 
-int64_t least_memory_limit(const Recipe& r, moe::Restore restore) {
+int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
   // Of a chunk of one token on every rank, whatever experts they choose.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
-  return moe::buffer_bytes(m.top_k * etp, there, shape, restore, dtype_of(r.train.precision));
+  return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }
 
 std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s) {
@@ -204,7 +206,7 @@ std::vector<Contradiction> contradictions(const Recipe& r, const MoeSchedule& s)
   check_duplicates(r, s, problems);
   check_spread(s, problems);
   check_chunks(r, s, problems);
-  check_restore(s, problems);
+  check_memory_reuse(s, problems);
   check_products(s, problems);
   check_memory_limit(r, s, problems);
   check_shared(r, s, problems);
@@ -249,7 +251,7 @@ std::vector<std::string_view> open_keys(const moe::MoeScheduleConfig& c) {
     if (open) keys.push_back(key);
   };
   add(!c.duplicates, "duplicates"), add(!c.overlap, "overlap"), add(!c.cut, "cut"), add(!c.chunks, "chunks");
-  add(!c.rows, "rows"), add(!c.order, "order"), add(!c.restore, "restore");
+  add(!c.rows, "rows"), add(!c.order, "order"), add(!c.memory_reuse, "memory_reuse");
   return keys;
 }
 
@@ -267,9 +269,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         cat("pairs a forward with a backward, which schedule.pipeline.kind: ", name_of(r.schedule.pipeline.kind),
             " would make other stages wait for; legal kinds with stages: 1f1b, dualpipe_v"));
-  if (r.schedule.moe.restore && *r.schedule.moe.restore != moe::Restore::keep)
+  if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
     return refuse(
-        "needs schedule.moe.restore: keep: restored chunks are sent when their lanes come to it, so that ranks might "
+        "needs schedule.moe.memory_reuse: none: restored chunks are sent when their lanes come to it, so that ranks "
+        "might "
         "send those of two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(

@@ -17,7 +17,7 @@ struct Contradiction {
 std::vector<Contradiction> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
 /// Bytes below which schedule.moe.memory_limit is illegal for the recipe's layout: what chunks of one token need.
-int64_t least_memory_limit(const Recipe& recipe, moe::Restore restore);
+int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
 /// Every schedule that the recipe's choices allow, in a fixed order; the one of a recipe that leaves nothing open.
 /// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.

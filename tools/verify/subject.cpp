@@ -119,8 +119,8 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name) cons
   for (std::string& o : overrides_of(variant["subject"])) overrides.push_back(std::move(o));
   if (variant.has_memory_limit()) {
     const Recipe without = recipe_for(variant, name, overrides);
-    const moe::Restore restore = without.schedule.moe.settled().restore;
-    overrides.push_back(cat("schedule.moe.memory_limit=", least_memory_limit(without, restore)));
+    const moe::ReuseStrategy strategy = without.schedule.moe.settled().memory_reuse;
+    overrides.push_back(cat("schedule.moe.memory_limit=", least_memory_limit(without, strategy)));
   }
   return recipe_for(variant, name, std::move(overrides));
 }

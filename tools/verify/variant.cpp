@@ -67,16 +67,16 @@ Option moe_option() {
 }
 
 // How experts' inputs and middles come back for backward, then the same under a memory limit.
-Option restore_option() {
-  Option restore{"restore", "", {}, [](const MeshSizes&) { return true; }, {}};
+Option memory_reuse_option() {
+  Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
-    restore.values.push_back(cat(name, ending));
-    restore.sets.push_back({cat("schedule.moe.restore=", name), "schedule.moe.memory_limit=none"});
+    reuse.values.push_back(cat(name, ending));
+    reuse.sets.push_back({cat("schedule.moe.memory_reuse=", name), "schedule.moe.memory_limit=none"});
   };
-  for (const auto& [value, name] : enum_names(moe::Restore{})) add(name, "");
+  for (const auto& [value, name] : enum_names(moe::ReuseStrategy{})) add(name, "");
   // Everything is offloaded, or nothing is.
   for (const std::string_view name : {"s1", "s4"}) add(name, limited);
-  return restore;
+  return reuse;
 }
 
 Option subject_option() {
@@ -131,7 +131,7 @@ std::vector<Option> make_options() {
       {"shared", "schedule.moe.shared", names_of(moe::SharedExperts{}),
        [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
       moe_option(),
-      restore_option(),
+      memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
       // Of one tensor or of all: reductions during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
@@ -290,7 +290,7 @@ void Variant::choose(std::string_view option, std::string_view value) {
   base::fail_invariant(cat("[verify] no option ", option, "=", value));
 }
 
-bool Variant::has_memory_limit() const { return (*this)["restore"].ends_with(limited); }
+bool Variant::has_memory_limit() const { return (*this)["memory_reuse"].ends_with(limited); }
 
 std::vector<std::string> Variant::overrides() const {
   std::vector<std::string> out;

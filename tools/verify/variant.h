@@ -42,9 +42,9 @@ struct Option {
 
 /// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, duplicates, esp_exchange, all_to_all (in one
 /// step or two), rows (what travels as one row), products, shared (experts after or beside others), moe (how the MoE
-/// layer's work is cut, overlapped and ordered: as the recipe says, or in another way), restore (as it is, and s1 and
-/// s4 under a memory limit), recompute, bucket_bytes, offload, worker_lanes, transport (ranks that are threads meet in
-/// memory, or exchange messages as processes do), start (fresh, or resumed from the checkpoint that one rank saved
+/// layer's work is cut, overlapped and ordered: as the recipe says, or in another way), memory_reuse (as it is, and s1
+/// and s4 under a memory limit), recompute, bucket_bytes, offload, worker_lanes, transport (ranks that are threads meet
+/// in memory, or exchange messages as processes do), start (fresh, or resumed from the checkpoint that one rank saved
 /// after the first step) and subject (what is run: the recipe, or what subject_kind.h makes of it, which has an oracle
 /// of its own). Values are those that the recipe's keys take, where an option is one key.
 std::span<const Option> options();

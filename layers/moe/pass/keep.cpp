@@ -1,5 +1,5 @@
-// restore: keep. T_DI and T_M are kept for backward by the tape's policy, and for the gradient of the routing weights
-// either the slot rows that returned or, where rows are of tokens, T_DO.
+// memory_reuse: none. T_DI and T_M are kept for backward by the tape's policy, and for the gradient of the routing
+// weights either the slot rows that returned or, where rows are of tokens, T_DO.
 #include <utility>
 
 #include "layers/moe/pass/memory_reuse.h"

@@ -1,5 +1,5 @@
-// How backward comes by what the experts made in forward: a strategy of two kinds (schedule.moe.restore; MPMoE's memory
-// reusing strategies, Table 2).
+// How backward comes by what the experts made in forward: a strategy of two kinds (schedule.moe.memory_reuse; MPMoE's
+// memory reusing strategies, Table 2).
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class MemoryReuse {
   virtual void backward(Backward& b, const Tensor& dout, const Saved& saved) = 0;
 };
 
-/// keep.cpp: restore: keep.
+/// keep.cpp: memory_reuse: none.
 std::shared_ptr<MemoryReuse> keep_activations(std::shared_ptr<const PassCall> call);
 /// offload_recompute.cpp: S1 to S4.
 std::shared_ptr<MemoryReuse> offload_or_recompute(std::shared_ptr<const PassCall> call);

@@ -102,7 +102,7 @@ Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& i
                .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
                .shared_begin = tape.size()});
   // Evaluation keeps nothing, and a block that is computed again restores everything already.
-  const bool keeps = tape.mode() != Tape::Mode::record || route.schedule.restore == Restore::keep;
+  const bool keeps = tape.mode() != Tape::Mode::record || route.schedule.memory_reuse == ReuseStrategy::none;
   if (!keeps) call->tokens = chunk_tokens(call->routes, tape.stream);
   const std::shared_ptr<MemoryReuse> reuse = keeps ? keep_activations(call) : offload_or_recompute(call);
   auto [out, returned] = forward(*call, x.data, weights.data, *reuse, tape.recording(), std::move(shared), tape.stream);

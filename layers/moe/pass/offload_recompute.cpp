@@ -125,8 +125,8 @@ class OffloadOrRecompute final : public MemoryReuse {
     call.run(pass, work, buffers, "backward");
     return work.gradients();
   }
-  bool inputs_offloaded() const { return offloads_inputs(call_->route.schedule.restore); }
-  bool middle_offloaded() const { return offloads_middles(call_->route.schedule.restore); }
+  bool inputs_offloaded() const { return offloads_inputs(call_->route.schedule.memory_reuse); }
+  bool middle_offloaded() const { return offloads_middles(call_->route.schedule.memory_reuse); }
   int64_t offloaded_row_bytes(const MoePass& pass) const {
     const int64_t middle = middle_offloaded() ? call_->experts->middle_width() : 0;
     return ((inputs_offloaded() ? pass.width : 0) + middle) * size_of(pass.dtype);

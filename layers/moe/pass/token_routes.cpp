@@ -64,7 +64,7 @@ ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute&
 // Whether everything that such a schedule asks for can be planned where the ids are.
 bool is_local(const MoeSchedule& s, const ExpertRoute& route, const ep::PlanOptions& options) {
   return route.groups.experts->size() == 1 && route.tensor->size() == 1 && options.cutting.chunks == 1 &&
-         options.row_of == ep::RowOf::slot && !options.merged && s.restore == Restore::keep &&
+         options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
          s.products == Products::grouped;
 }
 
@@ -117,7 +117,7 @@ TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute
   ExpertRoute finer = route;
   finer.schedule.cut = Cut::tokens;
   while (true) {
-    const int64_t bytes = most_of(buffer_bytes(routes.plan.counts, shape, route.schedule.restore, dtype));
+    const int64_t bytes = most_of(buffer_bytes(routes.plan.counts, shape, route.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) return routes;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
     routes = make_token_routes(ids, alike, finer, stream);

@@ -90,7 +90,7 @@ std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bo
     for (IssueStep needed : needed_by(s))
       if (!done.has(needed)) return step(name_of(needed), " has to come before it");
     if (bounded && s.stage == dispatch && done.under_way() == buffers)
-      return step(buffers, " chunks are on their way already, which with schedule.moe.restore share ", buffers,
+      return step(buffers, " chunks are on their way already, which with schedule.moe.memory_reuse share ", buffers,
                   " buffers");
     done.add(s);
   }

@@ -51,8 +51,8 @@ IssueOrder alternating_order();
 ///     them to be computed; they overlap with the last return;
 ///   - returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all chunks are sent before the first returns, as Tutel does,
 ///     and FasterMoE, whose chunks are nodes: what MPMoE is compared with. Results of early chunks wait for late ones
-///     to be sent, and the rows of all chunks are in memory at once: with restore other than keep it is legal for two
-///     chunks only.
+///     to be sent, and the rows of all chunks are in memory at once: with memory_reuse other than none it is legal for
+///     two chunks only.
 std::vector<IssueOrder> built_in_orders();
 
 }  // namespace hexad::moe

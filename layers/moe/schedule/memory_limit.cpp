@@ -11,11 +11,11 @@ struct ChunkBytes {
 
 // Rows and their companions exist twice where one stage hands over to the next: as they are sent and as they are
 // computed. In backward two kinds of rows are on their way, gradients and inputs.
-ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
+ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype) {
   constexpr int64_t companions = 16;  // of a row on the wire: a weight, or a scale
   const int64_t row = shape.hidden * size_of(dtype) + companions;
-  const int64_t offloaded = there * ((offloads_inputs(restore) ? shape.hidden : 0) +
-                                     (offloads_middles(restore) ? (shape.gated ? 2 : 1) * shape.width : 0));
+  const int64_t offloaded = there * ((offloads_inputs(memory_reuse) ? shape.hidden : 0) +
+                                     (offloads_middles(memory_reuse) ? (shape.gated ? 2 : 1) * shape.width : 0));
   return {.arriving = 2 * row * (sent + 2 * there) + offloaded * size_of(dtype),
           .computing = shape.backward_bytes(there, dtype),
           .returning = 2 * row * (sent + there) + offloaded * size_of(dtype)};
@@ -28,19 +28,19 @@ int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit) {
   return std::max(chunks + 1, static_cast<int64_t>(wanted));
 }
 
-int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, Restore restore, Dtype dtype) {
+int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype) {
   int64_t most = 0;
   ChunkBytes before{};
   for (const ep::ChunkCounts& chunk : plan.chunks) {
-    const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, restore, dtype);
+    const ChunkBytes b = bytes_of(chunk.rows_to_send(), chunk.rows_computed(), shape, memory_reuse, dtype);
     most = std::max({most, before.computing + b.arriving, b.computing + before.returning});
     before = b;
   }
   return most;
 }
 
-int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, Restore restore, Dtype dtype) {
-  const ChunkBytes b = bytes_of(sent, there, shape, restore, dtype);
+int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype) {
+  const ChunkBytes b = bytes_of(sent, there, shape, memory_reuse, dtype);
   return b.computing + std::max(b.arriving, b.returning);
 }
 

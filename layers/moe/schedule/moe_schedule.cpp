@@ -28,7 +28,7 @@ std::string to_string(const MoeSchedule& s) {
   if (s.esp_exchange) out += base::cat(", esp_exchange ", name_of(*s.esp_exchange));
   if (s.all_to_all != ep::AllToAll::direct) out += base::cat(", all_to_all ", name_of(s.all_to_all));
   if (s.rows != ep::RowOf::slot) out += base::cat(", rows ", name_of(s.rows));
-  if (s.restore != Restore::keep) out += base::cat(", restore ", name_of(s.restore));
+  if (s.memory_reuse != ReuseStrategy::none) out += base::cat(", memory_reuse ", name_of(s.memory_reuse));
   if (s.memory_limit) out += base::cat(", memory_limit ", *s.memory_limit);
   if (s.wire != kernels::WireFormat::model) out += base::cat(", wire ", name_of(s.wire));
   if (s.order != MoeSchedule{}.order) out += base::cat(", order ", s.order);

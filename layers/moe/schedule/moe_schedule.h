@@ -57,19 +57,19 @@ constexpr auto enum_names(Cut) {
 }
 
 /// How the experts' inputs T_DI and middles T_M come back for backward (MPMoE, Table 2).
-enum class Restore : uint8_t {
-  keep,
+enum class ReuseStrategy : uint8_t {
+  none,
   s1,  // both are offloaded
   s2,  // T_DI is communicated again, T_M offloaded
   s3,  // T_DI is offloaded, T_M computed again
   s4,  // T_DI is communicated again, T_M computed again
 };
-constexpr bool offloads_inputs(Restore r) { return r == Restore::s1 || r == Restore::s3; }
-constexpr bool offloads_middles(Restore r) { return r == Restore::s1 || r == Restore::s2; }
-constexpr auto enum_names(Restore) {
-  using enum Restore;
-  return std::to_array<std::pair<Restore, std::string_view>>(
-      {{keep, "keep"}, {s1, "s1"}, {s2, "s2"}, {s3, "s3"}, {s4, "s4"}});
+constexpr bool offloads_inputs(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s3; }
+constexpr bool offloads_middles(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s2; }
+constexpr auto enum_names(ReuseStrategy) {
+  using enum ReuseStrategy;
+  return std::to_array<std::pair<ReuseStrategy, std::string_view>>(
+      {{none, "none"}, {s1, "s1"}, {s2, "s2"}, {s3, "s3"}, {s4, "s4"}});
 }
 
 /// As how many kernel calls a product of several experts is computed (EPS-MoE's GroupGemm and DenseGemm).
@@ -102,7 +102,7 @@ struct MoeSchedule {
   std::optional<ep::EspExchange> esp_exchange{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   ep::RowOf rows = ep::RowOf::slot;
-  Restore restore = Restore::keep;
+  ReuseStrategy memory_reuse = ReuseStrategy::none;
   std::optional<int64_t> memory_limit{};  // bytes of the buffers of a pass
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::string order = "alternating";  // of a cut pass's steps, by name: issue_order.h
@@ -117,7 +117,7 @@ struct MoeSchedule {
   /// Whether anything is in flight beside anything else.
   bool overlaps() const { return is_cut() || overlap != Overlap::sequential; }
   /// Whether the copy lane has work.
-  bool copies() const { return restore != Restore::keep; }
+  bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// Whether lanes have something to do while another one is busy.
   bool uses_lanes() const { return overlaps() || copies() || shared == SharedExperts::beside; }
   /// Whether tokens are routed where they are held, before the tensor-parallel ranks divide them.

@@ -19,7 +19,7 @@ struct MoeScheduleConfig {
   std::optional<ep::EspExchange> esp_exchange{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
   std::optional<ep::RowOf> rows = ep::RowOf::slot;
-  std::optional<Restore> restore = Restore::keep;
+  std::optional<ReuseStrategy> memory_reuse = ReuseStrategy::none;
   std::optional<config::ByteSize> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
   std::optional<std::string> order = MoeSchedule{}.order;
@@ -37,7 +37,7 @@ struct MoeScheduleConfig {
                   .esp_exchange = esp_exchange,
                   .all_to_all = all_to_all,
                   .rows = rows.value_or(ep::RowOf::slot),
-                  .restore = restore.value_or(memory_limit ? Restore::s4 : Restore::keep),
+                  .memory_reuse = memory_reuse.value_or(memory_limit ? ReuseStrategy::s4 : ReuseStrategy::none),
                   .memory_limit = memory_limit,
                   .wire = wire,
                   .order = order.value_or(MoeSchedule{}.order),
@@ -51,7 +51,7 @@ struct MoeScheduleConfig {
   /// Whether the program has anything to choose. An ESP exchange that is left open is chosen with the rest, never by
   /// itself.
   bool open() const {
-    return !duplicates || !overlap || !cut || !rows || !restore || (!chunks && settled().overlaps()) ||
+    return !duplicates || !overlap || !cut || !rows || !memory_reuse || (!chunks && settled().overlaps()) ||
            (!order && settled().is_cut());
   }
 
@@ -92,7 +92,7 @@ struct MoeScheduleConfig {
       "that has any of its experts gets one copy and returns one weighted sum: EPS-MoE); auto: chosen in the first "
       "steps",
       automatic);
-    v("restore", restore,
+    v("memory_reuse", memory_reuse,
       "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
       "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
       "keeps; auto: keep where the memory it needs, whatever experts tokens choose, is within memory.limit_bytes, else "
@@ -101,7 +101,7 @@ struct MoeScheduleConfig {
     v("memory_limit", memory_limit,
       "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut into as many chunks as "
       "that "
-      "needs; none: no limit; needs restore other than keep",
+      "needs; none: no limit; needs memory_reuse other than none",
       at_least(1));
     v("wire", wire,
       "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which rounds to 4 bits)");
