@@ -116,7 +116,7 @@ class Parameter {
   /// For contributions that can only add: zeroes the memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
   /// Where one of a micro-batch's `contributions` products goes, and how the caller must write it, which it then has to
-  /// do. A single one goes to where the gradient is kept, be it in the dtype of the weights: it is rounded once.
+  /// do. A single one goes to where the gradient is kept, be it in the dtype of the weights, and is rounded there.
   struct GradientTarget {
     Tensor memory;
     Write write;

@@ -25,6 +25,7 @@ void GradientBuckets::bind(State& s) {
   for (size_t i = 0; i < s.bucket->entries.size(); ++i) {
     const Bucket::Entry& e = s.bucket->entries[i];
     Parameter& p = *e.parameter;
+    p.keep_gradient({});  // of buckets before these
     if (!keeps_all(s)) p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
     if (rounded(s)) {
       const FlatRange owned = p.owned();

@@ -13,7 +13,7 @@ enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are kept and summed over ranks: the accumulator's, or that of the weights (bf16: half the
 /// memory and traffic). A micro-batch's own gradient is summed in the accumulator's in any case and rounded once: by
-/// the product that writes it, or, where it takes several, from memory of its own.
+/// the product that writes it, or, where it is known to take several, from memory of its own.
 enum class Sums : uint8_t { accumulator, rounded };
 
 /// Owns the memory of all gradients. Buckets are summed in one order on all ranks, whatever order they fill in:

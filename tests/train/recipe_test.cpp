@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
+#include "tools/train/renamed_keys.h"
 
 namespace hexad::tests {
 namespace {
@@ -135,6 +136,9 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(said.size(), 4u);  // three keys and a word
+  EXPECT_EQ(rename_schedules("duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1"),
+            "duplicates drop, overlap sequential, cut tokens, chunks 4, esp_exchange direct, memory_reuse s1");
+  EXPECT_EQ(rename_schedules(""), "");
 }
 
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {

@@ -361,8 +361,8 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
           .tokens = run.tokens,
           .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>(),
           .fingerprints = data_fingerprints(checkpoint),
-          .schedule = state.value("schedule", ""),
-          .schedule_choice = state.value("schedule_choice", "")};
+          .schedule = rename_schedules(state.value("schedule", "")),
+          .schedule_choice = rename_schedules(state.value("schedule_choice", ""))};
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {

@@ -1,5 +1,8 @@
 #include "tools/train/renamed_keys.h"
 
+#include <string_view>
+#include <utility>
+
 #include "framework/config/renames.h"
 
 namespace hexad::train {
@@ -10,6 +13,15 @@ std::vector<std::string> rename_keys(config::Document& recipe) {
                                     {"schedule.moe", "spread", "esp_exchange"},
                                     {"schedule.moe", "restore", "memory_reuse", {{"keep", "none"}}}};
   return config::rename_keys(recipe, renames);
+}
+
+std::string rename_schedules(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> words[] = {
+      {", parts ", ", chunks "}, {", spread ", ", esp_exchange "}, {", restore ", ", memory_reuse "}};
+  for (const auto& [before, now] : words)
+    for (size_t at = text.find(before); at != std::string::npos; at = text.find(before, at + now.size()))
+      text.replace(at, before.size(), now);
+  return text;
 }
 
 }  // namespace hexad::train

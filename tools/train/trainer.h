@@ -58,10 +58,10 @@ class Trainer {
   std::unique_ptr<Checkpointer> checkpoints_;
   std::unique_ptr<TrainStep> step_;
   std::optional<RankClock> clock_;
-  std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
   telemetry::MetricsHub sinks_;               // rank 0 only has any
   telemetry::RunInfo info_;
   Progress progress_;
+  std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
   int64_t saved_step_ = -1;
   double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks
 };

@@ -93,9 +93,10 @@ struct MoeScheduleConfig {
       "steps",
       automatic);
     v("memory_reuse", memory_reuse,
-      "how expert inputs and middles come back in backward: keep, or MPMoE's s1 (offload both), s2 (send again, "
+      "how expert inputs and middles come back in backward: none (they are kept), or MPMoE's s1 (offload both), s2 "
+      "(send again, "
       "offload), s3 (offload, compute again), s4 (send again, compute again); a recomputed block (recompute: block) "
-      "keeps; auto: keep where the memory it needs, whatever experts tokens choose, is within memory.limit_bytes, else "
+      "keeps; auto: none where the memory it needs, whatever experts tokens choose, is within memory.limit_bytes, else "
       "the fastest of the others, with the rest of the limit as memory_limit",
       automatic);
     v("memory_limit", memory_limit,
