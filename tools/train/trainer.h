@@ -58,7 +58,7 @@ class Trainer {
   std::unique_ptr<Checkpointer> checkpoints_;
   std::unique_ptr<TrainStep> step_;
   std::optional<RankClock> clock_;
-  telemetry::MetricsHub sinks_;               // rank 0 only has any
+  telemetry::MetricsHub sinks_;  // rank 0 only has any
   telemetry::RunInfo info_;
   Progress progress_;
   std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
