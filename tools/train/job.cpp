@@ -1,10 +1,9 @@
 #include "tools/train/job.h"
 
-#include <fmt/core.h>
-
 #include "tools/train/agreement.h"
 #include "tools/train/cores.h"
 #include "tools/train/run_directory.h"
+#include "tools/train/say.h"
 #include "tools/train/traffic_options.h"
 
 namespace hexad::train {
@@ -23,7 +22,7 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
   const int64_t cores = find_cores(world).of_rank;
   const Recipe recipe = load_on_all_ranks(world, [&] {
     Recipe r = load_recipe(config::load(path, overrides), registry, world.size(), [&](const std::string& text) {
-      if (world.rank() == 0) fmt::print(stderr, "hexad: {}\n", text);
+      if (world.rank() == 0) say(text);
     });
     complete(r, cores);
     return r;

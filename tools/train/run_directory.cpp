@@ -1,8 +1,7 @@
 #include "tools/train/run_directory.h"
+#include "tools/train/say.h"
 
 #include <filesystem>
-
-#include <fmt/core.h>
 
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
@@ -14,11 +13,10 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
   const std::string path = dir + "/recipe.yaml";
   if (!std::filesystem::is_regular_file(path))
     base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
-  const auto warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
-  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0, warn);
+  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0, say);
   recipe.run.dir = dir;
   io::StoreOptions options;
-  options.warn = warn;
+  options.warn = say;
   options.work = work;
   const io::CheckpointStore store(dir + "/checkpoints", options);
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);

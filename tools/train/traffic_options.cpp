@@ -1,9 +1,8 @@
 #include "tools/train/traffic_options.h"
 
-#include <fmt/core.h>
-
 #include "framework/kernels/kernel_table.h"
 #include "tools/train/crash_report.h"
+#include "tools/train/say.h"
 
 namespace hexad::train {
 namespace {
@@ -39,7 +38,7 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
   if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of;
   options.on_failure = [&world](const base::Error& e) {
     report_end(e.what());
-    fmt::print(stderr, "hexad: {}\n", e.what());
+    say(e.what());
     world.abort_job(e.code());
   };
   return options;

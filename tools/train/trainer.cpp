@@ -25,6 +25,7 @@
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
 #include "tools/train/run_report.h"
+#include "tools/train/say.h"
 #include "tools/train/signals.h"
 
 namespace hexad::train {
@@ -81,7 +82,6 @@ void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& c
 Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world, const MakeAdviser& make_adviser)
     : world_(world), registry_(registry), recipe_(std::move(recipe)) {
   // The directory and its lock come first: whatever fails afterwards can be logged there.
-  const auto say = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
   if (leader()) {
     const auto phase = world.file_work().announce("taking the lock of " + recipe_.run.dir);
     lock_.emplace(io::RunLock::acquire(recipe_.run.dir, say, {}, world.file_work()));

@@ -108,6 +108,20 @@ SidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int device) {
   return side;
 }
 
+// Calls `finish`, which waits for the other ranks: here where the communicator blocks, else on a thread, and its result
+// is then the side's state.
+template <class F>
+ncclResult_t complete(Lock& lock, const SidePtr& side, const F& finish) {
+  if (is_blocking(*side)) return finish(lock);
+  side->state = ncclInProgress;
+  std::thread([side, finish] {
+    Lock own(nccl_world().mutex);
+    side->state = finish(own);
+    changed();
+  }).detach();
+  return ncclInProgress;
+}
+
 // With `faults` a buffer that is still registered is one.
 void end(ncclComm_t comm, bool faults) {
   if (faults) registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
@@ -313,7 +327,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   here.colors[parent->rank] = {color, key};
   const bool last = here.colors.size() == static_cast<size_t>(parent->clique->ranks());
   if (last) changed();
-  // Completed by whoever waits, or by a thread where the caller does not.
   const auto finish = [parent, side, color, takes_part, made, &here](Lock& locked) {
     wait(locked, [&] { return parent->gone || here.colors.size() == static_cast<size_t>(parent->clique->ranks()); });
     if (parent->gone) return refuse(ncclInternalError, "aborted while splitting");
@@ -330,15 +343,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     *made = new ncclComm{side};
     return ncclSuccess;
   };
-  if (is_blocking(*parent)) return finish(lock);
-  parent->state = ncclInProgress;
-  std::thread([parent, finish] {
-    Lock own(nccl_world().mutex);
-    const ncclResult_t r = finish(own);
-    parent->state = r;
-    changed();
-  }).detach();
-  return ncclInProgress;
+  return complete(lock, parent, finish);
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
@@ -354,15 +359,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     });
     return s->gone ? refuse(ncclInternalError, "aborted while finalizing") : ncclSuccess;
   };
-  if (is_blocking(*s)) return finish(lock);
-  s->state = ncclInProgress;
-  std::thread([s, finish] {
-    Lock own(nccl_world().mutex);
-    const ncclResult_t r = finish(own);
-    s->state = r;
-    changed();
-  }).detach();
-  return ncclInProgress;
+  return complete(lock, s, finish);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {

@@ -5,6 +5,7 @@
 #include "framework/io/inspect.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/train/run_directory.h"
+#include "tools/train/say.h"
 
 namespace hexad::app {
 
@@ -50,7 +51,7 @@ base::ExitCode inspect(const Options& options) {
     return base::ExitCode::done;
   }
   io::StoreOptions warning;
-  warning.warn = [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); };
+  warning.warn = say;
   const io::CheckpointStore store(folder.string(), warning);
   if (options.verify) return verify_all(store, options);
   show_newest(store, options);

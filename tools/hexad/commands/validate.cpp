@@ -12,6 +12,7 @@
 #include "tools/plan/traffic_estimate.h"
 #include "tools/train/cautions.h"
 #include "tools/train/run_directory.h"
+#include "tools/train/say.h"
 #include "tools/train/stages.h"
 
 namespace hexad::app {
@@ -57,8 +58,7 @@ void print_traffic(const Recipe& recipe, const mesh::Layout& layout) {
 void validate(const Options& options, const layers::Registry& registry) {
   const config::Document document = config::load(options.recipe, options.overrides);
   const int64_t ranks = options.world > 0 ? options.world : load_recipe(document, registry, 0).parallel.fewest_ranks();
-  Recipe recipe =
-      load_recipe(document, registry, ranks, [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); });
+  Recipe recipe = load_recipe(document, registry, ranks, say);
   if (recipe.model.vocab == 0) complete(recipe, 1);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const std::string too_much = memory_problem(recipe, registry, ranks);

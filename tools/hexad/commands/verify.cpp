@@ -11,6 +11,7 @@
 #include "tools/train/agreement.h"
 #include "tools/train/fault.h"
 #include "tools/train/run_directory.h"
+#include "tools/train/say.h"
 #include "tools/verify/child_runs.h"
 #include "tools/verify/scratch_folder.h"
 #include "tools/verify/session.h"
@@ -47,8 +48,7 @@ Loaded load(const Options& o, const Registry& registry) {
   std::vector<std::string> overrides = o.overrides;
   const auto alone = alone_overrides();  // the layout is what varies
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  Recipe recipe = load_recipe(config::load(o.recipe, overrides), registry, 0,
-                              [](const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); });
+  Recipe recipe = load_recipe(config::load(o.recipe, overrides), registry, 0, say);
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};
   Shrunk small = verify::shrink(recipe, o.world, registry);

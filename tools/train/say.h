@@ -1,0 +1,14 @@
+// What a program tells its user beside its results.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include <fmt/core.h>
+
+namespace hexad::train {
+
+/// "hexad: text", a line on standard error.
+inline void say(const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); }
+
+}  // namespace hexad::train
