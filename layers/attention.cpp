@@ -7,6 +7,9 @@
 
 namespace hexad::layers {
 
+using namespace autograd;
+using namespace kernels;
+
 Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b)
     : layer_(layer),
       heads_(c.heads / b.mesh().size(Axis::tp)),
@@ -19,11 +22,13 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       deterministic_(b.deterministic()),
       clip_(c.qkv_clip),
       rotary_(rotary),
-      q_({c.hidden, c.heads * head_size_, c.init_std, c.bias, Cut::outputs}, b / "q"),
-      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Cut::outputs, c.key_value_heads()}, b / "k"),
-      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Cut::outputs, c.key_value_heads()}, b / "v"),
+      q_({c.hidden, c.heads * head_size_, c.init_std, c.bias, Parallel::column}, b / "q"),
+      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+         b / "k"),
+      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+         b / "v"),
       output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)), c.bias,
-               Cut::inputs},
+               Parallel::row},
               b / "output") {
   if (!c.qk_norm) return;
   const Norm::Config norm{.size = head_size_, .kind = NormKind::rms_norm, .eps = c.norm_eps, .placement = b.partial()};

@@ -3,6 +3,9 @@
 #include "framework/autograd/checkpoint.h"
 
 namespace hexad::layers {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
@@ -12,7 +15,7 @@ std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const
   require(factory, "[block] no feed-forward layer is named '", c.mlp, "'");
   const FeedForwardSpec spec{c, layer, c.dense_hidden()};
   auto mlp = (*factory)(spec, b);
-  spec.require_all_asked();
+  spec.options.require_all_asked();
   return mlp;
 }
 
@@ -23,7 +26,7 @@ Block::Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int
     : attention_norm_(norm_config(c), b / "attention_norm"),
       mlp_norm_(norm_config(c), b / "mlp_norm"),
       attention_(c, rotary, layer, b / "attention") {
-  if (c.is_moe(layer)) moe_ = std::make_unique<moe::MoeLayer>(c, layer, moe_index, b / "moe");
+  if (c.is_moe(layer)) moe_ = std::make_unique<moe::MoeLayer>(c, layer, moe_index, registry, b / "moe");
   if (!moe_ || c.moe.dense_residual) mlp_ = make_mlp(c, layer, registry, b / "mlp");
 }
 
@@ -34,21 +37,21 @@ Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompu
   };
   const Value inputs[] = {x};
   const Value attended = (recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs))[0];
-  const Value middle = add(t, x, attended);
-  const Value normed = mlp_norm_(t, middle);
-  if (!moe_) return {add(t, middle, (*mlp_)(t, normed, pass)), {}};
-  const auto [y, penalty] = (*moe_)(t, normed, pass);
-  Value out = add(t, middle, y);
+  const Value residual = add(t, x, attended);
+  const Value normed = mlp_norm_(t, residual);
+  if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
+  const auto [y, aux_losses] = (*moe_)(t, normed, pass);
+  Value out = add(t, residual, y);
   if (mlp_) out = add(t, out, (*mlp_)(t, normed, pass));
-  return {out, penalty};
+  return {out, aux_losses};
 }
 
 Block::Output Block::operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const {
   if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
   const Value inputs[] = {x};
   const auto out = checkpoint(t, "block", inputs, [this, pass](Tape& tape, std::span<const Value> in) {
-    const auto [y, penalty] = run(tape, in[0], pass, false);
-    return penalty.data.defined() ? std::vector{y, penalty} : std::vector{y};
+    const auto [y, aux_losses] = run(tape, in[0], pass, false);
+    return aux_losses.data.defined() ? std::vector{y, aux_losses} : std::vector{y};
   });
   return {out[0], out.size() > 1 ? out[1] : Value{}};
 }

@@ -20,7 +20,7 @@ class Block {
 
   struct Output {
     Value x;
-    Value penalty;  // see MoeLayer
+    Value aux_losses;  // see MoeLayer
   };
   Output operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const;
   /// nullptr for a dense block.

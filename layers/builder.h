@@ -13,7 +13,19 @@
 
 namespace hexad::layers {
 
-using namespace autograd;
+using autograd::Init;
+using autograd::Parameter;
+using autograd::ParameterSet;
+using autograd::Stack;
+using base::accumulator_dtype;
+using base::Axis;
+using base::Dtype;
+using base::MeshView;
+using base::Placement;
+using base::Shape;
+using device::Category;
+using device::Device;
+using tensor::Tensor;
 
 /// Named tensors that are not trained but belong to the model's state (balancing biases, expert counts). Replicated on
 /// all ranks of a pipeline stage, saved in checkpoints.
@@ -71,8 +83,8 @@ class Builder {
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Whole on every tp rank, each of which sees a part of what it is used for (its own tokens, its own heads).
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Cut over tp along `dim`. Of `pieces` fewer than tp ranks (0: one a rank), neighbours hold the same.
-  Placement cut(int dim, int64_t pieces = 0) const {
+  /// Sharded over tp along `dim`. Of `pieces` fewer than tp ranks (0: one a rank), neighbours hold the same.
+  Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);
     Placement p{.view = MeshView::dense, .shards = {{Axis::tp, dim, parts, rank * parts / ranks}}};

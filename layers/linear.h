@@ -10,9 +10,13 @@
 
 namespace hexad::layers {
 
-/// What of a linear layer is cut over tp ranks: nothing, its outputs (column-parallel: tp::column_linear), or its
-/// inputs (row-parallel: tp::row_linear).
-enum class Cut : uint8_t { none, outputs, inputs };
+using autograd::linear;
+using autograd::Tape;
+using autograd::Value;
+
+/// How tp ranks share a linear layer (Megatron-LM): not at all, its outputs (column parallel: tp::column_linear), or
+/// its inputs (row parallel: tp::row_linear).
+enum class Parallel : uint8_t { none, column, row };
 
 /// y[T, outputs] = x[T, inputs] weight^T + bias. Parameters "weight" [outputs, inputs] and, on request, "bias". Of n
 /// layers that read the same x, stacked: "weight" [n, outputs, inputs], "bias" [n, outputs], and y[T, n outputs] has
@@ -22,7 +26,7 @@ struct Linear {
     int64_t inputs, outputs;
     double init_std;
     bool bias = false;
-    Cut cut = Cut::none;
+    Parallel parallel = Parallel::none;
     int64_t pieces = 0;  // of the outputs, when more ranks than pieces share them (key/value heads); 0: one a rank
     std::vector<std::string> stack{};  // the paths that the layers would have alone (Builder::prefix); empty: one layer
 
@@ -43,19 +47,19 @@ struct Linear {
   Linear(const Config& c, const Builder& b)
       : weight(&b.parameter("weight", c.shape({c.outputs, c.inputs}),
                             {.init = {Init::Kind::normal, c.init_std},
-                             .placement = c.cut == Cut::none      ? b.replicated()
-                                          : c.cut == Cut::outputs ? b.cut(c.first_dim(), c.pieces)
-                                                                  : b.cut(c.first_dim() + 1),
+                             .placement = c.parallel == Parallel::none     ? b.replicated()
+                                          : c.parallel == Parallel::column ? b.shard(c.first_dim(), c.pieces)
+                                                                           : b.shard(c.first_dim() + 1),
                              .stack = c.stack_of("weight")})),
-        bias(c.bias
-                 ? &b.parameter("bias", c.shape({c.outputs}),
-                                {.init = {Init::Kind::constant, 0},
-                                 .decay = false,
-                                 .placement = c.cut == Cut::outputs ? b.cut(c.first_dim(), c.pieces) : b.replicated(),
-                                 .stack = c.stack_of("bias")})
-                 : nullptr) {}
+        bias(c.bias ? &b.parameter("bias", c.shape({c.outputs}),
+                                   {.init = {Init::Kind::constant, 0},
+                                    .decay = false,
+                                    .placement = c.parallel == Parallel::column ? b.shard(c.first_dim(), c.pieces)
+                                                                                : b.replicated(),
+                                    .stack = c.stack_of("bias")})
+                    : nullptr) {}
 
-  /// Of a layer that is not cut.
+  /// Of a layer that each rank has whole.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
   /// For tp::column_linear.
   tp::Projection projection() const { return {weight, bias}; }

@@ -9,8 +9,6 @@
 
 namespace hexad::layers {
 
-using namespace autograd;
-
 /// Keys and values of the tokens generated so far, one entry a layer; [context, G, C] each.
 struct KeyValueCache {
   struct Layer {
@@ -59,10 +57,9 @@ struct Pass {
   uint64_t step = 0;
   /// Indexed by MoE layer; empty in evaluation. Written once a micro-batch, never by a recomputation.
   std::vector<RouterStatistics>* statistics = nullptr;
-  KeyValueCache* cache = nullptr;  // generation; appended to
-  /// The experts that tokens visit are noted there; are the ones noted there, whatever the scores.
-  RoutingLog* routing_to = nullptr;
-  const RoutingLog* routing_from = nullptr;
+  KeyValueCache* cache = nullptr;            // generation; appended to
+  RoutingLog* routing_to = nullptr;          // receives the experts that tokens visit
+  const RoutingLog* routing_from = nullptr;  // tokens visit the experts noted in it, whatever their scores
 };
 
 }  // namespace hexad::layers

@@ -8,6 +8,10 @@
 
 namespace hexad::layers {
 
+using autograd::gelu;
+using autograd::swiglu;
+using kernels::GeluKind;
+
 /// down(silu(gate(x)) * up(x)) (Shazeer 2020); its width is cut over tp. One product computes gate and up.
 class SwigluMlp final : public FeedForward {
  public:
@@ -21,12 +25,12 @@ class SwigluMlp final : public FeedForward {
                   c.hidden,
                   c.model.init_std,
                   c.model.bias,
-                  Cut::outputs,
+                  Parallel::column,
                   0,
                   {(b / "gate").prefix(), (b / "up").prefix()}},
                  b / "gate_up"),
         down_({c.hidden, c.model.hidden, c.model.init_std / std::sqrt(2.0 * static_cast<double>(c.model.layers)),
-               c.model.bias, Cut::inputs},
+               c.model.bias, Parallel::row},
               b / "down") {}
 
   Value operator()(Tape& t, const Value& x, const Pass&) const override {
@@ -49,9 +53,9 @@ class GeluMlp final : public FeedForward {
   GeluMlp(const Config& c, const Builder& b)
       : kind_(c.model.gelu),
         tensor_(b.tensor_parallel()),
-        up_({c.model.hidden, c.hidden, c.model.init_std, c.model.bias, Cut::outputs}, b / "up"),
+        up_({c.model.hidden, c.hidden, c.model.init_std, c.model.bias, Parallel::column}, b / "up"),
         down_({c.hidden, c.model.hidden, c.model.init_std / std::sqrt(2.0 * static_cast<double>(c.model.layers)),
-               c.model.bias, Cut::inputs},
+               c.model.bias, Parallel::row},
               b / "down") {}
 
   Value operator()(Tape& t, const Value& x, const Pass&) const override {

@@ -50,18 +50,6 @@ struct YarnConfig {
   }
 };
 
-/// A number that a user's own layer reads by name.
-struct LayerOption {
-  std::string name;
-  double value = 0;
-
-  template <class V>
-  void fields(V& v) {
-    v("name", name, "name the layer looks up", config::non_empty());
-    v("value", value, "its value");
-  }
-};
-
 struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
@@ -76,7 +64,7 @@ struct ModelConfig {
   std::string mlp = "swiglu";
   std::optional<int64_t> mlp_hidden;
   kernels::GeluKind gelu = kernels::GeluKind::exact;
-  std::vector<LayerOption> mlp_options;
+  std::vector<config::NumberOption> mlp_options;
   bool bias = false, qk_norm = false, tied_embedding = false;
   std::optional<double> qkv_clip;
   double init_std = 0.02;
@@ -98,7 +86,7 @@ struct ModelConfig {
 
   template <class V>
   void fields(V& v) {
-    using namespace config;
+    using config::at_least, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
     v("layers", layers, "transformer blocks", at_least(1));
     v("hidden", hidden, "width of the residual stream", at_least(1));

@@ -1,94 +1,117 @@
 #include "layers/model_size.h"
 
+#include <array>
 #include <numeric>
+#include <optional>
+
+#include "framework/device/meta/meta_run.h"
+#include "layers/transformer.h"
+#include "parallel/comm/self_group.h"
 
 namespace hexad::layers {
+
+using namespace autograd;
 namespace {
 
-// Weights of products and of everything else (norms, biases) of some part of the model.
-struct Count {
-  int64_t products = 0, other = 0;
+// Every expert as many; what is counted does not depend on it.
+void choose_in_turn(std::span<int32_t> ids, int64_t, int64_t experts) {
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % experts);
+}
 
-  Count& operator+=(const Count& c) {
-    products += c.products, other += c.other;
-    return *this;
+// Each block is a part, and so are final norm and head.
+std::vector<ModelPart> parts_of(const ModelConfig& c) {
+  std::vector<ModelPart> parts;
+  for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
+  parts.push_back({c.layers, c.layers, false, true});
+  return parts;
+}
+
+// Whole on one rank, without memory. Nothing is waited for on a GPU: no lists of rows are made on the host.
+class MetaModel {
+ public:
+  MetaModel(const ModelConfig& c, const Registry& registry)
+      : config_(c),
+        mesh_(self_, {}),
+        parameters_(context_),
+        model_(c, registry, Builder(parameters_, states_, mesh_, Dtype::bf16, options_), parts_of(c)) {}
+
+  const ParameterSet& parameters() const { return parameters_; }
+
+  /// Of forward and backward of a sequence through parts()[part].
+  double flops(size_t part) {
+    run_->product_flops = run_->attention_flops = 0;
+    const MicroBatch batch = one_sequence();
+    const Pass pass{.batch = batch};
+    const auto policy = keep_policy();
+    Tape tape(context_.compute(), *policy);
+    const ModelPart& p = model_.parts()[part];
+    const Value input =
+        p.first ? Value{} : tape.leaf(Tensor::empty(model_.activation_shape(batch), model_.dtype(), context_));
+    const Value out = model_.forward(tape, pass, part, input, {}).value;
+    backward(tape, out, Tensor::like(out.data));
+    return run_->product_flops + run_->attention_flops;
   }
-  friend Count operator*(int64_t n, const Count& c) { return {n * c.products, n * c.other}; }
-  int64_t all() const { return products + other; }
+
+ private:
+  MicroBatch one_sequence() {
+    MicroBatch b;
+    b.sequences = 1, b.length = config_.context;
+    for (Tensor* t : {&b.ids, &b.positions, &b.targets}) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
+    return b;
+  }
+
+  const ModelConfig config_;
+  const std::shared_ptr<device::MetaRun> run_ =
+      std::make_shared<device::MetaRun>(device::DeviceKind::cuda, choose_in_turn);
+  device::DeviceContext context_{{.kind = device::DeviceKind::meta, .meta = run_}};
+  const comm::SelfGroup self_;
+  const mesh::Mesh mesh_;
+  ParameterSet parameters_;
+  StateSet states_;
+  const ParallelOptions options_;
+  const Transformer model_;
 };
 
-Count norm(const ModelConfig& c) { return {0, c.norm == NormKind::layer_norm && c.bias ? 2 * c.hidden : c.hidden}; }
-
-Count linear(int64_t inputs, int64_t outputs, bool bias) { return {inputs * outputs, bias ? outputs : 0}; }
-
-Count attention(const ModelConfig& c) {
-  const int64_t query = c.heads * c.size_of_head(), key = c.key_value_heads() * c.size_of_head();
-  Count n = linear(c.hidden, query, c.bias);
-  n += 2 * linear(c.hidden, key, c.bias);
-  n += linear(query, c.hidden, c.bias);
-  if (c.qk_norm) n.other += 2 * c.size_of_head();
-  return n;
+PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
+  const auto tokens = static_cast<double>(c.context);
+  std::array<std::optional<double>, 2> known;  // of a block, by whether it has experts
+  PartFlops flops;
+  for (int64_t l = 0; l < c.layers; ++l) {
+    auto& of_block = known[c.is_moe(l)];
+    if (!of_block) of_block = model.flops(static_cast<size_t>(l)) / tokens;
+    flops.layers.push_back(*of_block);
+  }
+  flops.head = model.flops(static_cast<size_t>(c.layers)) / tokens;
+  return flops;
 }
 
-Count mlp(const ModelConfig& c, int64_t width, bool gated) {
-  Count n = (gated ? 2 : 1) * linear(c.hidden, width, c.bias);
-  n += linear(width, c.hidden, c.bias);
-  return n;
-}
-
-Count dense_mlp(const ModelConfig& c) {
-  if (c.mlp != "swiglu" && c.mlp != "gelu") return {};
-  return mlp(c, c.dense_hidden(), c.mlp == "swiglu");
-}
-
-// One block: what every token meets, and one of its experts.
-struct BlockCount {
-  Count everywhere, expert;
-};
-
-BlockCount block(const ModelConfig& c, int64_t layer) {
-  BlockCount n;
-  n.everywhere += 2 * norm(c);
-  n.everywhere += attention(c);
-  if (!c.is_moe(layer) || c.moe.dense_residual) n.everywhere += dense_mlp(c);
-  if (!c.is_moe(layer)) return n;
-  const bool gated = c.moe.expert == moe::ExpertKind::swiglu;
-  n.everywhere += Count{c.hidden * c.moe.experts, 0};
-  if (c.moe.shared_experts > 0)
-    n.everywhere += mlp(c, c.moe.shared_experts * c.moe.shared_hidden.value_or(c.moe.expert_hidden), gated);
-  n.expert = mlp(c, c.moe.expert_hidden, gated);
-  return n;
+ModelSize counts_of(const ModelConfig& c, const MetaModel& model) {
+  ModelSize size;
+  for (const auto& p : model.parameters()) {
+    size.parameters += p->global_shape().numel();
+    if (p->placement().view == MeshView::expert) size.expert_parameters += p->global_shape().numel();
+  }
+  size.active_parameters = size.parameters;
+  if (c.moe.experts > 0)
+    size.active_parameters -= size.expert_parameters / c.moe.experts * (c.moe.experts - c.moe.top_k);
+  return size;
 }
 
 }  // namespace
 
-PartFlops flops_by_part(const ModelConfig& c) {
-  // Scores and their product with the values: 2 + 2 operations for each key seen, three times with backward.
-  const double keys = static_cast<double>(c.context) * (c.kind == ModelKind::decoder ? 0.5 : 1.0);
-  const double attended = 12.0 * static_cast<double>(c.heads * c.size_of_head()) * keys;
-  PartFlops flops;
-  for (int64_t l = 0; l < c.layers; ++l) {
-    const BlockCount n = block(c, l);
-    flops.layers.push_back(6 * static_cast<double>(n.everywhere.products + c.moe.top_k * n.expert.products) + attended);
-  }
-  flops.head = 6 * static_cast<double>(c.vocab * c.hidden);
-  return flops;
+PartFlops flops_by_part(const ModelConfig& c, const Registry& registry) {
+  MetaModel model(c, registry);
+  return flops_of(c, model);
 }
 
-ModelSize model_size(const ModelConfig& c) {
-  int64_t everywhere = norm(c).all() + c.vocab * c.hidden;  // final norm and head
-  ModelSize size;
-  for (int64_t l = 0; l < c.layers; ++l) {
-    const BlockCount n = block(c, l);
-    everywhere += n.everywhere.all();
-    size.expert_parameters += c.moe.experts * n.expert.all();
-    size.active_parameters += c.moe.top_k * n.expert.all();
-  }
-  if (!c.tied_embedding) everywhere += c.vocab * c.hidden;
-  if (c.position == PositionKind::learned) everywhere += c.context * c.hidden;
-  size.parameters = everywhere + size.expert_parameters;
-  size.active_parameters += everywhere;
-  const PartFlops flops = flops_by_part(c);
+ModelSize parameter_counts(const ModelConfig& c, const Registry& registry) {
+  return counts_of(c, MetaModel(c, registry));
+}
+
+ModelSize model_size(const ModelConfig& c, const Registry& registry) {
+  MetaModel model(c, registry);
+  ModelSize size = counts_of(c, model);
+  const PartFlops flops = flops_of(c, model);
   size.flops_per_token = std::accumulate(flops.layers.begin(), flops.layers.end(), flops.head);
   return size;
 }

@@ -1,9 +1,9 @@
-// Counting parameters and operations by hand, without building the model.
+// Parameters and operations of a model, counted by making it and running it on a meta device.
 #pragma once
 
 #include <vector>
 
-#include "layers/model_config.h"
+#include "layers/feed_forward.h"
 
 namespace hexad::layers {
 
@@ -17,14 +17,16 @@ struct ModelSize {
   double flops_per_token = 0;
 };
 
-/// The same FLOPs by part: those of each block, and of final norm and head.
+/// The same FLOPs by part: those of each block, and of final norm and head. Blocks with experts are taken to be alike,
+/// and those without.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;
 };
-PartFlops flops_by_part(const ModelConfig& c);
+PartFlops flops_by_part(const ModelConfig& c, const Registry& registry = {});
 
-/// For the built-in layers; a registered `mlp` counts as nothing (its parameters are known once the model is built).
-ModelSize model_size(const ModelConfig& c);
+/// Parameters alone: no pass is run.
+ModelSize parameter_counts(const ModelConfig& c, const Registry& registry = {});
+ModelSize model_size(const ModelConfig& c, const Registry& registry = {});
 
 }  // namespace hexad::layers

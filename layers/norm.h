@@ -7,6 +7,11 @@
 
 namespace hexad::layers {
 
+using autograd::layer_norm;
+using autograd::rms_norm;
+using autograd::Tape;
+using autograd::Value;
+
 /// RMSNorm, or LayerNorm with or without a bias. Parameters "weight", which starts at one, and "bias".
 struct Norm {
   struct Config {

@@ -28,8 +28,9 @@ RotaryTable::RotaryTable(int64_t positions, int64_t head_size, double theta, con
                          tensor::Device device) {
   base::require(head_size % 2 == 0, "[rotary] head size ", head_size, " is odd");
   const int64_t half = head_size / 2;
-  cosine = tensor::Tensor::empty({positions, half}, dtype, device, tensor::Category::parameter);
-  sine = tensor::Tensor::like(cosine, tensor::Category::parameter);
+  cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
+  sine = tensor::Tensor::like(cosine, device::Category::parameter);
+  if (!device.has_memory()) return;
   const double magnitude = yarn.factor == 1 ? 1.0 : 0.1 * std::log(yarn.factor) + 1.0;
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(static_cast<size_t>(positions * half)), s(c.size());

@@ -7,6 +7,9 @@
 
 namespace hexad::layers {
 
+using namespace base;
+using namespace tensor;
+
 void RouterStatistics::reset() {
   counts.assign(counts.size(), 0);
   assignments = dropped = kept_ = 0;

@@ -9,7 +9,9 @@
 
 namespace hexad::layers {
 
-using namespace tensor;
+using device::Device;
+using device::Stream;
+using tensor::Tensor;
 
 /// What one MoE layer observed over the micro-batches since reset(): this rank's share of it, which the ranks add up.
 struct RouterStatistics {
@@ -25,13 +27,14 @@ struct RouterStatistics {
   void add_aux_loss(const Tensor& loss, Stream& stream) { add_loss(0, loss, stream); }
   void add_z_loss(const Tensor& loss, Stream& stream) { add_loss(1, loss, stream); }
 
-  /// Where the host cannot see what is added, it is added up here instead, and found by whoever zeroed and reads them.
+  /// On a device, where the host cannot see what is added, sums are kept in these tensors instead. Their owner zeroes
+  /// and reads them.
   struct OnDevice {
     Tensor counts;  // [2, E] i64: slots chosen, slots kept
     Tensor losses;  // [2] f64: aux_loss, z_loss
   };
   void add_up_in(OnDevice sums) { sums_ = std::move(sums); }
-  /// What was read of them, instead of what was known.
+  /// Replaces what is known by what the owner has read.
   void take(std::span<const int64_t> read_counts, std::span<const double> read_losses);
 
  private:
@@ -47,7 +50,7 @@ class ModelStatistics {
  public:
   ModelStatistics(int64_t moe_layers, int64_t experts, Device device);
   void reset(Stream& stream);
-  /// Brings what the device has added up since the last reset; nothing to do where the host added it up.
+  /// Reads what the device has added up since the last reset. Does nothing where the host adds up.
   void read(Stream& stream);
 
   std::vector<RouterStatistics> layers;

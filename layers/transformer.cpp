@@ -4,11 +4,14 @@
 #include "parallel/tp/vocabulary.h"
 
 namespace hexad::layers {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 // Where the tied embedding lies on the first stage and on the last, each sums a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
-  Placement p = b.cut(0);
+  Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
   if (c.tied_embedding && !both_ends) p.partial.push_back(Axis::pp);
   return p;
@@ -64,9 +67,9 @@ Transformer::PartOutput Transformer::blocks(Tape& t, const Pass& pass, const Mod
                                             Recompute recompute) const {
   PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
   for (int64_t l = part.begin; l < part.end; ++l) {
-    auto [y, penalty] = (*blocks_[static_cast<size_t>(l)])(t, out.value, pass, recompute);
+    auto [y, aux_losses] = (*blocks_[static_cast<size_t>(l)])(t, out.value, pass, recompute);
     out.value = std::move(y);
-    if (penalty.data.defined()) out.penalties.push_back(penalty);
+    if (aux_losses.data.defined()) out.aux_losses.push_back(aux_losses);
   }
   if (part.last) out.value = (*norm_)(t, out.value);
   return out;

@@ -9,6 +9,8 @@
 
 namespace hexad::layers {
 
+using autograd::CrossEntropyOptions;
+
 /// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part has the embedding before its
 /// blocks, the last one the final norm, head and loss after them.
 struct ModelPart {
@@ -31,8 +33,8 @@ class Transformer {
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                   // activations [rows, D]; of the last part the loss, [1] acc
-    std::vector<Value> penalties;  // [1] each: one of every MoE layer that has any
+    Value value;                    // activations [rows, D]; of the last part the loss, [1] acc
+    std::vector<Value> aux_losses;  // [1] each: one of every MoE layer that has any
   };
   /// Forward of a micro-batch through parts()[part]. `input`: the output of the part before; ignored by the first.
   /// The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses` (may be null)
@@ -41,8 +43,8 @@ class Transformer {
                      Tensor* row_losses = nullptr) const;
   /// The same through a model that is whole on this rank.
   PartOutput loss(Tape& t, const Pass& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Logits [T, V] in acc of all positions, of a model that is whole on this rank and not cut over tp; for tests and
-  /// generation.
+  /// Logits [T, V] in acc of all positions; for tests and generation. The model must be whole on this rank and not cut
+  /// over tp.
   Tensor logits(Tape& t, const Pass& pass) const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }

@@ -2,11 +2,13 @@
 
 namespace hexad::optim {
 
+using namespace base;
+
 void squared_gradient_norm(const Tensor& out, ParameterSet& parameters, const mesh::Mesh& mesh, Stream& stream) {
   const auto& k = kernels::kernels(parameters.device());
   k.pointwise.fill(stream, out, 0.0);
   for (const auto& p : parameters) {
-    require(p->dealt() || mesh.world().size() == 1, "[norm] no shares of ", p->name(), " were dealt to the ranks");
+    require(p->sharded() || mesh.world().size() == 1, "[norm] no shares of ", p->name(), " were assigned to the ranks");
     if (!p->counts()) continue;
     const FlatRange share = p->share(), owned = p->owned();
     const Tensor gradient = p->owned_gradient(stream);

@@ -3,18 +3,15 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "framework/config/constraints.h"
+#include "framework/config/options.h"
 
 namespace hexad::optim {
-
-enum class OptimizerKind : uint8_t { adamw, sgd };
-constexpr auto enum_names(OptimizerKind) {
-  return std::to_array<std::pair<OptimizerKind, std::string_view>>(
-      {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::sgd, "sgd"}});
-}
 
 enum class ScheduleKind : uint8_t { constant, cosine, linear, wsd };
 constexpr auto enum_names(ScheduleKind) {
@@ -39,7 +36,8 @@ constexpr auto enum_names(StateOffload) {
 }
 
 struct OptimConfig {
-  OptimizerKind kind = OptimizerKind::adamw;
+  std::string name = "adamw";
+  std::vector<config::NumberOption> options;
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   double clip = 1.0;
   ScheduleKind schedule = ScheduleKind::cosine;
@@ -48,10 +46,17 @@ struct OptimConfig {
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
 
+  /// No key: numbers that the named optimizer keeps of every element beside the main weights, known once a recipe is
+  /// loaded; for estimates.
+  int64_t states = 2;
+
   template <class V>
   void fields(V& v) {
-    using namespace config;
-    v("kind", kind, "adamw, or sgd (plain, for tests)");
+    using config::at_least, config::less_than, config::positive, config::probability;
+    v("name", name,
+      "what makes new weights from gradients: adamw, sgd (plain, for tests: without weight decay), or the name of a "
+      "registered optimizer");
+    v("options", options, "numbers for a registered optimizer");
     v("lr", lr, "peak learning rate", at_least(0));
     v("beta1", beta1, "AdamW: decay of the first moment", at_least(0), less_than(1));
     v("beta2", beta2, "AdamW: decay of the second moment", at_least(0), less_than(1));

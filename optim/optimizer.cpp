@@ -3,6 +3,10 @@
 #include <algorithm>
 
 namespace hexad::optim {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 // Elements that are in memory at a time, where states are offloaded.
@@ -28,8 +32,9 @@ class Resident {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload)
-    : config_(config), offload_(offload) {
+Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
+                     const UpdateRules& rules)
+    : rule_(rules.make(config)), state_names_(rule_->states()), weight_decay_(config.weight_decay), offload_(offload) {
   const auto& k = kernels::kernels(parameters.device()).pointwise;
   Stream& stream = parameters.device().context().compute();
   const auto make = [&](const Tensor& weights) {
@@ -40,77 +45,62 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   for (const auto& p : parameters) {
     if (p->owned().empty()) continue;
     const Tensor weights = p->owned_weights();
-    Slot slot{p.get(), weights, weights, {}, {}};
+    Owned owned{p.get(), weights, weights, {}};
     if (accumulator_dtype(weights.dtype()) != weights.dtype()) {
-      slot.main = make(weights);
-      k.copy(stream, slot.main, weights);
+      owned.main = make(weights);
+      k.copy(stream, owned.main, weights);
     }
-    if (config.kind == OptimizerKind::adamw)
-      for (Tensor* moment : {&slot.moment1, &slot.moment2}) {
-        *moment = make(weights);
-        k.fill(stream, *moment, 0.0);
-      }
-    slots_.push_back(slot);
+    for (size_t i = 0; i < state_names_.size(); ++i) {
+      owned.states.push_back(make(weights));
+      k.fill(stream, owned.states.back(), 0.0);
+    }
+    owned_.push_back(std::move(owned));
   }
 }
 
-void Optimizer::update(Stream& stream, std::span<const AdamwSlice> slices, double lr, const Tensor& factor,
-                       int64_t step) const {
-  if (slices.empty()) return;
-  const auto& k = kernels::kernels(slices.front().main.device()).optimizer;
-  if (config_.kind == OptimizerKind::adamw)
-    return k.adamw(stream, slices,
-                   {.lr = lr, .beta1 = config_.beta1, .beta2 = config_.beta2, .eps = config_.eps, .step = step},
-                   factor);
-  for (const AdamwSlice& s : slices) k.sgd(stream, s.main, s.weights, s.gradient, lr, factor);
-}
-
-void Optimizer::update_in_pieces(Stream& stream, const AdamwSlice& whole, double lr, const Tensor& factor,
-                                 int64_t step) const {
+void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {
   const int64_t n = whole.weights.numel();
   for (int64_t begin = 0; begin < n; begin += piece_elements) {
-    const auto part = [&](const Tensor& t) {
-      return t.defined() ? t.slice(0, begin, std::min(n, begin + piece_elements)) : Tensor{};
-    };
-    const Resident main(stream, part(whole.main)), m(stream, part(whole.m)), v(stream, part(whole.v));
-    const AdamwSlice here{main.tensor(),       m.tensor(),           v.tensor(),
-                          part(whole.weights), part(whole.gradient), whole.weight_decay};
-    update(stream, {&here, 1}, lr, factor, step);
-    for (const Resident* r : {&main, &m, &v}) r->put_back(stream);
+    const auto part = [&](const Tensor& t) { return t.slice(0, begin, std::min(n, begin + piece_elements)); };
+    std::vector<Resident> residents{{stream, part(whole.main)}};
+    for (const Tensor& state : whole.states) residents.emplace_back(stream, part(state));
+    Slice here{residents.front().tensor(), {}, part(whole.weights), part(whole.gradient), whole.weight_decay};
+    for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
+    rule_->update(stream, {&here, 1}, step);
+    for (const Resident& r : residents) r.put_back(stream);
   }
 }
 
 void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t step) {
-  std::vector<AdamwSlice> slices;
-  for (const Slot& s : slots_)
-    slices.push_back({.main = s.main,
-                      .m = s.moment1,
-                      .v = s.moment2,
-                      .weights = s.weights,
-                      .gradient = s.parameter->owned_gradient(stream),
-                      .weight_decay = s.parameter->spec().decay ? config_.weight_decay : 0.0});
+  const UpdateStep now{lr, step, factor};
+  std::vector<Slice> slices;
+  for (const Owned& o : owned_)
+    slices.push_back({.main = o.main,
+                      .states = o.states,
+                      .weights = o.weights,
+                      .gradient = o.parameter->owned_gradient(stream),
+                      .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0});
   if (offload_ == StateOffload::file)
-    for (const AdamwSlice& s : slices) update_in_pieces(stream, s, lr, factor, step);
-  else
-    update(stream, slices, lr, factor, step);
-  for (const Slot& s : slots_) s.parameter->changed();
+    for (const Slice& s : slices) update_in_pieces(stream, s, now);
+  else if (!slices.empty())
+    rule_->update(stream, slices, now);
+  for (const Owned& o : owned_) o.parameter->changed();
 }
 
 std::vector<Optimizer::State> Optimizer::states() const {
   std::vector<State> out;
-  for (const Slot& s : slots_) {
-    out.push_back({s.parameter, "main", s.main});
-    if (s.moment1.defined()) out.push_back({s.parameter, "moment1", s.moment1});
-    if (s.moment2.defined()) out.push_back({s.parameter, "moment2", s.moment2});
+  for (const Owned& o : owned_) {
+    out.push_back({o.parameter, "main", o.main});
+    for (size_t i = 0; i < state_names_.size(); ++i) out.push_back({o.parameter, state_names_[i], o.states[i]});
   }
   return out;
 }
 
 void Optimizer::main_changed(Stream& stream) {
-  for (Slot& s : slots_) {
-    if (s.main.storage() != s.weights.storage())
-      kernels::kernels(s.main.device()).pointwise.copy(stream, s.weights, s.main);
-    s.parameter->changed();
+  for (Owned& o : owned_) {
+    if (o.main.storage() != o.weights.storage())
+      kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
+    o.parameter->changed();
   }
 }
 

@@ -48,7 +48,7 @@ measure() {
 }
 # "STEP LOSS" by step; of a step that was computed twice, what came last.
 losses() {
-  sed -E 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/' "$1/metrics.jsonl" |
+  sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl" |
     awk '{last[$1] = $2} END {for (step in last) print step, last[step]}' | sort
 }
 last_step() { losses "$1" | sort -n | tail -1 | cut -d' ' -f1; }
@@ -90,7 +90,7 @@ say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
   "$hexad" train "${recipe64[@]}" run.dir="$out/broken" >"$out/broken.log" 2>&1 &
 job=$!
 for ((i = 0; i < 1200; i++)); do
-  [ ! -f "$out/broken/metrics.jsonl" ] || [ "$(wc -l <"$out/broken/metrics.jsonl")" -lt 22 ] || break
+  [ ! -f "$out/broken/metrics.jsonl" ] || [ "$(grep -c '"loss"' "$out/broken/metrics.jsonl")" -lt 22 ] || break
   kill -0 $job 2>/dev/null || fail "the run ended early: $out/broken.log"
   sleep 0.1
 done
@@ -130,7 +130,7 @@ found=$(grep "^dp=2,ep=2: step 1: gradient $tensor: off by" "$out/wrong.log") ||
 showed "planted: the gradient of $tensor times ep; of 8 ranks and these layouts verify makes: ${found%%;*}"
 
 act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
-auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.cut=auto schedule.moe.chunks=auto
+auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.chunk_by=auto schedule.moe.chunks=auto
   schedule.moe.trial_share=0 model.hidden=256 model.moe.expert_hidden=512 parallel.ep=4 batch.micro=12
   train.steps=3 checkpoint.at_end=false)
 # `choose RATE`: what is chosen on two nodes of two ranks at that rate, in $choice.

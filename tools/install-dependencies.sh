@@ -15,6 +15,7 @@ packages=(
   libopenmpi-dev openmpi-bin
   libdnnl-dev ocl-icd-opencl-dev  # the CMake files of oneDNN look for OpenCL, which is not used
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
+  libeigen3-dev                   # least squares, an oracle of tests, a row of a benchmark
   libboost-context-dev            # two micro-batches that take turns on one thread
   libjs-chart.js                  # drawn into report.html
   perl libreadline8               # tools/corpus.sh: unpacks an R data base, runs bible(1)

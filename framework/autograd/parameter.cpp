@@ -7,6 +7,10 @@
 #include "framework/kernels/cpu/parallel.h"
 
 namespace hexad::autograd {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 // Calls f(local offset, global index, count) for every run of elements of `region` that is contiguous in the global
@@ -80,7 +84,7 @@ Parameter::Spec checked(Parameter::Spec spec) {
 
 Weight HeldWeight::on(Stream& stream) const {
   require(defined(), "[parameter] weights are read that nobody holds");
-  stream.wait(brought_.arrived);
+  stream.wait(gathered_.arrived);
   return {weights_, packs_};
 }
 
@@ -95,11 +99,12 @@ const Tensor& Parameter::local() const {
 }
 
 HeldWeight Parameter::hold(Stream& stream) {
-  BroughtWeights brought = bring_weights_ ? bring_weights_(stream) : BroughtWeights{};
-  return {local(), &packs_, std::move(brought)};
+  GatheredWeights gathered = gather_weights_ ? gather_weights_(stream) : GatheredWeights{};
+  return {local(), &packs_, std::move(gathered)};
 }
 
 void Parameter::initialize(uint64_t seed) {
+  if (!device_.has_memory()) return void(local());
   const Source source(seed, spec_);
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
@@ -132,7 +137,7 @@ void Parameter::initialize(uint64_t seed) {
 }
 
 const Tensor& Parameter::gradient() {
-  if (!gradient_.defined() && bring_gradient_) bring_gradient_();
+  if (!gradient_.defined() && make_gradient_) make_gradient_();
   if (!gradient_.defined()) gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;
 }
@@ -151,11 +156,11 @@ void Parameter::bind_gradient(const Tensor& memory) {
   written_ = false;
 }
 
-void Parameter::deal(const Deal& deal) {
-  const FlatRange& share = deal.share;
+void Parameter::shard(const Sharding& sharding) {
+  const FlatRange& share = sharding.share;
   require(0 <= share.begin && share.begin <= share.end && share.end <= shape_.numel(), "[parameter] ", name(), " ",
           shape_, ": share [", share.begin, ", ", share.end, ")");
-  deal_ = deal;
+  sharding_ = sharding;
 }
 
 Tensor Parameter::owned_weights() const {

@@ -14,7 +14,16 @@
 
 namespace hexad::autograd {
 
-using namespace kernels;
+using base::Dtype;
+using base::FlatRange;
+using base::Placement;
+using base::Shape;
+using device::Device;
+using device::Stream;
+using kernels::PackCache;
+using kernels::Weight;
+using kernels::Write;
+using tensor::Tensor;
 
 /// How a parameter's first values are drawn: a pure function of seed, name and the element's global index, so that they
 /// do not depend on the layout.
@@ -23,22 +32,23 @@ struct Init {
   double value = 0.02;  // standard deviation, or the constant
 };
 
-/// Names for what a parameter is made of: entry i along `dim` is tensor names[i], which has no such dimension. Its
-/// first values are drawn as that tensor's would be, and it is what checkpoints of before have in the parameter's
-/// place.
+/// The tensors that a parameter is stacked of: entry i along `dim` is tensor names[i], which has no such dimension. Its
+/// initial values are those that the tensor alone would get. Older checkpoints have these tensors in place of the
+/// parameter.
 struct Stack {
   int dim = 0;
   std::vector<std::string> names{};  // of parameters; empty: the parameter is one tensor
 };
 
-/// A weight [..., N, D] as products see it, the matrix [... N, D]: what is stacked gives outputs side by side.
+/// A weight [..., N, D] as the matrix [... N, D] that matmuls take: stacked tensors give their outputs side by side.
 inline Weight matrix_of(Weight w) {
   if (w.data.rank() > 2) w.data = w.data.reshape({-1, w.data.dim(-1)});
   return w;
 }
 
-/// Weights that come and go: on their way, or there since long, and in memory at least as long as `stay` exists.
-struct BroughtWeights {
+/// Weights that are gathered for use (ZeRO-3). They may be read once `arrived` is done, and stay in memory at least as
+/// long as `stay` exists.
+struct GatheredWeights {
   std::shared_ptr<const void> stay;
   device::Event arrived;
 };
@@ -47,17 +57,17 @@ struct BroughtWeights {
 class HeldWeight {
  public:
   HeldWeight() = default;
-  HeldWeight(const Tensor& weights, PackCache* packs, BroughtWeights brought = {})
-      : weights_(weights), packs_(packs), brought_(std::move(brought)) {}
+  HeldWeight(const Tensor& weights, PackCache* packs, GatheredWeights gathered = {})
+      : weights_(weights), packs_(packs), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Ready to be read on `stream`. Other ranks need not do the same.
+  /// Ready to be read on `stream`. Not collective.
   Weight on(Stream& stream) const;
 
  private:
   Tensor weights_;
   PackCache* packs_ = nullptr;
-  BroughtWeights brought_;
+  GatheredWeights gathered_;
 };
 
 class Parameter {
@@ -84,18 +94,20 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
-  /// The local weights, in memory while they are held: for work that reads them more than once, or in an order that
-  /// depends on data. Begins what brings them, ordered on `stream`. Where weights come and go, hold() and use() are
-  /// collective: ranks that share parameters call them for the same ones in the same order.
+  /// The local weights, kept in memory while the result exists: for work that reads them more than once, or in an order
+  /// that depends on data. Starts to gather them if they are not there, ordered on `stream`. Where weights are gathered
+  /// for use, hold() and use() are collective: ranks that share parameters call them for the same ones in the same
+  /// order.
   HeldWeight hold(Stream& stream);
-  /// The local weights, ready to be read on `stream`: held for an instant. Ops call this in every pass and never keep
-  /// the tensor, since the weights may leave memory at the next use() of another parameter.
+  /// The local weights, ready to be read on `stream` once. Ops call this in every pass and never keep the tensor, since
+  /// the weights may leave memory at the next use() of another parameter.
   Weight use(Stream& stream) { return hold(stream).on(stream); }
   /// Whether the local weights are in memory all the time.
-  bool weights_stay() const { return !bring_weights_; }
-  /// For tests and for those who know that the weights are in memory. Throws std::logic_error where they come and go.
+  bool weights_stay() const { return !gather_weights_; }
+  /// For tests and for callers who know that the weights are in memory. Throws std::logic_error where they are gathered
+  /// for use.
   const Tensor& local() const;
-  /// Must follow every change of the values: packed copies are dropped.
+  /// Call it after every change of the values: drops packed copies.
   void changed() { packs_.clear(); }
   /// Draws the initial values.
   void initialize(uint64_t seed);
@@ -107,53 +119,54 @@ class Parameter {
   void bind_gradient(const Tensor& memory);
   /// The next contribution replaces what is there: zeroing a gradient costs nothing.
   void clear_gradient() { written_ = false; }
-  /// How the caller must write its contribution, which it then has to do. Sees to the memory, too, so that it does not
-  /// matter whether gradient() was called before.
+  /// Says whether the caller's contribution replaces or adds; the caller must then write it. Makes sure that the
+  /// gradient has memory.
   Write next_write() {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
   /// For contributions that can only add: zeroes the memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
-  /// Where one of a micro-batch's `contributions` products goes, and how the caller must write it, which it then has to
-  /// do. A single one goes to where the gradient is kept, be it in the dtype of the weights, and is rounded there.
+  /// Where the caller writes one of a micro-batch's `contributions`, and whether it replaces or adds; the caller must
+  /// then write it. A single contribution goes straight to where the gradient is kept, rounded if that is in the dtype
+  /// of the weights.
   struct GradientTarget {
     Tensor memory;
     Write write;
   };
   GradientTarget next_product(int64_t contributions = 1);
 
-  /// This rank's share of the local weights among the ranks that sum their gradient: it alone counts the share's
-  /// gradient, and with ZeRO it alone owns it. All of them until it is dealt.
-  FlatRange share() const { return deal_ ? deal_->share : whole(); }
-  bool dealt() const { return deal_.has_value(); }
+  /// This rank's shard of the local weights. The ranks that sum the gradient have one each: a rank counts the gradient
+  /// of its shard in the norm, and with ZeRO owns the shard. Before sharding it is all of the local weights.
+  FlatRange share() const { return sharding_ ? sharding_->share : whole(); }
+  bool sharded() const { return sharding_.has_value(); }
   /// Whether the gradient of the share counts here in the global norm.
-  bool counts() const { return !deal_ || deal_->counts; }
-  /// What this rank updates and saves: the local weights or, with ZeRO, its share of them.
+  bool counts() const { return !sharding_ || sharding_->counts; }
+  /// What this rank updates and saves: the local weights or, with ZeRO, its shard of them.
   FlatRange owned() const { return owns_share_only() ? share() : whole(); }
-  bool owns_share_only() const { return deal_ && deal_->owns_share_only; }
-  /// Owned weights and their gradient, flat; at any time, the gradient once it is complete.
+  bool owns_share_only() const { return sharding_ && sharding_->owns_share_only; }
+  /// Owned weights and their gradient, flat. The gradient may be read once it is complete.
   Tensor owned_weights() const;
   Tensor owned_gradient(Stream& stream);
 
   // For data parallelism (parallel/dp), which may hold this memory in flat buckets.
-  struct Deal {
+  struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
     bool counts = true;  // other groups of ranks may hold the same piece, with the same gradient: one of them counts
   };
-  void deal(const Deal& deal);
+  void shard(const Sharding& sharding);
   /// The local weights lie in `memory`.
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// `bring` is called by every hold() and must see to it that weights are bound.
-  void bring_weights(std::function<BroughtWeights(Stream&)> bring) { bring_weights_ = std::move(bring); }
-  /// `bring` is called where no gradient is bound and must bind one.
-  void bring_gradient(std::function<void()> bring) { bring_gradient_ = std::move(bring); }
-  /// `keep` gives the place of a single contribution, where gradient() is not where it is kept.
+  /// `gather` is called by every hold() and must see to it that weights are bound.
+  void gather_weights_by(std::function<GatheredWeights(Stream&)> gather) { gather_weights_ = std::move(gather); }
+  /// `make` is called where no gradient is bound and must bind one.
+  void make_gradient_by(std::function<void()> make) { make_gradient_ = std::move(make); }
+  /// `keep` gives the place of a micro-batch's only contribution, where that is not gradient().
   void keep_gradient(std::function<GradientTarget()> keep) { keep_gradient_ = std::move(keep); }
-  /// The memory is somebody else's again.
+  /// Forgets memory that was bound; its owner may use it again.
   void release_weights() { local_ = {}, changed(); }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
 
@@ -165,10 +178,10 @@ class Parameter {
   Device device_;
   mutable Tensor local_;  // allocated at first use unless bound before, as the gradient is
   Tensor gradient_, owned_weights_, owned_gradient_;
-  std::function<BroughtWeights(Stream&)> bring_weights_;
-  std::function<void()> bring_gradient_;
+  std::function<GatheredWeights(Stream&)> gather_weights_;
+  std::function<void()> make_gradient_;
   std::function<GradientTarget()> keep_gradient_;
-  std::optional<Deal> deal_;
+  std::optional<Sharding> sharding_;
   PackCache packs_;
   bool written_ = false;
 };

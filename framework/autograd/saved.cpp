@@ -5,6 +5,9 @@
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::autograd {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 class KeptTensor final : public SavedTensor {

@@ -10,7 +10,9 @@
 
 namespace hexad::autograd {
 
-using namespace tensor;
+using base::require;
+using device::Stream;
+using tensor::Tensor;
 
 /// One saved tensor. However it is kept, get() returns the very bits that were saved.
 class SavedTensor {

@@ -2,6 +2,8 @@
 
 namespace hexad::autograd {
 
+using namespace base;
+
 Value Tape::leaf(const Tensor& data) { return {data, recording() ? values_++ : -1}; }
 
 Value Tape::record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,

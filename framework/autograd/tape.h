@@ -16,6 +16,8 @@
 
 namespace hexad::autograd {
 
+using tensor::Storage;
+
 /// A tensor with its place on a tape. id < 0: no gradient flows into it.
 struct Value {
   Tensor data;
@@ -35,9 +37,9 @@ class Backward {
 
   /// Adds `gradient` to that of the op's input `index`; dropped when the input wants none.
   void accumulate(size_t index, Tensor gradient);
-  /// The same of a gradient of `shape` and `dtype` that its kernel can add to what is there, for less than an addition
-  /// of its own costs: write(out, so_far) makes out = gradient + so_far, where so_far is undefined (nothing is there
-  /// yet), `out` itself, or another tensor. Not called when the input wants none.
+  /// The same for a kernel that can add its gradient, of `shape` and `dtype`, to what is there, which is cheaper than a
+  /// separate addition: write(out, so_far) makes out = gradient + so_far. so_far is undefined (nothing is there yet),
+  /// `out` itself, or another tensor. `write` is not called when the input wants no gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
   /// What has been accumulated of input `index`, which starts anew; undefined: nothing.
@@ -50,9 +52,9 @@ class Backward {
   bool weights_delayed() const;
   /// Queues weight-gradient work of a composite op behind what is queued already.
   void defer(std::string_view name, std::function<void()> work);
-  /// Runs the pullbacks of what was recorded from op number `first` (Tape::size() before it) up to this op, as a part
-  /// of this op's pullback instead of after it: sums of gradients get their addends in the same order as long as the op
-  /// has not accumulated any. Nothing recorded in between may be waiting for a gradient from this op.
+  /// Runs the pullbacks of the ops recorded from number `first` (Tape::size() before it) up to this op, now instead of
+  /// after this op's pullback. Sums of gradients get their addends in the same order as long as this op has not
+  /// accumulated any. None of those ops may need a gradient from this op.
   void replay_from(size_t first);
 
  private:
@@ -107,8 +109,8 @@ class Tape {
                                  const std::vector<Tensor>& saved, Pullback pullback,
                                  WeightPullback weight_pullback = {});
 
-  /// From now on ops that save `out`'s tensor keep a reference to `again` instead: `again` gets the tensors saved by
-  /// the op that made `out` (the last recorded) and returns the same bits. Only when recompute_norms().
+  /// From now on ops that save `out`'s tensor do not keep it, but recompute it with `again`, which gets the tensors
+  /// saved by the op that made `out` (the last one recorded) and returns the same bits. Only when recompute_norms().
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
   /// Parameters of the ops recorded or forgotten so far, one entry a use.

@@ -153,7 +153,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
 }
 
 void apply_override(Node& root, const std::string& text) {
-  const auto source = std::make_shared<const std::string>("command line: " + shown(text));
+  const auto source = std::make_shared<const std::string>(std::string(command_line_source) + shown(text));
   const Position at{source, 0, 0};
   const size_t equals = text.find('=');
   const std::string_view path = std::string_view(text).substr(0, equals);
@@ -193,6 +193,8 @@ const Node* Node::find(std::string_view name) const {
   const auto child = std::ranges::find(children, name, &Node::key);
   return kind == Kind::map && child != children.end() ? &*child : nullptr;
 }
+
+void override_key(Document& document, const std::string& text) { apply_override(document.root, text); }
 
 Document load(const fs::path& recipe, std::span<const std::string> overrides) {
   Document document{Loader(recipe).load()};

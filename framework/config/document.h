@@ -42,6 +42,9 @@ struct Document {
   Node root;  // always a map
 };
 
+/// How the sources of overrides begin.
+inline constexpr std::string_view command_line_source = "command line: ";
+
 /// Bounds on what one recipe may cost, over all the files that it includes. The worst texts within them take
 /// about 100 ms.
 struct Budget {
@@ -63,5 +66,8 @@ Document load(const std::filesystem::path& recipe, std::span<const std::string> 
 
 /// The same for a text that is no file, such as the recipe in a checkpoint. `include` stays an ordinary, unknown key.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
+
+/// Applies one more override.
+void override_key(Document& document, const std::string& text);
 
 }  // namespace hexad::config

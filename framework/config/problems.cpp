@@ -27,7 +27,7 @@ void Problems::add(std::string_view path, std::string_view what) {
   const Known& known = found->second;
   std::string value;
   if (!known.value.empty()) value = fmt::format(" ({}{})", shown(known.value), known.written ? "" : " by default");
-  list_.push_back({known.at, {}, fmt::format("{}{} {}", path, value, what)});
+  list_.push_back({known.at, {}, fmt::format("{}{} {}", path, value, what), std::string(path)});
 }
 
 bool Problems::good(std::initializer_list<std::string_view> paths) const {
@@ -35,6 +35,17 @@ bool Problems::good(std::initializer_list<std::string_view> paths) const {
     return std::ranges::any_of(
         paths, [&](std::string_view path) { return covers(problem.path, path) || covers(path, problem.path); });
   });
+}
+
+bool Problems::on_command_line(std::string_view path) const {
+  const auto found = known_.find(path);
+  return found != known_.end() && found->second.written && found->second.at.source &&
+         found->second.at.source->starts_with(command_line_source);
+}
+
+void Problems::replace_lines(std::vector<std::string> lines) {
+  base::require(lines.size() == list_.size(), "[Problems] ", lines.size(), " lines for ", list_.size(), " problems");
+  for (size_t i = 0; i < lines.size(); ++i) list_[i].line = std::move(lines[i]);
 }
 
 void Problems::report(const Position& at, std::string path, std::string line) {

@@ -30,7 +30,20 @@ class Problems {
   /// Throws Error(usage) with text().
   void throw_if_any() const;
 
-  // The rest is for the reader.
+  /// Whether the key was given as key.path=value.
+  bool on_command_line(std::string_view path) const;
+
+  // The rest is for the reader, and for nearest.h.
+
+  struct Problem {
+    Position at;
+    std::string path;  // of a key that is bad in itself; empty otherwise
+    std::string line;
+    std::string rule{};  // of add(): its path; empty otherwise
+  };
+  const std::vector<Problem>& list() const { return list_; }
+  /// One for each of list(), in its order.
+  void replace_lines(std::vector<std::string> lines);
 
   struct Known {
     Position at;        // of the key, or of the section it is missing from
@@ -43,11 +56,6 @@ class Problems {
   void report(const Position& at, std::string path, std::string line);
 
  private:
-  struct Problem {
-    Position at;
-    std::string path;
-    std::string line;
-  };
   std::vector<Problem> list_;
   std::map<std::string, Known, std::less<>> known_;
 };

@@ -60,6 +60,11 @@ struct Field {
 
   void add(const Constraint& c) { constraints.push_back(c); }
   void add(Automatic) { unset_word = "auto"; }
+  /// What a list of keys has for some of them.
+  template <class Rule>
+  void add(const std::optional<Rule>& rule) {
+    if (rule) add(*rule);
+  }
 };
 
 namespace detail {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "framework/config/options.h"
 #include "framework/config/problems.h"
 #include "framework/data/packed_source.h"
 
@@ -46,11 +47,16 @@ struct DataConfig {
   std::string dataset = {};
   std::vector<MixtureEntry> mixture = {};
   bool synthetic = false;
+  std::string source = {};
+  std::vector<config::TextOption> source_options = {};
   Packing packing = Packing::isolated;
   std::optional<Shuffle> shuffle = std::nullopt;
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
 
+  /// Whether tokens come from a registered source, which has no tokenizer; its name.
+  bool registered() const { return synthetic || !source.empty(); }
+  std::string source_name() const { return synthetic ? "synthetic" : source; }
   /// What a new run does.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
@@ -59,6 +65,8 @@ struct DataConfig {
     v("dataset", dataset, "folder written by `hexad prepare`");
     v("mixture", mixture, "several such folders, made with one tokenizer, with weights; instead of `dataset`");
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
+    v("source", source, "a registered source instead of a dataset, by its name; synthetic is one");
+    v("source_options", source_options, "texts and numbers for it");
     v("packing", packing,
       "isolated: documents in a sequence do not see each other; joined: a sequence is one run of text");
     v("shuffle", shuffle,
@@ -72,7 +80,7 @@ struct DataConfig {
   }
 };
 
-/// Reports unless exactly one of dataset, mixture and synthetic is given.
+/// Reports unless exactly one of dataset, mixture, synthetic and source is given.
 void check(const DataConfig& data, config::Problems& problems);
 
 }  // namespace hexad::data

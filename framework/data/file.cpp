@@ -9,6 +9,8 @@
 
 namespace hexad::data {
 
+using namespace base;
+
 ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a named pipe would otherwise wait for a writer instead of being refused below.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -7,8 +7,6 @@
 #include "framework/base/error.h"
 
 namespace hexad::data {
-using namespace base;
-
 /// A regular file open for reading. Reads go through pread, not mmap: a file that shrinks under a mapping kills the
 /// process with SIGBUS, while a short read is an ordinary error; the page cache serves both equally fast.
 class ReadFile {

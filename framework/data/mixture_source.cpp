@@ -49,15 +49,15 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
            " of the sum of weights: no sequence would be drawn from it");
     }
   }
-  // Each slot goes to the part that lags furthest behind its share; integers, so every machine deals alike.
-  std::vector<int64_t> credit(parts_.size(), 0), dealt(parts_.size(), 0);
+  // Each slot goes to the part that lags furthest behind its share; integers, so every machine shares them out alike.
+  std::vector<int64_t> credit(parts_.size(), 0), drawn(parts_.size(), 0);
   for (int64_t slot = 0; slot < block_size; ++slot) {
     for (size_t p = 0; p < credit.size(); ++p) credit[p] += quotas_[p];
     const auto p = static_cast<size_t>(std::max_element(credit.begin(), credit.end()) - credit.begin());
     credit[p] -= block_size;
-    block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(dealt[p]++)});
+    block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(drawn[p]++)});
   }
-  require(dealt == quotas_, "[mixture] a block was not dealt by quota");
+  require(drawn == quotas_, "[mixture] a block was not drawn by quota");
 }
 
 MixtureSource::Place MixtureSource::place(int64_t index) const {

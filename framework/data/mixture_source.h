@@ -9,10 +9,10 @@
 
 namespace hexad::data {
 
-/// Sequences drawn from several endless sources in fixed proportions. A block of block_size sequences is dealt to the
-/// sources by weight, as evenly as integers allow, and every block is dealt alike: which source serves global sequence
-/// i, and as its how-manieth, is arithmetic on i. After any number of sequences a source is off its share by less than
-/// the number of sources.
+/// Sequences drawn from several endless sources in fixed proportions. A block of block_size sequences is shared out to
+/// the sources by weight, as evenly as integers allow, and every block is shared out alike: which source serves global
+/// sequence i, and as its how-manieth, is arithmetic on i. After any number of sequences a source is off its share by
+/// less than the number of sources.
 class MixtureSource final : public Source {
  public:
   static constexpr int64_t block_size = 1 << 16;

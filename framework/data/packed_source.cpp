@@ -7,6 +7,8 @@
 #include "framework/data/permutation.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 // Collects the context + 1 tokens of a sequence piece by piece, then writes the row.

@@ -17,6 +17,8 @@
 #include "framework/data/tokenizer.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 namespace fs = std::filesystem;

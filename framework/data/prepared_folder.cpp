@@ -13,6 +13,8 @@
 #include "framework/data/tokenizer.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 using Json = nlohmann::json;

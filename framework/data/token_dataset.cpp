@@ -7,6 +7,8 @@
 #include "framework/base/error.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 int64_t contents_bytes(const DatasetHeader& h) {

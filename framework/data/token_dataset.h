@@ -14,6 +14,9 @@
 
 namespace hexad::data {
 
+using base::AtomicFile;
+using base::FileWork;
+
 /// Writes a dataset document by document; the file appears when finish() returns.
 class TokenDatasetWriter {
  public:

@@ -6,6 +6,8 @@
 
 namespace hexad::data {
 
+using namespace base;
+
 TokenDatasetWriter::TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask)
     : file_(std::move(path)) {
   require(vocab_size >= 1 && vocab_size <= INT32_MAX, "[dataset] vocabulary of ", vocab_size);

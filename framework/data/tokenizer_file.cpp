@@ -6,6 +6,8 @@
 #include "framework/data/file.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 using Json = nlohmann::json;

@@ -7,9 +7,10 @@
 #include "framework/data/masked_source.h"
 #include "framework/data/mixture_source.h"
 #include "framework/data/prepare.h"
-#include "framework/data/synthetic_source.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 std::string in(const std::string& folder, std::string_view name) {
@@ -121,19 +122,31 @@ std::string_view name_of(Shuffle shuffle) {
 }
 
 void check(const DataConfig& data, config::Problems& problems) {
-  const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0);
+  const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0) +
+                    (data.source.empty() ? 0 : 1);
   if (given != 1) {
-    problems.add("data.dataset",
-                 cat("must be given, or else data.mixture or data.synthetic: exactly one of the three, not ", given));
+    problems.add("data.dataset", cat("must be given, or else data.mixture, data.synthetic or data.source: exactly one "
+                                     "of the four, not ",
+                                     given));
   }
-  if (data.synthetic && data.mlm_probability > 0) {
-    problems.add("data.mlm_probability", "must be 0 with data.synthetic: random tokens have no mask token");
+  if (data.registered() && data.mlm_probability > 0) {
+    problems.add("data.mlm_probability", cat("must be 0 with ", data.synthetic ? "data.synthetic" : "data.source",
+                                             ", which has no mask token"));
+  }
+  if (data.source.empty() && !data.source_options.empty()) {
+    problems.add("data.source_options.0.name", "is for a registered source, but data.source names none");
   }
 }
 
-TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options) {
-  if (config.synthetic) {
-    return {.train = std::make_shared<SyntheticSource>(options.vocab_size, options.context, options.seed)};
+TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options, const Sources& sources) {
+  if (config.registered()) {
+    const std::string name = config.source_name();
+    NamedData data =
+        sources.open(name, {.context = options.context,
+                            .vocab = options.vocab_size,
+                            .seed = options.seed,
+                            .options = {"data.source_options", "the source " + name, config.source_options}});
+    return {.train = std::move(data.train), .heldout = std::move(data.heldout)};
   }
   std::vector<MixtureEntry> entries = config.mixture;
   if (!config.dataset.empty()) entries.push_back({config.dataset, 1});

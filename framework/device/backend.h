@@ -10,6 +10,8 @@
 
 namespace hexad::device {
 
+class MetaRun;
+
 struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
   int place = 0;              // among the ranks of this node, to which its cards are given in turn
@@ -18,6 +20,7 @@ struct ContextOptions {
   bool poison = false;        // fill new blocks with NaN
   bool worker_lanes = false;  // see DeviceContext::run_lanes_by_themselves
   std::string offload_folder = "/tmp";
+  std::shared_ptr<MetaRun> meta{};  // of kind meta, which needs it; see framework/device/meta/meta_run.h
 };
 
 /// A folder of a device implements this and fills a KernelTable; nothing else knows what a device is made of.
@@ -43,5 +46,6 @@ std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// HEXAD_EMULATED_JITTER, a number: work starts late at random, drawn by this seed.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
+std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 
 }  // namespace hexad::device

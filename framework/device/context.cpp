@@ -1,6 +1,7 @@
 #include "framework/device/context.h"
 
 #include "framework/base/error.h"
+#include "framework/device/meta/meta_run.h"
 
 namespace hexad::device {
 namespace {
@@ -13,21 +14,25 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
       return make_cuda_backend(options);
     case DeviceKind::emulated:
       return make_emulated_backend(options);
+    case DeviceKind::meta:
+      return make_meta_backend(options);
   }
   base::fail_invariant("[device] no such kind");
 }
 
 }  // namespace
 
-std::string_view name_of(Lane lane) {
-  constexpr std::string_view names[] = {"inter", "intra", "copy", "compute"};
-  return names[static_cast<size_t>(lane)];
+std::string_view name_of(DeviceKind kind) {
+  if (kind == DeviceKind::meta) return "meta";
+  return enum_names(kind)[static_cast<size_t>(kind)].second;
 }
 
-std::string_view name_of(DeviceKind kind) { return enum_names(kind)[static_cast<size_t>(kind)].second; }
-
 DeviceContext::DeviceContext(const Options& options)
-    : backend_(make_backend(options)), kind_(options.kind), allocator_(backend_->make_allocator()) {
+    : backend_(make_backend(options)),
+      kind_(options.kind),
+      meta_(kind_ == DeviceKind::meta ? options.meta : nullptr),
+      runs_ahead_((meta_ ? meta_->stands_for() : kind_) != DeviceKind::cpu),
+      allocator_(backend_->make_allocator()) {
   for (int l = 0; l < lane_count; ++l)
     lanes_[static_cast<size_t>(l)] = backend_->make_lane(static_cast<Lane>(l), false);
   run_lanes_by_themselves(options.worker_lanes);

@@ -25,6 +25,10 @@ class DeviceContext {
   DeviceKind kind() const { return kind_; }
   /// Whether tensors' memory may be read and written by the host, and kernels have run when their launch returns.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
+  /// Whether the host goes on before what it launched is done, and so should not wait for what it can do without.
+  bool runs_ahead() const { return runs_ahead_; }
+  /// Null: tensors have memory.
+  MetaRun* meta() const { return meta_.get(); }
   std::string description() const { return backend_->description(); }
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
   /// Created at first use: most runs offload nothing.
@@ -71,6 +75,8 @@ class DeviceContext {
  private:
   std::unique_ptr<Backend> backend_;
   DeviceKind kind_;
+  std::shared_ptr<MetaRun> meta_;
+  bool runs_ahead_;
   std::shared_ptr<Allocator> allocator_, offload_;
   std::array<std::unique_ptr<Stream>, lane_count> lanes_;
   bool by_themselves_ = false;
@@ -88,6 +94,10 @@ class Device {
   Device(DeviceContext& context) : context_(&context) {}  // implicit: a context is a device
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
+  /// See DeviceContext::meta.
+  bool has_memory() const { return context_->meta() == nullptr; }
+  /// See DeviceContext::runs_ahead.
+  bool runs_ahead() const { return context_->runs_ahead(); }
   /// See DeviceContext::host.
   Device host() const { return context_->host(); }
   DeviceContext& context() const { return *context_; }

@@ -20,8 +20,8 @@ class DeviceMark {
 /// Shared handle. A default-constructed event has already happened. It owns what is in flight (`keep`): nothing that an
 /// asynchronous operation reads or writes is freed before the operation is done.
 ///
-/// A host event (a transfer, a meeting of threads, a file) is completed by a host thread; a device event is a mark in a
-/// device's queue, on which another queue of that device can wait without the host. What a host thread ends by
+/// A host event (a transfer, a rendezvous of threads, a file) is completed by a host thread; a device event is a mark
+/// in a device's queue, on which another queue of that device can wait without the host. What a host thread ends by
 /// launching work of a device (a transfer through host memory, whose last step is a copy) is both, one after the other.
 class Event {
  public:

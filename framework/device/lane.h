@@ -1,14 +1,20 @@
 // The in-order queues of a rank.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace hexad::device {
 
 /// The in-order queues of the MoE schedules: traffic between nodes, inside a node, copies, and computation.
 enum class Lane : uint8_t { inter, intra, copy, compute };
-inline constexpr int lane_count = 4;
-std::string_view name_of(Lane lane);
+constexpr auto enum_names(Lane) {
+  return std::to_array<std::pair<Lane, std::string_view>>(
+      {{Lane::inter, "inter"}, {Lane::intra, "intra"}, {Lane::copy, "copy"}, {Lane::compute, "compute"}});
+}
+inline constexpr int lane_count = enum_names(Lane{}).size();
+constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[static_cast<size_t>(lane)].second; }
 
 }  // namespace hexad::device

@@ -12,6 +12,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 
 std::string digest_of_file(const std::string& path, const FileWork& work) {

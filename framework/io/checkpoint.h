@@ -17,7 +17,7 @@ namespace hexad::io {
 /// checked first, so `quick` only says when damage is found.
 enum class Check : uint8_t { quick, full };
 
-/// What of some work that is dealt out falls to one of many: numbers index, index + of, ...
+/// What of some work that is shared out falls to one of many: numbers index, index + of, ...
 struct Share {
   size_t index = 0, of = 1;
 };

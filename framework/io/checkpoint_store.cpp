@@ -11,6 +11,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace fs = std::filesystem;
 
 namespace {

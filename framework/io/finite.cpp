@@ -9,6 +9,9 @@
 
 namespace hexad::io {
 
+using namespace base;
+using namespace tensor;
+
 namespace {
 
 struct Found {

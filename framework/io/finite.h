@@ -7,8 +7,8 @@
 #include "framework/tensor/tensor.h"
 
 namespace hexad::io {
-using namespace tensor;
 
+using tensor::Tensor;
 /// Row-major index of the first NaN or infinity; nothing for integers and for clean tensors.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 

@@ -1,6 +1,8 @@
 #include "framework/io/flat_regions.h"
 
 namespace hexad::io {
+
+using namespace base;
 namespace {
 
 // Appends elements `range` of `region`, whose dimensions before `dim` have size one: a part of a row of dimension

@@ -5,6 +5,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 
 constexpr int max_depth = 64;

@@ -10,6 +10,8 @@
 
 namespace hexad::io {
 
+using base::cat;
+
 using Json = nlohmann::json;
 
 /// Strict: a duplicate key, bad UTF-8, deep nesting or trailing text throw Error(data) starting with `where`.

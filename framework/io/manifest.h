@@ -11,6 +11,8 @@
 
 namespace hexad::io {
 
+using base::size_of;
+
 /// What of a named parameter a tensor is; (name, kind) identifies a tensor of a checkpoint. `main` is the optimizer's
 /// f32 copy; `state` is anything else that a run must remember, such as the balancing bias.
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };

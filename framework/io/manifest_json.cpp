@@ -8,6 +8,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 
 constexpr std::string_view format_name = "hexad-checkpoint";

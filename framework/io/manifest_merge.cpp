@@ -7,6 +7,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 
 constexpr const char* where = "[checkpoint] part of a shard";

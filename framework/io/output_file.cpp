@@ -9,6 +9,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
 // What the system may still hold in memory: a sync at the end must not take minutes in which nothing seems to move.

@@ -11,8 +11,8 @@
 #include "framework/io/fault.h"
 
 namespace hexad::io {
-using namespace base;
 
+using base::FileWork;
 /// A new file, written front to back through a buffer; knows the digest of what was written. All failures are
 /// Error(resource) naming the file, the byte and the system's reason.
 class OutputFile {

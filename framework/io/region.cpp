@@ -4,6 +4,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 Region whole(const Shape& shape) {
   Region region{shape, shape};
   for (int d = 0; d < shape.rank(); ++d) region.begin[d] = 0;

@@ -9,8 +9,11 @@
 #include "framework/tensor/tensor.h"
 
 namespace hexad::io {
-using namespace tensor;
 
+using base::Dtype;
+using base::Placement;
+using base::Shape;
+using tensor::Tensor;
 using Region = Placement::Region;
 
 /// All of a tensor.

@@ -16,6 +16,10 @@
 
 namespace hexad::io {
 
+using base::FileWork;
+using device::Category;
+using device::Device;
+
 struct TensorInfo {
   std::string name;
   Dtype dtype;

@@ -8,6 +8,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 
 constexpr std::array<std::pair<Dtype, std::string_view>, 6> dtype_names{{{Dtype::f32, "F32"},

@@ -8,6 +8,8 @@
 
 namespace hexad::io {
 
+using namespace base;
+
 namespace {
 
 constexpr int64_t window_bytes = 1 << 20;

@@ -9,6 +9,9 @@
 
 namespace hexad::io {
 
+using namespace base;
+using namespace tensor;
+
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
 namespace {

@@ -3,6 +3,8 @@
 
 namespace hexad::kernels {
 
+using namespace base;
+
 const KernelTable& cuda_kernels() {
   fail(ExitCode::resource, "[kernels] this program was built without CUDA (cmake --preset cuda builds with it)");
 }

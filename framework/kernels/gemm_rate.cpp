@@ -8,6 +8,8 @@
 #include "framework/kernels/pack_cache.h"
 
 namespace hexad::kernels {
+
+using namespace base;
 namespace {
 
 struct Product {
@@ -18,38 +20,68 @@ constexpr std::array of_cards{Product{4096, 4096, 4096}, Product{8192, 8192, 819
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double median_rate(Device device, Dtype dtype, const Product& p, double seconds) {
+// What every element of x is, and of w: sums of their products are powers of two, which every dtype has.
+constexpr double x_value = 0.5, w_value = 0.25;
+
+using Check = std::function<void(const Tensor& out, int64_t inputs)>;
+
+void expect_product(const Tensor& out, int64_t inputs) {
+  with_dtype<float, bf16, double>("gemm_rate", out.dtype(), [&]<class T>() {
+    const double expected = x_value * w_value * static_cast<double>(inputs);
+    for (const T value : out.to_vector<T>())
+      require(static_cast<double>(value) == expected, "[gemm_rate] an element is ", static_cast<double>(value),
+              ", expected ", expected);
+  });
+}
+
+double median_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply,
+                   const Check& check) {
   const KernelTable& k = kernels(device);
   Stream& stream = device.context().compute();
   const Tensor x = Tensor::empty({p.rows, p.inputs}, dtype, device);
   const Tensor w = Tensor::empty({p.outputs, p.inputs}, dtype, device);
   const Tensor out = Tensor::empty({p.rows, p.outputs}, dtype, device);
-  k.pointwise.fill(stream, x, 0.5);
-  k.pointwise.fill(stream, w, 0.25);
+  k.pointwise.fill(stream, x, x_value);
+  k.pointwise.fill(stream, w, w_value);
+  stream.synchronize();
   PackCache packs;
   std::vector<double> times;
   const double start = now();
   // The first run also makes the packed weights and the primitive; it is not counted.
-  k.matmul.forward(stream, out, x, {w, &packs}, Write::replace);
+  multiply(out, x, {w, &packs});
   do {
     const double begin = now();
-    k.matmul.forward(stream, out, x, {w, &packs}, Write::replace);
-    stream.synchronize();
+    multiply(out, x, {w, &packs});
     times.push_back(now() - begin);
   } while (now() - start < seconds || times.size() < 3);
+  if (check) check(out, p.inputs);
   std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2), times.end());
   return 2.0 * static_cast<double>(p.rows * p.inputs * p.outputs) / times[times.size() / 2];
+}
+
+GemmRate best_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply, const Check& check) {
+  GemmRate best;
+  for (const Product& p : device.kind() == device::DeviceKind::cuda ? of_cards : of_processors) {
+    const double share = seconds / static_cast<double>(of_processors.size());
+    const double rate = median_rate(device, dtype, p, share, multiply, check);
+    if (rate > best.flops_per_second) best = {rate, p.rows, p.inputs, p.outputs};
+  }
+  return best;
 }
 
 }  // namespace
 
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
-  GemmRate best;
-  for (const Product& p : device.kind() == device::DeviceKind::cuda ? of_cards : of_processors) {
-    const double rate = median_rate(device, dtype, p, seconds / static_cast<double>(of_processors.size()));
-    if (rate > best.flops_per_second) best = {rate, p.rows, p.inputs, p.outputs};
-  }
-  return best;
+  Stream& stream = device.context().compute();
+  const auto multiply = [&](const Tensor& out, const Tensor& x, const Weight& w) {
+    kernels(device).matmul.forward(stream, out, x, w, Write::replace);
+    stream.synchronize();
+  };
+  return best_rate(device, dtype, seconds, multiply, nullptr);
+}
+
+GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply) {
+  return best_rate(device, dtype, seconds, multiply, expect_product);
 }
 
 }  // namespace hexad::kernels

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 
+#include "framework/device/meta/meta_run.h"
+#include "framework/kernels/meta/meta_table.h"
+
 namespace hexad::kernels {
+
+using namespace base;
 
 GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
   GroupOffsets out{.groups = static_cast<int64_t>(offsets.size()) - 1, .max_rows = 0, .host = offsets, .device = {}};
@@ -18,6 +23,8 @@ const KernelTable& kernels(const Device& device) {
       return cuda_kernels();
     case device::DeviceKind::emulated:
       return emulated_table;
+    case device::DeviceKind::meta:
+      return meta_kernels(device.context().meta()->stands_for());
   }
   fail_invariant("[kernels] no such kind of device");
 }

@@ -20,7 +20,9 @@
 
 namespace hexad::kernels {
 
-using namespace tensor;
+using device::Device;
+using device::Stream;
+using tensor::Tensor;
 
 /// Packed copies of a weight in the layouts that products like best. Owned by a Parameter; cleared when it changes
 /// (once an optimizer step), filled by the backend. What is inside is the backend's own.

@@ -155,10 +155,10 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
 // A worker's lane waits by itself; a device's does so for the device's part of an event, and its issuer for the host's.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Where the caller's thread hands over. A task that it has waited for once is there.
-class HandOvers {
+// Where the caller's thread yields. A task that it has waited for once is there.
+class Yields {
  public:
-  HandOvers(std::span<const Task> tasks, device::DeviceContext& context, Turns* turns) : turns_(turns) {
+  Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
     for (const Task& task : tasks)
       away_.push_back(is_communication(task.spec.kind) || !issuer_waits(context.stream(task.spec.lane)));
   }
@@ -166,22 +166,22 @@ class HandOvers {
     if (!issuer_waits(stream)) return;
     bool waits = false;
     for (TaskId id : task.after) waits |= std::exchange(away_[static_cast<size_t>(id)], char{0}) != 0;
-    if (waits && turns_) turns_->hand_over();
+    if (waits && fibers_) fibers_->yield();
   }
   void at_the_end() {
-    if (turns_ && std::find(away_.begin(), away_.end(), 1) != away_.end()) turns_->hand_over();
+    if (fibers_ && std::find(away_.begin(), away_.end(), 1) != away_.end()) fibers_->yield();
   }
 
  private:
   std::vector<char> away_;
-  Turns* turns_;
+  Fibers* fibers_;
 };
 
 }  // namespace
 
-void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Turns* turns) {
+void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Fibers* fibers) {
   const auto tasks = graph.tasks();
-  HandOvers hand_overs(tasks, context, turns);
+  Yields yields(tasks, context, fibers);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
@@ -190,7 +190,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
     for (size_t i = 0; i < tasks.size(); ++i) {
       const Task& task = tasks[i];
       Stream& stream = context.stream(task.spec.lane);
-      hand_overs.before(task, stream);
+      yields.before(task, stream);
       for (TaskId id : task.after) {
         const Issued& before = issued[static_cast<size_t>(id)];
         stream.wait(before.passed);
@@ -201,7 +201,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       if (watch) measure_end(watch, i, stream, asynchronous);
       issued.push_back({stream.record(), std::move(asynchronous)});
     }
-    hand_overs.at_the_end();
+    yields.at_the_end();
     finish(context, issued);
   } catch (...) {
     settle(context, issued);

@@ -3,28 +3,28 @@
 
 #include <cstdint>
 
+#include "framework/schedule/fibers.h"
 #include "framework/schedule/task_graph.h"
-#include "framework/schedule/turns.h"
 
 namespace hexad::schedule {
 
-/// When a task ran, in seconds of a monotonic clock (std::chrono::steady_clock). It begins when it may: what it comes
-/// after is done, the task before it on its lane is over (a lane's asynchronous parts may be posted early, but count
-/// one after the other) and its lane has come to it. It ends when its asynchronous part, too, is done.
+/// When a task ran, in seconds of a monotonic clock (std::chrono::steady_clock). It begins when all it comes after is
+/// done, the task before it on its lane is over, and its lane has come to it. Collectives may be posted earlier than
+/// that, but count one after the other. It ends when its asynchronous part is done, too.
 struct TaskTime {
   double begin = 0, end = 0;
 };
 
-/// Issues the tasks in insertion order on the lanes of `context`; a task waits for what it comes after. Returns when
-/// every task is done, also the asynchronous parts; on a device, whose queues go on by themselves, when all are issued
-/// and the compute lane waits for them. `times` (may be null) receives one entry a task; who asks for it waits for all
-/// tasks on a device, too.
+/// Issues the tasks in insertion order on the lanes of `context`; a task waits for what it comes after. On the host it
+/// returns when every task is done, with its asynchronous part. On a device, whose queues go on by themselves, it
+/// returns when all tasks are issued and the compute lane waits for them. `times` (may be null) receives one entry a
+/// task; with it, the call waits for all tasks on a device, too.
 ///
-/// `turns` (may be null): the caller's thread hands over whenever it is about to wait for tasks that ranks take part in
-/// or that run on other threads, also when they happen to be done: graphs of the same structure hand over equally
-/// often. Tasks that are issued late may then not post collectives: lanes would do so in any order.
+/// `fibers` (may be null): the caller's thread yields to the other micro-batch whenever it is about to wait for a
+/// collective or for another thread, even if that happens to be done: so graphs of the same structure yield equally
+/// often on all ranks. Tasks that are issued late may then not post collectives: lanes would post them in any order.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
-             Turns* turns = nullptr);
+             Fibers* fibers = nullptr);
 
 /// A random order that dependencies and lanes allow, chosen by `seed`: a forgotten edge becomes a failing test.
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);

@@ -9,7 +9,7 @@
 namespace hexad::schedule {
 namespace {
 
-std::string describe(Kind kind, const std::string& group, int group_size, bool crosses_nodes) {
+std::string describe(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) {
   return base::cat(name_of(kind), " of ", group.empty() ? "no group" : group, ", ", group_size, " ranks, ",
                    crosses_nodes ? "between nodes" : "within a node");
 }
@@ -18,7 +18,7 @@ std::string describe(const Rates::Link& l) { return describe(l.kind, l.group, l.
 
 double bytes_on_wire(const Cost& cost) { return static_cast<double>(std::max(cost.wire_bytes, cost.received_bytes)); }
 
-void check_curve(const Curve& curve, const std::string& name) {
+void check_curve(const TimeCurve& curve, const std::string& name) {
   double last = 0;
   for (const auto& [size, seconds] : curve.points) {
     if (!(size > last) || !std::isfinite(size))
@@ -30,13 +30,13 @@ void check_curve(const Curve& curve, const std::string& name) {
   }
 }
 
-double local_seconds(const TaskSpec& task, const Curve& curve, double size, std::string_view does) {
+double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, std::string_view does) {
   if (size > 0 && curve.points.empty())
     base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does, ", but no speed of that was measured");
   return curve.seconds(size);
 }
 
-const Curve& wire_curve(const Rates& rates, const TaskSpec& task) {
+const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
   const Cost& c = task.cost;
   if (!is_communication(task.kind))
     base::fail(base::ExitCode::usage, "rates: task '", task.name, "' has bytes on the wire but its kind is ",
@@ -52,12 +52,12 @@ const Curve& wire_curve(const Rates& rates, const TaskSpec& task) {
 
 }  // namespace
 
-Curve Curve::linear(double latency, double per_second) {
+TimeCurve TimeCurve::linear(double latency, double per_second) {
   constexpr double far = 1e18;  // so that the latency does not blur the slope between the points
   return {{{1, latency + 1 / per_second}, {far, latency + far / per_second}}};
 }
 
-double Curve::seconds(double size) const {
+double TimeCurve::seconds(double size) const {
   if (size <= 0) return 0;
   base::require(!points.empty(), "[schedule] a curve without points has no seconds for size ", size);
   if (size <= points.front().size) return points.front().seconds;
@@ -100,7 +100,7 @@ double Rates::alpha(Lane lane, LaneSet beside) const {
   return 1 / (1 + delay);
 }
 
-const Rates::Link* Rates::find(Kind kind, const std::string& group, int group_size, bool crosses_nodes) const {
+const Rates::Link* Rates::find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const {
   const auto it = std::find_if(links.begin(), links.end(), [&](const Link& l) {
     return l.kind == kind && l.group == group && l.group_size == group_size && l.crosses_nodes == crosses_nodes;
   });
@@ -110,8 +110,8 @@ const Rates::Link* Rates::find(Kind kind, const std::string& group, int group_si
 double Rates::seconds(const TaskSpec& task) const {
   const Cost& cost = task.cost;
   double sum = local_seconds(task, copy, static_cast<double>(cost.copy_bytes), "copies");
-  ByPass<int64_t> products = cost.products;
-  if (products == ByPass<int64_t>{}) products.front() = 1;
+  ByGemmPass<int64_t> products = cost.products;
+  if (products == ByGemmPass<int64_t>{}) products.front() = 1;
   const auto all = static_cast<double>(std::accumulate(products.begin(), products.end(), int64_t{0}));
   for (size_t pass = 0; pass < products.size(); ++pass)
     if (products[pass] > 0)
@@ -121,10 +121,10 @@ double Rates::seconds(const TaskSpec& task) const {
 }
 
 void Rates::check() const {
-  for (const auto& [pass, name] : enum_names(Pass{}))
+  for (const auto& [pass, name] : enum_names(GemmPass{}))
     check_curve(compute[static_cast<size_t>(pass)], base::cat(name, " products"));
   check_curve(copy, "copy");
-  const auto check_link = [](const Curve& curve, const std::string& name) {
+  const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);
     if (curve.points.empty()) base::fail(base::ExitCode::usage, "rates: ", name, " has no measured point");
   };
@@ -146,10 +146,10 @@ Rates Rates::defaults() {
   // data. How long tasks of no size take, on the core and on the network, is an estimate.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;
-  r.compute.fill(Curve::linear(20e-6, 100e9));
-  r.copy = Curve::linear(5e-6, 10e9);
+  r.compute.fill(TimeCurve::linear(20e-6, 100e9));
+  r.copy = TimeCurve::linear(5e-6, 10e9);
   r.other_links = {.within_node = {{{64 * kib, 1e-4}, {mib, 4e-4}, {16 * mib, 11e-3}}},
-                   .between_nodes = Curve::linear(2e-4, 119e6)};
+                   .between_nodes = TimeCurve::linear(2e-4, 119e6)};
   return r;
 }
 

@@ -10,17 +10,17 @@
 
 namespace hexad::schedule {
 
-/// Seconds over size (bytes or FLOPs): linear between the measured points, beyond the last along the last segment
-/// (never falling; through the origin when there is one point), below the first as long as the first: what is small
-/// costs its latency. No work takes no time.
-struct Curve {
+/// Seconds over size (bytes or FLOPs). Between measured points: linear. Beyond the last: along the last segment, never
+/// falling (through the origin when there is one point). Below the first: as long as the first, its latency. Size 0
+/// takes no time.
+struct TimeCurve {
   struct Point {
     double size, seconds;
   };
   std::vector<Point> points{};  // ascending sizes
 
   /// `latency` seconds and then `per_second` bytes or FLOPs a second.
-  static Curve linear(double latency, double per_second);
+  static TimeCurve linear(double latency, double per_second);
   double seconds(double size) const;
 };
 
@@ -46,22 +46,22 @@ class LaneSet {
 };
 
 struct Rates {
-  ByPass<Curve> compute{};  // of one matrix product, over its FLOPs
-  Curve copy{};             // over bytes
+  ByGemmPass<TimeCurve> compute{};  // of one matrix product, over its FLOPs
+  TimeCurve copy{};                 // over bytes
 
   /// A collective, or a send, of one group of ranks, alone on the machine.
   struct Link {
-    Kind kind;
+    TaskKind kind;
     std::string group;  // "ep", "tp", ...: Cost::group
     int group_size;
     bool crosses_nodes;
-    Curve curve;  // over the bytes that a rank sends, or receives if these are more
+    TimeCurve curve;  // over the bytes that a rank sends, or receives if these are more
   };
   std::vector<Link> links{};
 
   /// Prices the links that are not listed, whatever their kind, group and size. Whoever sets it tells the user.
   struct OtherLinks {
-    Curve within_node, between_nodes;
+    TimeCurve within_node, between_nodes;
   };
   std::optional<OtherLinks> other_links{};
 
@@ -73,16 +73,16 @@ struct Rates {
   };
   std::vector<Slowdown> slowdowns{};
 
-  /// The measured value of this very set if there is one. Else the delays of its single lanes, 1/alpha - 1, add up (1
-  /// for a lane that was not measured): exact when all share one resource in equal parts, and between the minimum of
-  /// the single values, as though each used another resource, and their product, as though each slowed what the others
-  /// leave.
+  /// The measured value of this very set of lanes, if there is one. Otherwise the delays 1/alpha - 1 of its single
+  /// lanes add up (none for a lane that was not measured). That is exact when all lanes share one resource in equal
+  /// parts. It lies between the smallest single alpha (each lane uses a resource of its own) and the product of all of
+  /// them (each lane slows what the others leave).
   double alpha(Lane lane, LaneSet beside) const;
 
   /// The listed link, else nothing.
-  const Link* find(Kind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Seconds of a task that has the machine for itself: those of its products, which share its FLOPs evenly, of its
-  /// copied bytes and of its wire bytes together. Throws base::Error(usage) naming what was not measured, and what was.
+  const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
+  /// Seconds of a task that has the machine for itself: the sum for its matrix products (which share its FLOPs evenly),
+  /// its copied bytes and its wire bytes. Throws base::Error(usage) naming what was not measured, and what was.
   double seconds(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) when a curve has sizes that do not ascend or times that are no times, or an alpha is not

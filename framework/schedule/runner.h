@@ -1,5 +1,4 @@
-// Who runs a layer's graphs, when somebody wants to see them: to record when the tasks ran, or to learn what a pass
-// would do.
+// Runs a layer's graphs in place of execute(), to record when the tasks ran or to learn what a pass would do.
 #pragma once
 
 #include <string>
@@ -11,9 +10,9 @@ namespace hexad::schedule {
 class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
-  /// In place of execute(graph, context): a pass of what `name` says, "moe.3 forward". On the rank's thread.
+  /// Called on the rank's thread in place of execute(graph, context). `name` says of which pass: "moe.3 forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
-  /// False: it only looks, and nothing is computed.
+  /// False: it only inspects graphs, and nothing is computed.
   virtual bool computes() const { return true; }
 };
 

@@ -2,182 +2,83 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "framework/base/error.h"
+#include "framework/schedule/queues.h"
 
 namespace hexad::schedule {
 namespace {
 
-constexpr int alone = -1;  // no collective
-
-// By rank and task: which collective it is part of.
+// By rank and task: which collective it is part of, or Job::alone.
 using Parts = std::vector<std::vector<int>>;
 
-struct State {
-  enum class Phase : uint8_t { waits, works, moved, done } phase = Phase::waits;
-  double left = 0;  // seconds of work at full speed
-};
-using Phase = State::Phase;
+LaneSet lane_set(size_t bits) {
+  LaneSet set;
+  for (int lane = 0; lane < device::lane_count; ++lane)
+    if (bits >> lane & 1) set.add(static_cast<Lane>(lane));
+  return set;
+}
 
-struct Rank {
-  std::span<const Task> tasks;
-  std::vector<State> states;
-  std::array<std::vector<size_t>, device::lane_count> lanes;  // tasks
-  std::array<size_t, device::lane_count> heads{};             // of each lane, the first task that is not done
-  size_t at = 0;                                              // where the thread of Drive::caller is
+// By lane and the bits of those beside it.
+using Speeds = std::array<std::array<double, 1 << device::lane_count>, device::lane_count>;
 
-  Rank(const TaskGraph& graph, const Rates& rates) : tasks(graph.tasks()), states(tasks.size()) {
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      states[i].left = rates.seconds(tasks[i].spec);
-      lanes[static_cast<size_t>(tasks[i].spec.lane)].push_back(i);
+Speeds speeds_of(const Rates& rates) {
+  Speeds speeds;
+  for (size_t lane = 0; lane < speeds.size(); ++lane)
+    for (size_t set = 0; set < speeds[lane].size(); ++set)
+      speeds[lane][set] = rates.alpha(static_cast<Lane>(lane), lane_set(set));
+  return speeds;
+}
+
+// The tasks of a rank as jobs, whose numbers begin at `first`.
+void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
+              Drive drive) {
+  const int first = static_cast<int>(jobs.size());
+  std::vector<int> issued_after;  // Drive::caller: what its thread has waited for since the last task it did itself
+  for (size_t i = 0; i < graph.tasks().size(); ++i) {
+    const Task& task = graph.tasks()[i];
+    const int number = first + static_cast<int>(i),
+              queue = rank * device::lane_count + static_cast<int>(task.spec.lane);
+    std::vector<int> after;
+    for (TaskId before : task.after) after.push_back(first + before);
+    if (drive == Drive::caller) {
+      issued_after.insert(issued_after.end(), after.begin(), after.end());
+      std::ranges::sort(issued_after);
+      issued_after.erase(std::ranges::unique(issued_after).begin(), issued_after.end());
+      after = issued_after;
+      if (!is_communication(task.spec.kind)) issued_after = {number};
     }
+    jobs.push_back({queue, rates.seconds(task.spec), std::move(after), parts[i]});
   }
-  /// The task at the head of a lane; null when the lane is empty.
-  const size_t* head(size_t lane) const {
-    return heads[lane] < lanes[lane].size() ? &lanes[lane][heads[lane]] : nullptr;
-  }
-  bool ready(size_t task) const {
-    return std::all_of(tasks[task].after.begin(), tasks[task].after.end(),
-                       [&](TaskId before) { return states[static_cast<size_t>(before)].phase == Phase::done; });
-  }
-  void issue() {
-    while (at < tasks.size() && ready(at) && (is_communication(tasks[at].spec.kind) || states[at].phase == Phase::done))
-      ++at;
-  }
-};
+}
 
-class Simulation {
- public:
-  Simulation(std::span<const TaskGraph* const> graphs, const Rates& rates, Parts parts, Drive drive)
-      : parts_(std::move(parts)), drive_(drive) {
-    rates.check();
-    for (int lane = 0; lane < device::lane_count; ++lane)
-      for (size_t set = 0; set < speeds_[0].size(); ++set)
-        speeds_[static_cast<size_t>(lane)][set] = rates.alpha(static_cast<Lane>(lane), lane_set(set));
-    for (const TaskGraph* graph : graphs) {
-      ranks_.emplace_back(*graph, rates);
-      Timeline& timeline = timelines_.emplace_back();
-      for (const Task& task : graph->tasks()) timeline.spans.push_back({task.spec});
+std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates& rates, const Parts& parts,
+                          Drive drive) {
+  rates.check();
+  std::vector<Job> jobs;
+  for (size_t r = 0; r < graphs.size(); ++r) add_jobs(jobs, *graphs[r], rates, static_cast<int>(r), parts[r], drive);
+  const JobTimes times = run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
+                                         .beside = device::lane_count,
+                                         .speed = [speeds = speeds_of(rates)](int lane, size_t others) {
+                                           return speeds[static_cast<size_t>(lane)][others];
+                                         }});
+  std::string stuck;
+  for (int job : times.stuck) {
+    size_t rank = 0, task = static_cast<size_t>(job);
+    for (; task >= graphs[rank]->tasks().size(); ++rank) task -= graphs[rank]->tasks().size();
+    const TaskSpec& spec = graphs[rank]->tasks()[task].spec;
+    stuck += base::cat(stuck.empty() ? "" : ", ", "rank ", rank, " at '", spec.name, "' (", name_of(spec.lane), ")");
+  }
+  base::require(stuck.empty(), "[schedule] ranks wait for each other for ever: ", stuck);
+  std::vector<Timeline> timelines(graphs.size());
+  size_t job = 0;
+  for (size_t r = 0; r < graphs.size(); ++r)
+    for (const Task& task : graphs[r]->tasks()) {
+      const Interval& at = times.jobs[job++];
+      timelines[r].spans.push_back({task.spec, at.begin, at.end});
     }
-    for (const auto& rank : parts_)
-      for (int part : rank)
-        if (part != alone) {
-          unmoved_.resize(std::max(unmoved_.size(), static_cast<size_t>(part) + 1));
-          ++unmoved_[static_cast<size_t>(part)];
-        }
-  }
-
-  std::vector<Timeline> run() {
-    do {
-      while (settle()) {
-      }
-    } while (work());
-    check_done();
-    return std::move(timelines_);
-  }
-
- private:
-  static LaneSet lane_set(size_t index) {
-    LaneSet set;
-    for (int lane = 0; lane < device::lane_count; ++lane)
-      if (index >> lane & 1) set.add(static_cast<Lane>(lane));
-    return set;
-  }
-
-  // Everything that happens now: tasks end and begin. True when something did.
-  bool settle() {
-    bool changed = false;
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      Rank& rank = ranks_[r];
-      rank.issue();
-      for (size_t lane = 0; lane < rank.lanes.size(); ++lane)
-        while (const size_t* task = rank.head(lane)) {
-          if (!begin(r, *task) && !end(r, *task)) break;
-          changed = true;
-        }
-    }
-    return changed;
-  }
-
-  bool begin(size_t r, size_t task) {
-    Rank& rank = ranks_[r];
-    State& state = rank.states[task];
-    if (state.phase != Phase::waits || !rank.ready(task)) return false;
-    if (drive_ == Drive::caller && task > rank.at) return false;
-    timelines_[r].spans[task].begin = now_;
-    state.phase = Phase::works;
-    if (state.left == 0) moved(r, task);
-    return true;
-  }
-
-  void moved(size_t r, size_t task) {
-    ranks_[r].states[task].phase = Phase::moved;
-    if (const int part = parts_[r][task]; part != alone) --unmoved_[static_cast<size_t>(part)];
-  }
-
-  bool end(size_t r, size_t task) {
-    Rank& rank = ranks_[r];
-    if (rank.states[task].phase != Phase::moved) return false;
-    if (const int part = parts_[r][task]; part != alone && unmoved_[static_cast<size_t>(part)] > 0) return false;
-    rank.states[task].phase = Phase::done;
-    timelines_[r].spans[task].end = now_;
-    ++rank.heads[static_cast<size_t>(rank.tasks[task].spec.lane)];
-    return true;
-  }
-
-  // Lets time pass until the next task has done its work. False when none is at work.
-  bool work() {
-    struct Worker {
-      size_t rank, task;
-      double speed, seconds;
-    };
-    std::vector<Worker> workers;
-    double step = std::numeric_limits<double>::infinity();
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      LaneSet active;
-      const size_t first = workers.size();
-      for (size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane)
-        if (const size_t* task = ranks_[r].head(lane); task && ranks_[r].states[*task].phase == Phase::works) {
-          active.add(static_cast<Lane>(lane));
-          workers.push_back({r, *task, 1, 0});
-        }
-      for (size_t w = first; w < workers.size(); ++w) {
-        const Lane lane = ranks_[r].tasks[workers[w].task].spec.lane;
-        workers[w].speed = speeds_[static_cast<size_t>(lane)][active.without(lane).index()];
-        workers[w].seconds = ranks_[r].states[workers[w].task].left / workers[w].speed;
-        step = std::min(step, workers[w].seconds);
-      }
-    }
-    if (workers.empty()) return false;
-    now_ += step;
-    constexpr double tie = 1 + 1e-12;  // what differs by rounding ends together
-    for (const Worker& w : workers)
-      if (w.seconds <= step * tie)
-        moved(w.rank, w.task);
-      else
-        ranks_[w.rank].states[w.task].left -= step * w.speed;
-    return true;
-  }
-
-  void check_done() const {
-    std::string stuck;
-    for (size_t r = 0; r < ranks_.size(); ++r)
-      for (size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane)
-        if (const size_t* task = ranks_[r].head(lane))
-          stuck += base::cat(stuck.empty() ? "" : ", ", "rank ", r, " at '", ranks_[r].tasks[*task].spec.name, "' (",
-                             name_of(static_cast<Lane>(lane)), ")");
-    base::require(stuck.empty(), "[schedule] ranks wait for each other for ever: ", stuck);
-  }
-
-  std::vector<Rank> ranks_;
-  std::vector<Timeline> timelines_;
-  const Parts parts_;
-  std::vector<int> unmoved_;  // by collective: members that have not moved their bytes
-  const Drive drive_;
-  std::array<std::array<double, 1 << device::lane_count>, device::lane_count> speeds_;
-  double now_ = 0;
-};
+  return timelines;
+}
 
 // One rank's view of a group: its collectives in order.
 struct Member {
@@ -212,7 +113,7 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
 
 Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) {
   Parts parts;
-  for (const TaskGraph* graph : graphs) parts.emplace_back(graph->tasks().size(), alone);
+  for (const TaskGraph* graph : graphs) parts.emplace_back(graph->tasks().size(), Job::alone);
   int collectives = 0;
   for (const auto& [group, members] : members_of(graphs, groups)) {
     const Member& first = members.front();
@@ -238,12 +139,12 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
 
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive) {
   const TaskGraph* const graphs[] = {&graph};
-  return std::move(Simulation(graphs, rates, {std::vector<int>(graph.tasks().size(), alone)}, drive).run().front());
+  return std::move(run(graphs, rates, {std::vector<int>(graph.tasks().size(), Job::alone)}, drive).front());
 }
 
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive) {
-  return Simulation(graphs, rates, match(graphs, groups), drive).run();
+  return run(graphs, rates, match(graphs, groups), drive);
 }
 
 }  // namespace hexad::schedule

@@ -20,7 +20,7 @@ enum class Drive : uint8_t {
 
 /// As the lanes of `context` run now.
 inline Drive drive_of(const device::DeviceContext& context) {
-  return context.lanes_run_by_themselves() || !context.on_host() ? Drive::threads : Drive::caller;
+  return context.lanes_run_by_themselves() || context.runs_ahead() ? Drive::threads : Drive::caller;
 }
 
 /// One rank, all others alike. Every lane runs its tasks in insertion order, one at a time, each as soon as what it
@@ -32,12 +32,12 @@ Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Driv
 /// members of one group. "ep" -> {0, 0, 1, 1}: ranks 0 and 1 exchange, and so do 2 and 3.
 using RankGroups = std::map<std::string, std::vector<int>>;
 
-/// Several ranks, whose graphs may differ in their costs (skewed routing) and, apart from communication, in their
-/// tasks. The k-th communication task of a group on each of its members is one collective. A member starts its part
-/// when it is ready and moves its own bytes, whether or not others are ready; nobody's part is over before all members
-/// have moved theirs. This is a lower bound: bytes for a rank that is not ready yet in truth wait. A part that waits
-/// for others holds its lane but slows no other lane. Throws std::logic_error when members do not issue the same kinds
-/// of collectives in one order, when a group is not in `groups`, or when ranks wait for each other for ever.
+/// Several ranks. Their graphs may differ in costs (skewed routing) and, apart from communication, in tasks. The k-th
+/// communication task of a group on each of its members is one collective: a member starts when it is ready and moves
+/// its own bytes, whether or not others are ready, and nobody is done before all members have moved theirs. This is a
+/// lower bound, as in truth bytes wait for a receiver that is not ready. A member that waits for others holds its lane
+/// but slows no other lane. Throws std::logic_error when members do not issue the same kinds of collectives in one
+/// order, when a group is not in `groups`, or when ranks wait for each other for ever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

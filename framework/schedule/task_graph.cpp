@@ -6,14 +6,14 @@
 
 namespace hexad::schedule {
 
-std::string_view name_of(Kind kind) {
+std::string_view name_of(TaskKind kind) {
   constexpr std::string_view names[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce", "send",
                                         "compute",    "copy"};
   static_assert(std::size(names) == kind_count);
   return names[static_cast<size_t>(kind)];
 }
 
-bool is_communication(Kind kind) { return kind != Kind::compute && kind != Kind::copy; }
+bool is_communication(TaskKind kind) { return kind != TaskKind::compute && kind != TaskKind::copy; }
 
 TaskId TaskGraph::add(TaskSpec spec, std::vector<TaskId> after, TaskWork work) {
   const TaskId id = static_cast<TaskId>(tasks_.size());

@@ -22,30 +22,30 @@ using device::Stream;
 using TaskId = int32_t;
 
 /// What a task does; with its group it tells which measured link prices its bytes.
-enum class Kind : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send, compute, copy };
+enum class TaskKind : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send, compute, copy };
 inline constexpr int kind_count = 7;
-std::string_view name_of(Kind kind);
+std::string_view name_of(TaskKind kind);
 /// All kinds but compute and copy.
-bool is_communication(Kind kind);
+bool is_communication(TaskKind kind);
 
 /// Of a matrix product: y = x W, the gradient of x or that of W.
-enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
-constexpr auto enum_names(Pass) {
-  return std::to_array<std::pair<Pass, std::string_view>>({{Pass::forward, "forward"},
-                                                           {Pass::input_gradient, "input_gradient"},
-                                                           {Pass::weight_gradient, "weight_gradient"}});
+enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
+constexpr auto enum_names(GemmPass) {
+  return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},
+                                                               {GemmPass::input_gradient, "input_gradient"},
+                                                               {GemmPass::weight_gradient, "weight_gradient"}});
 }
 template <class T>
-using ByPass = std::array<T, enum_names(Pass{}).size()>;
+using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
 /// What a task moves and computes: what the simulator prices and the trace shows.
 struct Cost {
   double flops = 0;
-  ByPass<int64_t> products{};  // with weights of one size, which share the FLOPs evenly; all zero: one, forward
-  int64_t wire_bytes = 0;      // sent by this rank to others
-  int64_t received_bytes = 0;  // from others, where routing makes it differ; the larger one is priced (full duplex)
-  int64_t copy_bytes = 0;      // within the device, or between it and the host
-  std::string group{};         // kind of process group the bytes travel in: "ep", "etp", "tp", "experts"; or none
+  ByGemmPass<int64_t> products{};  // with weights of one size, which share the FLOPs evenly; all zero: one, forward
+  int64_t wire_bytes = 0;          // sent by this rank to others
+  int64_t received_bytes = 0;      // from others, where routing makes it differ; the larger one is priced (full duplex)
+  int64_t copy_bytes = 0;          // within the device, or between it and the host
+  std::string group{};             // kind of process group the bytes travel in: "ep", "etp", "tp", "experts"; or none
   int group_size = 1;
   bool crosses_nodes = false;  // the group's ranks are on several nodes
   bool operator==(const Cost&) const = default;
@@ -55,9 +55,9 @@ struct TaskSpec {
   Lane lane = Lane::compute;
   std::string name;  // numbers at its end count chunks: D0, D1 are parts of the step's collective D
   Cost cost{};
-  Kind kind = Kind::compute;
-  /// Issued by its lane when that gets to it, so that what it allocates takes the place of what the tasks before have
-  /// freed: a task's tensors are made when it is issued, and the issuing thread is ahead of the lanes.
+  TaskKind kind = TaskKind::compute;
+  /// Issued by its lane, when that gets to it, and not ahead of time by the issuing thread. A task allocates its
+  /// tensors when it is issued: late, they can take the memory that the tasks before have freed.
   bool issued_late = false;
 };
 

@@ -77,7 +77,7 @@ double Timeline::exposed() const {
   return exposed_seconds(*this, [](const TaskSpec& task) { return is_communication(task.kind); });
 }
 
-double Timeline::exposed(Kind kind) const {
+double Timeline::exposed(TaskKind kind) const {
   return exposed_seconds(*this, [kind](const TaskSpec& task) { return task.kind == kind; });
 }
 
@@ -90,12 +90,12 @@ std::vector<Interval> Timeline::exposed_parts(TaskId task) const {
   return without({{span.begin, span.end}}, on_lane(*this, Lane::compute));
 }
 
-std::vector<Timeline::Collective> Timeline::collectives() const {
-  std::vector<Collective> all;
+std::vector<Timeline::CollectiveTime> Timeline::collectives() const {
+  std::vector<CollectiveTime> all;
   for (const Span& span : spans) {
     if (!is_communication(span.task.kind)) continue;
     const std::string_view name = without_number(span.task.name);
-    auto it = std::find_if(all.begin(), all.end(), [&](const Collective& c) { return c.name == name; });
+    auto it = std::find_if(all.begin(), all.end(), [&](const CollectiveTime& c) { return c.name == name; });
     if (it == all.end()) {
       const auto same = [name](const TaskSpec& t) {
         return is_communication(t.kind) && without_number(t.name) == name;

@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "framework/schedule/executor.h"
+#include "framework/schedule/interval.h"
 #include "framework/schedule/task_graph.h"
 
 namespace hexad::schedule {
-
-/// Seconds.
-struct Interval {
-  double begin = 0, end = 0;
-  double length() const { return end - begin; }
-};
 
 struct Timeline {
   struct Span {
@@ -31,20 +26,20 @@ struct Timeline {
 
   /// Exposed: seconds in which a task of the kind asked for runs, or waits for its peers, and lane compute has nothing
   /// to do. Time counts once, however many tasks share it.
-  double exposed() const;           // of all communication
-  double exposed(Kind kind) const;  // copies, too
+  double exposed() const;               // of all communication
+  double exposed(TaskKind kind) const;  // copies, too
   double exposed(Lane lane) const;
   /// The exposed parts of one task, in order.
   std::vector<Interval> exposed_parts(TaskId task) const;
 
   /// One collective of the step over all its chunks: communication tasks whose names differ in the number at the end.
-  struct Collective {
+  struct CollectiveTime {
     std::string name;    // "D" of D0, D1, ...
     double seconds = 0;  // in which at least one of them runs
     double exposed = 0;
     int64_t wire_bytes = 0;
   };
-  std::vector<Collective> collectives() const;  // in the order of their first tasks
+  std::vector<CollectiveTime> collectives() const;  // in the order of their first tasks
 };
 
 /// What execute() measured. Zero is `origin` on the clock of `times` (default: the begin of the first task): give ranks

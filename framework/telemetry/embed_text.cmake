@@ -11,7 +11,9 @@ endfunction()
 
 literal(page ${ASSETS}/report.html)
 literal(style ${ASSETS}/report.css)
-literal(script ${ASSETS}/heatmap.js ${ASSETS}/report.js)
+literal(script ${ASSETS}/heatmap.js ${ASSETS}/charts.js ${ASSETS}/report.js)
+literal(comparison ${ASSETS}/comparison.html)
+literal(comparison_script ${ASSETS}/charts.js ${ASSETS}/comparison.js)
 if(CHART_JS)
   literal(library ${CHART_JS})
 else()
@@ -27,6 +29,8 @@ namespace hexad::telemetry {
 const std::string_view report_page = ${page};
 const std::string_view report_style = ${style};
 const std::string_view report_script = ${script};
+const std::string_view comparison_page = ${comparison};
+const std::string_view comparison_script = ${comparison_script};
 std::string_view chart_library() { return ${library}; }
 
 }  // namespace hexad::telemetry

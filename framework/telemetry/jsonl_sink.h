@@ -18,6 +18,7 @@ class JsonlSink : public MetricsSink {
   void on_start(const RunInfo& run) override;
   void on_step(const StepMetrics& step) override;
   void on_eval(const EvalMetrics& eval) override;
+  void on_save(const SaveMetrics& save) override;
 
  private:
   std::filesystem::path path_;

@@ -16,6 +16,10 @@ void MetricsHub::on_eval(const EvalMetrics& eval) {
   for (auto& sink : sinks_) sink->on_eval(eval);
 }
 
+void MetricsHub::on_save(const SaveMetrics& save) {
+  for (auto& sink : sinks_) sink->on_save(save);
+}
+
 void MetricsHub::on_end() {
   for (auto& sink : sinks_) sink->on_end();
 }
@@ -33,6 +37,9 @@ class TolerantSink : public MetricsSink {
   }
   void on_eval(const EvalMetrics& eval) override {
     attempt([&] { sink_->on_eval(eval); });
+  }
+  void on_save(const SaveMetrics& save) override {
+    attempt([&] { sink_->on_save(save); });
   }
   void on_end() override {
     attempt([&] { sink_->on_end(); });

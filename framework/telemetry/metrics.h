@@ -63,6 +63,13 @@ struct EvalMetrics {
   double bits_per_byte = 0;  // of the original text
 };
 
+/// A checkpoint that was written after `step`.
+struct SaveMetrics {
+  int64_t step = 0;
+  int64_t bytes = 0;   // of the tensors of all ranks
+  double seconds = 0;  // in which training waited
+};
+
 /// What is known before the first step.
 struct RunInfo {
   std::string name = {};
@@ -73,14 +80,15 @@ struct RunInfo {
   int ranks = 1;
 };
 
-/// Listens to one run: on_start, then any number of on_step and on_eval in order, then on_end. Throws base::Error when
-/// it cannot do its work.
+/// Listens to one run: on_start, then any number of on_step, on_eval and on_save in order, then on_end. Throws
+/// base::Error when it cannot do its work.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
   virtual void on_start(const RunInfo&) {}
   virtual void on_step(const StepMetrics&) {}
   virtual void on_eval(const EvalMetrics&) {}
+  virtual void on_save(const SaveMetrics&) {}
   virtual void on_end() {}
 };
 
@@ -91,6 +99,7 @@ class MetricsHub : public MetricsSink {
   void on_start(const RunInfo& run) override;
   void on_step(const StepMetrics& step) override;
   void on_eval(const EvalMetrics& eval) override;
+  void on_save(const SaveMetrics& save) override;
   void on_end() override;
 
  private:

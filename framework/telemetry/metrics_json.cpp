@@ -122,6 +122,12 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_bits_per_byte", e.bits_per_byte);
 }
 
+void read(const Json& object, SaveMetrics& s) {
+  object.at("step").get_to(s.step);
+  read(object, "checkpoint_bytes", s.bytes);
+  read(object, "checkpoint_seconds", s.seconds);
+}
+
 /// [least, median, most].
 Json to_json(const Spread& s) { return {number(s.least), number(s.median), number(s.most)}; }
 
@@ -190,17 +196,22 @@ std::string to_json_line(const EvalMetrics& e) {
       .dump();
 }
 
-RecordKind parse_json_line(std::string_view line, StepMetrics& step, EvalMetrics& eval) try {
+std::string to_json_line(const SaveMetrics& s) {
+  return Json{{"step", s.step}, {"checkpoint_bytes", s.bytes}, {"checkpoint_seconds", number(s.seconds)}}.dump();
+}
+
+MetricsRecord parse_json_line(std::string_view line) try {
   const Json json = Json::parse(line);
-  if (json.contains("eval_loss")) {
-    read(json, eval = {});
-    return RecordKind::eval;
-  }
-  if (!json.contains("loss")) return RecordKind::unreadable;
-  read(json, step = {});
-  return RecordKind::step;
+  const auto parsed = [&](auto record) {
+    read(json, record);
+    return record;
+  };
+  if (json.contains("eval_loss")) return parsed(EvalMetrics{});
+  if (json.contains("checkpoint_bytes")) return parsed(SaveMetrics{});
+  if (json.contains("loss")) return parsed(StepMetrics{});
+  return {};
 } catch (const nlohmann::json::exception&) {
-  return RecordKind::unreadable;
+  return {};
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
@@ -211,21 +222,17 @@ MetricsHistory read_metrics(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
   MetricsHistory history;
-  StepMetrics step;
-  EvalMetrics eval;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
-    switch (parse_json_line(line, step, eval)) {
-      case RecordKind::step:
-        history.steps.push_back(step);
-        break;
-      case RecordKind::eval:
-        history.evals.push_back(eval);
-        break;
-      case RecordKind::unreadable:
-        history.unreadable_lines.push_back(number);
-        break;
-    }
+    MetricsRecord record = parse_json_line(line);
+    if (auto* step = std::get_if<StepMetrics>(&record))
+      history.steps.push_back(std::move(*step));
+    else if (const auto* eval = std::get_if<EvalMetrics>(&record))
+      history.evals.push_back(*eval);
+    else if (const auto* save = std::get_if<SaveMetrics>(&record))
+      history.saves.push_back(*save);
+    else
+      history.unreadable_lines.push_back(number);
   }
   return history;
 }

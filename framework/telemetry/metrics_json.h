@@ -1,11 +1,13 @@
-// metrics.jsonl: one JSON object a line. A line with "loss" is a step, a line with "eval_loss" a held-out evaluation,
-// so that a reader who asks for "loss" sees the steps only. JSON has no NaN or infinity: they are written as the
-// strings "NaN", "Infinity", "-Infinity", which Python's float() and JavaScript's Number() read back.
+// metrics.jsonl: one JSON object a line. A line with "loss" is a step, a line with "eval_loss" a held-out evaluation, a
+// line with "checkpoint_bytes" a save, so that a reader who asks for "loss" sees the steps only. JSON has no NaN or
+// infinity: they are written as the strings "NaN", "Infinity", "-Infinity", which Python's float() and JavaScript's
+// Number() read back.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "framework/telemetry/metrics.h"
@@ -15,11 +17,13 @@ namespace hexad::telemetry {
 /// One line without the newline.
 std::string to_json_line(const StepMetrics& step);
 std::string to_json_line(const EvalMetrics& eval);
+std::string to_json_line(const SaveMetrics& save);
 
 /// A whole metrics.jsonl.
 struct MetricsHistory {
   std::vector<StepMetrics> steps;  // in file order
   std::vector<EvalMetrics> evals;
+  std::vector<SaveMetrics> saves;
   std::vector<int64_t> unreadable_lines;  // numbers from 1; a torn last line is among them
 };
 
@@ -27,9 +31,8 @@ struct MetricsHistory {
 /// default. Throws base::Error(data) when the file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
-/// What one line says it is.
-enum class RecordKind { step, eval, unreadable };
-/// Parses a line into the one of `step` and `eval` that it is.
-RecordKind parse_json_line(std::string_view line, StepMetrics& step, EvalMetrics& eval);
+/// What one line says; monostate: it cannot be read.
+using MetricsRecord = std::variant<std::monostate, StepMetrics, EvalMetrics, SaveMetrics>;
+MetricsRecord parse_json_line(std::string_view line);
 
 }  // namespace hexad::telemetry

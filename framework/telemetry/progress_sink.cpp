@@ -25,7 +25,7 @@ std::vector<std::string> short_fields(const RunInfo& run, const StepMetrics& s, 
                                   fmt::format("loss {:.4f}", s.loss),
                                   fmt::format("{} tokens/s", human_count(s.tokens_per_second))};
   if (s.mfu > 0) fields.push_back("MFU " + human_percent(s.mfu));
-  fields.push_back(human_duration(seconds_left) + " left");
+  if (seconds_left > 0) fields.push_back(human_duration(seconds_left) + " left");
   if (s.skipped_steps > 0) fields.push_back(fmt::format("{} skipped", s.skipped_steps));
   return fields;
 }
@@ -76,19 +76,24 @@ void ProgressSink::on_step(const StepMetrics& s) {
     // whatever is printed next does not begin in mid-line.
     const std::string line = progress_line(run_, s, seconds_left(s), output_.width() - 1);
     output_.write(fmt::format("{}{}\r", clear_line, line));
+    line_stands_ = true;
   } else if (s.step == run_.first_step + 1 || s.step % every_ == 0 || s.step == run_.total_steps) {
     std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3g}  {} tokens/s", s.step,
                                    run_.total_steps, s.loss, s.lr, s.grad_norm, human_count(s.tokens_per_second));
     if (s.mfu > 0) line += "  MFU " + human_percent(s.mfu);
-    line += fmt::format("  {} a step  {} left", human_duration(s.step_seconds), human_duration(seconds_left(s)));
+    line += fmt::format("  {} a step", human_duration(s.step_seconds));
+    if (const double left = seconds_left(s); left > 0) line += fmt::format("  {} left", human_duration(left));
     if (s.skipped_steps > 0) line += fmt::format("  {} skipped", s.skipped_steps);
     lasting_line(line);
+    printed_ = s.step;
   }
 }
 
 void ProgressSink::on_eval(const EvalMetrics& e) {
-  lasting_line(fmt::format("step {}: held-out loss {:.4f} nats per token, {:.4f} bits per byte ({} tokens)",
-                           grouped(e.step), e.loss, e.bits_per_byte, human_count(static_cast<double>(e.tokens))));
+  // Tokens of a source without a tokenizer stand for no bytes.
+  const std::string by_byte = e.bits_per_byte > 0 ? fmt::format(", {:.4f} bits per byte", e.bits_per_byte) : "";
+  lasting_line(fmt::format("step {}: held-out loss {:.4f} nats per token{} ({} tokens)", grouped(e.step), e.loss,
+                           by_byte, human_count(static_cast<double>(e.tokens))));
 }
 
 void ProgressSink::on_end() {
@@ -98,13 +103,20 @@ void ProgressSink::on_end() {
                                  : "no step was run");
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
-  lasting_line(fmt::format("step {}: loss {:.4f} after {} tokens; {} steps in {}, {} a step on average",
-                           grouped(last_.step), last_.loss, human_count(static_cast<double>(last_.tokens)),
-                           grouped(last_.step - run_.first_step), human_duration(trained_seconds_),
+  // The last step's line may stand right above.
+  const std::string loss = printed_ == last_.step ? "" : fmt::format("loss {:.4f} after ", last_.loss);
+  lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} a step on average", grouped(last_.step), loss,
+                           human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),
+                           trained == 1 ? "" : "s", human_duration(trained_seconds_),
                            human_duration(trained_seconds_ / trained)));
 }
 
+ProgressSink::~ProgressSink() {
+  if (line_stands_) output_.write("\n");
+}
+
 void ProgressSink::lasting_line(const std::string& text) {
+  line_stands_ = false;
   output_.write(output_.is_terminal() ? fmt::format("{}{}\n", clear_line, text) : text + "\n");
 }
 

@@ -11,6 +11,8 @@ namespace hexad::telemetry {
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);
+  /// A run that fails leaves its progress line standing: what is said of it begins below.
+  ~ProgressSink() override;
   void on_start(const RunInfo& run) override;
   void on_step(const StepMetrics& step) override;
   void on_eval(const EvalMetrics& eval) override;
@@ -26,6 +28,8 @@ class ProgressSink : public MetricsSink {
   double seconds_per_step_ = 0;  // smoothed over about ten steps
   StepMetrics last_;
   double trained_seconds_ = 0;
+  int64_t printed_ = 0;       // elsewhere: the last step that has a line
+  bool line_stands_ = false;  // on a terminal, to be written over
 };
 
 /// The renewed line without control codes, at most `width` columns: whole fields are left out from the right until it

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
+#include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/report_ranks.h"
@@ -17,62 +19,19 @@ namespace hexad::telemetry {
 
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\0':
-        out += "\xef\xbf\xbd";
-        break;  // U+FFFD, as HTML parsers do
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-/// Replaces {{name}} in one pass: what is put in is never searched again.
-std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts) {
-  std::string out;
-  for (;;) {
-    const size_t open = page.find("{{");
-    out += page.substr(0, open);
-    if (open == std::string_view::npos) return out;
-    const size_t close = page.find("}}", open);
-    base::require(close != std::string_view::npos, "report.html: '{{' without '}}'");
-    const auto part = parts.find(page.substr(open + 2, close - open - 2));
-    base::require(part != parts.end(), "report.html: unknown part ", page.substr(open, close + 2 - open));
-    out += part->second;
-    page.remove_prefix(close + 2);
-  }
-}
-
 std::string tile(std::string_view name, std::string_view value, std::string_view note) {
   return fmt::format("<div class=\"tile\"><dt>{}</dt><dd>{}<small>{}</small></dd></div>\n", escaped(name),
                      escaped(value), escaped(note));
 }
 
-/// Robust against the slow first steps and the pauses of a shared machine. NaN when nothing was measured.
-double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member) {
-  std::vector<double> values;
-  for (const auto& s : steps)
-    if (std::isfinite(s.*member)) values.push_back(s.*member);
-  if (values.empty()) return std::nan("");
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double trained_seconds) {
+  std::vector<double> each;
+  for (const SaveMetrics& s : saves) each.push_back(s.seconds);
+  const double all = std::accumulate(each.begin(), each.end(), 0.0);
+  return tile(
+      "Checkpoint", human_bytes(static_cast<double>(saves.back().bytes)),
+      fmt::format("written {} time{}, {} each (median), {} of the run", each.size(), each.size() == 1 ? "" : "s",
+                  human_duration(median(each)), human_percent(all / (all + trained_seconds))));
 }
 
 std::string tiles(const MetricsHistory& history, const RunInfo& run) {
@@ -84,8 +43,9 @@ std::string tiles(const MetricsHistory& history, const RunInfo& run) {
     const EvalMetrics& e = history.evals.back();
     out +=
         tile("Held-out loss", fmt::format("{:.4f}", e.loss), fmt::format("nats per token, step {}", grouped(e.step)));
-    out += tile("Bits per byte", fmt::format("{:.4f}", e.bits_per_byte),
-                fmt::format("held-out, {} tokens", human_count(static_cast<double>(e.tokens))));
+    if (e.bits_per_byte > 0)
+      out += tile("Bits per byte", fmt::format("{:.4f}", e.bits_per_byte),
+                  fmt::format("held-out, {} tokens", human_count(static_cast<double>(e.tokens))));
   }
   out += tile("Training loss", fmt::format("{:.4f}", last.loss),
               fmt::format("from {:.4f} at step {}", first.loss, grouped(first.step)));
@@ -98,15 +58,17 @@ std::string tiles(const MetricsHistory& history, const RunInfo& run) {
               human_quantity(median(history.steps, &StepMetrics::model_flops_per_second), "FLOP/s") + " (medians)");
   if (const double mfu = median(history.steps, &StepMetrics::mfu); mfu > 0)
     out += tile("MFU", human_percent(mfu), "of the machine's peak");
+  if (!history.saves.empty()) out += checkpoint_tile(history.saves, seconds);
   if (run.parameters > 0)
     out += tile("Parameters", human_count(static_cast<double>(run.parameters)),
                 human_count(static_cast<double>(run.active_parameters)) + " active a token");
   return out;
 }
 
-std::string notices(const MetricsHistory& history) {
+std::string notices(const MetricsHistory& history, const std::string& trouble) {
   std::string out;
   auto notice = [&](const std::string& text) { out += fmt::format("<p class=\"notice\">{}</p>\n", escaped(text)); };
+  if (!trouble.empty()) notice(trouble);
   if (const int64_t skipped = history.steps.back().skipped_steps; skipped > 0)
     notice(fmt::format("{} step{} skipped because the loss or a gradient was not finite.", grouped(skipped),
                        skipped == 1 ? " was" : "s were"));
@@ -124,7 +86,7 @@ std::string fact_rows(const ReportInputs& inputs) {
   if (inputs.run.parameters > 0)
     row("Parameters",
         fmt::format("{} ({} active a token)", grouped(inputs.run.parameters), grouped(inputs.run.active_parameters)));
-  row("Ranks", grouped(inputs.run.ranks));
+  if (inputs.run.ranks > 0) row("Ranks", grouped(inputs.run.ranks));
   for (const auto& fact : inputs.environment) row(fact.name, fact.value);
   return out;
 }
@@ -160,11 +122,38 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
   return out + "</section>\n";
 }
 
+/// Which steps ran how, when not all ran alike.
+std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
+  if (parts.size() < 2) return "";
+  std::string out =
+      "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times; "
+      "each start's recipe is kept as recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
+      "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the part "
+      "before</th></tr></thead>"
+      "<tbody>\n";
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const ReportInputs::Part& p = parts[i];
+    const int64_t first = p.after + 1, last = i + 1 < parts.size() ? parts[i + 1].after : last_step;
+    std::string changes;
+    for (const std::string& change : p.changes) changes += (changes.empty() ? "" : "<br>") + escaped(change);
+    if (changes.empty() && i > 0) changes = "nothing";
+    const std::string steps = first > last    ? "none yet"
+                              : first == last ? grouped(first)
+                                              : grouped(first) + " – " + grouped(last);
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", steps, escaped(p.date),
+                       escaped(p.layout), changes);
+  }
+  return out + "</tbody></table></section>\n";
+}
+
 /// The sentence below the title.
-std::string subtitle(const MetricsHistory& history, const RunInfo& run) {
+std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
-  std::string out = fmt::format("{} step{} on {} rank{}", grouped(steps), steps == 1 ? "" : "s", grouped(run.ranks),
-                                run.ranks == 1 ? "" : "s");
+  std::string out = fmt::format("{} step{}", grouped(steps), steps == 1 ? "" : "s");
+  // Those of earlier parts may have run on others.
+  const int64_t last_part = parts.empty() ? steps : steps - parts.back().after;
+  if (last_part < steps) out += fmt::format(", the last {}", grouped(last_part));
+  if (run.ranks > 0) out += fmt::format(" on {} rank{}", grouped(run.ranks), run.ranks == 1 ? "" : "s");
   if (run.total_steps > steps) out += fmt::format(", {} planned", grouped(run.total_steps));
   return out;
 }
@@ -172,29 +161,27 @@ std::string subtitle(const MetricsHistory& history, const RunInfo& run) {
 }  // namespace
 
 void write_report(const ReportInputs& inputs) {
-  if (inputs.charts.empty())
-    base::fail(base::ExitCode::resource, "cannot write ", inputs.output.string(),
-               ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
-  base::require(inputs.charts.find("</script") == std::string_view::npos,
-                "the chart library would end its own element");
+  require_charts(inputs.charts, inputs.output.string());
   MetricsHistory history = read_metrics(inputs.metrics);
   if (history.steps.empty())
     base::fail(base::ExitCode::data, "cannot write ", inputs.output.string(), ": ", inputs.metrics.string(),
                " holds no training step");
   const std::string title = inputs.run.name.empty() ? "Training run" : inputs.run.name;
-  base::write_file(inputs.output, filled(report_page, {{"title", escaped(title)},
-                                                       {"subtitle", escaped(subtitle(history, inputs.run))},
-                                                       {"style", std::string(report_style)},
-                                                       {"tiles", tiles(history, inputs.run)},
-                                                       {"notices", notices(history)},
-                                                       {"facts", fact_rows(inputs)},
-                                                       {"recipe", escaped(inputs.recipe)},
-                                                       {"samples", sample_blocks(inputs.samples)},
-                                                       {"schedule", schedule_block(history, inputs.timelines)},
-                                                       {"ranks", ranks_block(history)},
-                                                       {"data", report_data(history)},
-                                                       {"library", std::string(inputs.charts)},
-                                                       {"script", std::string(report_script)}}));
+  base::write_file(inputs.output,
+                   filled(report_page, {{"title", escaped(title)},
+                                        {"subtitle", escaped(subtitle(history, inputs.run, inputs.parts))},
+                                        {"style", std::string(report_style)},
+                                        {"tiles", tiles(history, inputs.run)},
+                                        {"notices", notices(history, inputs.trouble)},
+                                        {"facts", fact_rows(inputs)},
+                                        {"recipe", escaped(inputs.recipe)},
+                                        {"samples", sample_blocks(inputs.samples)},
+                                        {"schedule", schedule_block(history, inputs.timelines)},
+                                        {"ranks", ranks_block(history)},
+                                        {"parts", parts_block(inputs.parts, history.steps.back().step)},
+                                        {"data", report_data(history)},
+                                        {"library", std::string(inputs.charts)},
+                                        {"script", std::string(report_script)}}));
 }
 
 }  // namespace hexad::telemetry

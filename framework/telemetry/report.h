@@ -24,6 +24,15 @@ struct ReportInputs {
   };
   std::vector<Fact> environment;
 
+  /// Steps that ran alike: those after `after`, up to the next part's.
+  struct Part {
+    int64_t after = 0;
+    std::string date, layout;
+    std::vector<std::string> changes;  // since the part before
+  };
+  std::vector<Part> parts{};  // shown when there are several
+  std::string trouble{};      // why the run ended early; empty: it did not
+
   struct Sample {
     std::string prompt, text;
   };

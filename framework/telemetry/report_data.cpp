@@ -24,6 +24,13 @@ Json rounded(double value, const char* digits = "{:.6g}") {
   return std::stod(fmt::format(fmt::runtime(digits), value));
 }
 
+/// Text of a <script> element, which ends at the first "</script".
+std::string in_script(const Json& json) {
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
+  return text;
+}
+
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
 /// The chosen steps with the training time up to each of them.
@@ -195,9 +202,9 @@ std::string report_data(const MetricsHistory& history) {
                   {"comm", comm_columns(table)},
                   {"experts", expert_data(table)},
                   {"eval", eval_columns(history, seconds)}};
-  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
-  return text;
+  return in_script(data);
 }
+
+std::string json_text(const std::string& text) { return in_script(text); }
 
 }  // namespace hexad::telemetry

@@ -19,4 +19,7 @@ std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps,
 /// inside a <script> element. `steps` of the history must be ascending.
 std::string report_data(const MetricsHistory& history);
 
+/// `text` as JSON that can stand there, too.
+std::string json_text(const std::string& text);
+
 }  // namespace hexad::telemetry

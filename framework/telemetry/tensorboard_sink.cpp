@@ -145,7 +145,7 @@ void TensorboardSink::on_step(const StepMetrics& s) {
 void TensorboardSink::on_eval(const EvalMetrics& e) {
   Scalars scalars;
   scalars.add("eval/loss", e.loss);
-  scalars.add("eval/bits_per_byte", e.bits_per_byte);
+  if (e.bits_per_byte > 0) scalars.add("eval/bits_per_byte", e.bits_per_byte);
   file_.append(tensorboard_record(scalars.event(e.step)));
 }
 

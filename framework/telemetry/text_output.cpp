@@ -18,6 +18,7 @@ namespace {
 
 /// Open MPI gives its first rank a pseudo-terminal, even when mpirun's own output goes to a file: then what mpirun, our
 /// parent, writes to decides. A rank that was started by anything else (a shell in between, a daemon) gets plain lines.
+/// A second descriptor, standard error, it makes a pipe, which ends on mpirun's terminal as well.
 bool launcher_shows_a_terminal(int fd) {
   const std::string path = base::cat("/proc/", ::getppid(), "/fd/", fd);
   struct stat mine {
@@ -33,8 +34,11 @@ bool launcher_shows_a_terminal(int fd) {
 
 bool understands_control_codes(int fd) {
   const char* term = std::getenv("TERM");
-  if (::isatty(fd) != 1 || (term && std::string_view(term) == "dumb")) return false;
-  return !std::getenv("OMPI_COMM_WORLD_RANK") || launcher_shows_a_terminal(fd);
+  if (term && std::string_view(term) == "dumb") return false;
+  if (!std::getenv("OMPI_COMM_WORLD_RANK")) return ::isatty(fd) == 1;
+  struct stat s {};
+  const bool pipe = ::fstat(fd, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISSOCK(s.st_mode));
+  return (pipe || ::isatty(fd) == 1) && launcher_shows_a_terminal(fd);
 }
 
 /// The same pipe or terminal opened a second time, so that O_NONBLOCK reaches nobody who shares the descriptor; the

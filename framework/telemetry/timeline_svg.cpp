@@ -12,8 +12,8 @@
 namespace hexad::telemetry {
 namespace {
 
-using schedule::Kind;
 using schedule::Lane;
+using schedule::TaskKind;
 using schedule::Timeline;
 
 // Pixels.
@@ -154,7 +154,7 @@ class Drawing {
       text("small", x + 19, heading + 12, name);
       x += 19 + letter * static_cast<double>(letters(name)) + 20;
     };
-    for (const Kind kind : kinds_) entry(name_of(kind), name_of(kind));
+    for (const TaskKind kind : kinds_) entry(name_of(kind), name_of(kind));
     entry("exposed", "exposed: no computation meanwhile");
   }
 
@@ -212,7 +212,7 @@ class Drawing {
   std::string_view title_;
   std::vector<Source> sources_;
   std::set<Lane> lanes_;
-  std::set<Kind> kinds_;
+  std::set<TaskKind> kinds_;
   double first_ = 0, last_ = 0;  // seconds
   TimeUnit unit_{};
   std::string out_;

@@ -13,7 +13,14 @@
 
 namespace hexad::tensor {
 
-using namespace base;
+using base::cat;
+using base::Dtype;
+using base::dtype_of;
+using base::fail_invariant;
+using base::require;
+using base::Shape;
+using base::size_of;
+
 using device::Category;
 using device::Device;
 using device::Stream;

@@ -3,6 +3,8 @@
 #include "framework/kernels/gate_and_up.h"
 
 namespace hexad::moe {
+
+using namespace kernels;
 namespace {
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
@@ -55,32 +57,32 @@ Tensor ExpertWeights::Product::input_gradient(Stream& s, const Tensor& dy, const
   return dx;
 }
 
-ExpertMiddle ExpertWeights::before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const {
+ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const {
   return {.gate_up = gate_up_.forward(s, rows, groups), .product = {}};
 }
 
-ExpertMiddle ExpertWeights::middle(Stream& s, const Tensor& rows, const RowGroups& groups) const {
-  ExpertMiddle m = before_activation(s, rows, groups);
+ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups) const {
+  ExpertActivations m = before_activation(s, rows, groups);
   m.product = product_like(m);
   activate(s, m.product, m);
   return m;
 }
 
-Tensor ExpertWeights::product_like(const ExpertMiddle& m) const {
+Tensor ExpertWeights::product_like(const ExpertActivations& m) const {
   return rows_of(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
 }
 
-void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertMiddle& m) const {
+void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
   if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
   table(out).swiglu.forward(s, out, gate, up, {});
 }
 
-Tensor ExpertWeights::output(Stream& s, const ExpertMiddle& m, const RowGroups& groups) const {
+Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGroups& groups) const {
   return down_.forward(s, m.product, groups);
 }
 
-ExpertGradients ExpertWeights::input_gradients(Stream& s, const ExpertMiddle& m, const Tensor& doutput,
+ExpertGradients ExpertWeights::input_gradients(Stream& s, const ExpertActivations& m, const Tensor& doutput,
                                                const RowGroups& groups) const {
   ExpertGradients g;
   Tensor dproduct = product_gradient(s, doutput, groups);
@@ -96,7 +98,7 @@ Tensor ExpertWeights::product_gradient(Stream& s, const Tensor& doutput, const R
 }
 
 void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
-                                        const ExpertMiddle& m) const {
+                                        const ExpertActivations& m) const {
   if (kind_ == ExpertKind::gelu) return table(dproduct).gelu.backward(s, dgate_up, dproduct, m.gate_up, gelu_);
   const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);

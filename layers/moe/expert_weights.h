@@ -6,7 +6,11 @@
 
 namespace hexad::moe {
 
-using namespace layers;
+using autograd::HeldWeight;
+using device::Stream;
+using kernels::GeluKind;
+using kernels::Weight;
+using tensor::Tensor;
 
 /// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
 struct RowGroups {
@@ -23,7 +27,7 @@ struct RowGroups {
 };
 
 /// What an expert's first product leaves for its backward (MPMoE's T_M).
-struct ExpertMiddle {
+struct ExpertActivations {
   Tensor gate_up;  // before the activation: gate and up side by side [R, 2 F]; of GELU experts up alone [R, F]
   Tensor product;  // after it [R, F]; undefined: to be computed again
 
@@ -32,36 +36,37 @@ struct ExpertMiddle {
 
 /// Gradients on the way back.
 struct ExpertGradients {
-  Tensor gate_up;  // as in ExpertMiddle
+  Tensor gate_up;  // as in ExpertActivations
   Tensor rows;     // [R, D]: what goes on to the inputs
 };
 
 /// Gates and ups [E, 2, F, ...] as the kernels see them, [E, 2 F, ...]; others as they are. `rank`: of the result.
 Tensor joined(const Tensor& gates_and_ups, int rank);
 
-/// The weights of all experts of a layer on this rank, in memory as long as this exists. Taken once a pass
-/// (Experts::hold), by all ranks alike: which experts have rows, and into how many chunks they are cut, then decides
-/// nothing about what ranks gather. Rows [R, D] are grouped by local expert; an expert without rows is fine.
+/// The weights of all experts of a layer on this rank, in memory as long as this exists. All ranks take them once a
+/// pass (Experts::hold), so what ranks gather does not depend on which experts have rows or how rows are cut into
+/// chunks. Rows [R, D] are grouped by local expert; an expert may have none.
 class ExpertWeights {
  public:
   /// Holds nothing: for passes that are only looked at.
   ExpertWeights() = default;
 
   /// Without the product.
-  ExpertMiddle before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  ExpertMiddle middle(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Room for the middle's product, [R, F].
-  Tensor product_like(const ExpertMiddle& middle) const;
-  /// The middle's product, into `out`.
-  void activate(Stream& s, const Tensor& out, const ExpertMiddle& middle) const;
-  /// Results [R, D] from a middle whose product is defined.
-  Tensor output(Stream& s, const ExpertMiddle& middle, const RowGroups& groups) const;
+  ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
+  ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups) const;
+  /// Memory for the activations' product, [R, F].
+  Tensor product_like(const ExpertActivations& activations) const;
+  /// The activations' product, into `out`.
+  void activate(Stream& s, const Tensor& out, const ExpertActivations& activations) const;
+  /// Results [R, D] from activations whose product is defined.
+  Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
-  ExpertGradients input_gradients(Stream& s, const ExpertMiddle& middle, const Tensor& doutput,
+  ExpertGradients input_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups) const;
-  /// Its steps: the gradient of the product [R, F]; that of gate and up, which may take the middle's place; the rows'.
+  /// Its steps: the gradient of the product [R, F]; that of gate and up, which may take their place; the rows'.
   Tensor product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
-  void activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct, const ExpertMiddle& middle) const;
+  void activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
+                           const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
   /// Of the results, where it is this rank's to add.

@@ -5,6 +5,9 @@
 
 namespace hexad::moe {
 
+using namespace autograd;
+using namespace base;
+
 namespace {
 
 Shard along(Axis axis, int dim, const Builder& b) {
@@ -114,14 +117,14 @@ void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
 
-void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& m, const ExpertGradients& g,
+void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& m, const ExpertGradients& g,
                                const Tensor& doutput, const RowGroups& groups) const {
   down_.weight_gradient(s, doutput, m.product, groups);
   gate_up_.weight_gradient(s, g.gate_up, rows, groups);
 }
 
-Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertMiddle m,
-                                             const Tensor& doutput, const Tensor& weights,
+Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows,
+                                             ExpertActivations m, const Tensor& doutput, const Tensor& weights,
                                              const RowGroups& groups) const {
   const auto& k = table(rows);
   const int64_t count = rows.dim(0);
@@ -160,13 +163,13 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
 }
 
 int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
-  // Rows, their gradient, that of the results; the middle, its product, a block of that's.
+  // Rows, their gradient, that of the results; the activations, their product, a block of that's.
   const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
   constexpr int64_t of_a_row = 3 * 8;  // its number, its weight and that one's gradient
   return (elements + std::min(rows, block_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 
-int64_t Experts::middle_width() const {
+int64_t Experts::activation_width() const {
   const Shape& weight = gate_up_.weight->shape();
   return gated() ? weight[1] * weight[2] : weight[1];
 }

@@ -9,21 +9,25 @@
 
 namespace hexad::moe {
 
+using autograd::Parameter;
+using base::Dtype;
+using layers::Builder;
+
 /// Of an expert's part on this rank.
 struct ExpertShape {
   int64_t hidden, width;  // D, F
   bool gated;
 
-  static constexpr int64_t block_rows = 256;  // whose gradient of the products exists in Experts::backward_weighted
-  /// At most so many bytes does Experts::backward_weighted have at one time, arguments and results included.
+  static constexpr int64_t block_rows = 256;  // rows for which Experts::backward_weighted has a gradient of T_M at once
+  /// The most bytes that Experts::backward_weighted has in use at one time, arguments and results included.
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };
 
 /// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate_up" [E, 2, F, D], which one product reads (of GELU
 /// experts "up" [E, F, D]), and "down" [E, D, F] (each ".weight", and ".bias" on request), sharded along ep in
 /// dimension 0 and along etp in F: with etp > 1 the results of the etp ranks are addends. Forward and backward are
-/// plain functions of tensors: the schedules decide what is kept, moved and computed again. What reads weights is a
-/// function of those that are held; what is here only adds to gradients.
+/// plain functions of tensors: the schedules decide what is kept, moved and recomputed. Functions that read weights are
+/// members of ExpertWeights; those here only add to gradients.
 class Experts {
  public:
   struct Config {
@@ -35,31 +39,32 @@ class Experts {
   };
   Experts(const Config& c, const Builder& b);
 
-  /// All weights for one pass, in the order of parameters() or, backward, its reverse: what is used after what then
-  /// tells the two apart, so that the right unit is brought ahead of need. Begins to bring weights that come and go,
-  /// and is then collective: a pass calls it once, before anything that depends on its rows.
+  /// All weights for one pass, taken in the order of parameters(), in backward in reverse. The order tells ZeRO-3 which
+  /// weights are needed next, so that it gathers them ahead of need. Collective where weights are gathered: a pass
+  /// calls it once, before anything that depends on its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
   /// Adds to the parameters' gradients; any time after ExpertWeights::input_gradients.
-  void weight_gradients(Stream& s, const Tensor& rows, const ExpertMiddle& middle, const ExpertGradients& g,
+  void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
-  /// Backward of rows whose results are weighted elsewhere, out[t] += weights[r] result[r], with as little memory as
-  /// can be: beside what it is given, one tensor [R, F], a block of another, and the result. `doutput` is that of the
-  /// weighted sum, weights [R] acc; `middle` is overwritten, its product not read. Adds the weight gradients.
+  /// Backward of rows whose results are weighted afterwards, out[t] += weights[r] result[r], with as little memory as
+  /// possible: beside its arguments one tensor [R, F], a block of another, and the result. `doutput` is the gradient of
+  /// the weighted sum; weights [R] acc; `activations` is overwritten, its product is not read. Adds the weight
+  /// gradients.
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
     Tensor weights;  // and of the weights, [R]; where etp ranks share the width, an addend
   };
-  Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertMiddle middle,
+  Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
-  ExpertShape shape() const { return {config_.hidden, middle_width() / (gated() ? 2 : 1), gated()}; }
+  ExpertShape shape() const { return {config_.hidden, activation_width() / (gated() ? 2 : 1), gated()}; }
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Elements that before_activation() leaves of a row.
-  int64_t middle_width() const;
-  /// Of forward, for each expert, with weights of D F elements each, as prices are for that size: gate and up count as
-  /// two, though one call computes them. With gates 3, else 2.
+  int64_t activation_width() const;
+  /// Matrix products of forward for each expert: with gates 3, else 2. Prices are for weights of D F elements, so gate
+  /// and up count as two although one call computes both.
   int64_t products() const;
   /// Of one product, per row: 2 D F.
   double flops_per_row() const;

@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "framework/config/constraints.h"
+#include "framework/config/options.h"
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::moe {
@@ -62,6 +64,8 @@ struct MoeConfig {
   std::optional<int64_t> shared_hidden;
   bool dense_residual = false;
   int64_t dense_layers = 0, every = 1;
+  std::string router = "top_k";
+  std::vector<config::NumberOption> router_options;
   kernels::RouterScore score = kernels::RouterScore::softmax;
   bool normalize = true;
   double scale = 1;
@@ -86,7 +90,7 @@ struct MoeConfig {
 
   template <class V>
   void fields(V& v) {
-    using namespace config;
+    using config::at_least, config::automatic, config::positive;
     v("experts", experts, "routed experts of an MoE layer; 0: a dense model", at_least(0));
     v("top_k", top_k, "experts a token visits", at_least(1));
     v("expert_hidden", expert_hidden, "width of an expert's MLP", at_least(1));
@@ -96,6 +100,10 @@ struct MoeConfig {
     v("dense_residual", dense_residual, "a dense MLP (model.mlp_hidden) beside the experts, as in Arctic");
     v("dense_layers", dense_layers, "first blocks that have a dense MLP instead of experts", at_least(0));
     v("every", every, "every n-th of the remaining blocks has experts, the others a dense MLP", at_least(1));
+    v("router", router,
+      "what chooses a token's experts: top_k (those with the highest scores of a linear gate; the keys from score to "
+      "top_groups are its own), or the name of a registered router");
+    v("router_options", router_options, "numbers for a registered router");
     v("score", score, "how logits become scores");
     v("normalize", normalize, "the weights of a token's experts sum to one");
     v("scale", scale, "factor of the weights, after normalising", positive());

@@ -10,6 +10,12 @@
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
+
+using device::Category;
+using namespace autograd;
+using namespace base;
+using namespace layers;
+
 namespace {
 
 Experts::Config experts_config(const ModelConfig& c) {
@@ -23,7 +29,8 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
-// All ranks come to the same: it is asked of every group.
+// Refuses a hierarchical all-to-all that some group of ranks cannot do. Every rank checks all groups, so all ranks
+// throw or none does.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
@@ -87,17 +94,50 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
+std::unique_ptr<Router> make_router(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
+  const RouterFactory* factory = registry.router(c.moe.router);
+  require(factory, "[moe] no router is named '", c.moe.router, "'");
+  const RouterSpec spec{c, layer};
+  auto router = (*factory)(spec, b);
+  spec.require_all_asked();
+  if (c.moe.bias_rate > 0 && !router->selects_by_bias())
+    fail(ExitCode::usage, "model.moe.bias_rate (", c.moe.bias_rate, ") must be 0 for the router ", c.moe.router,
+         ", whose selection has no bias");
+  return router;
+}
+
+// What a router of the user's got wrong is told here, where its name is known; of ids in a device's memory the plan
+// finds those that name no expert.
+void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
+  const Shape expected{rows, c.top_k};
+  require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
+          choice.ids.shape(), " and weights ", choice.weights.shape(), ", expected ", expected);
+  if (!choice.ids.device().on_host()) return;
+  const int32_t* ids = choice.ids.data<int32_t>();
+  for (int64_t i = 0; i < choice.ids.numel(); ++i)
+    require(ids[i] >= 0 && ids[i] < c.experts, "[router ", c.router, "] row ", i / c.top_k, " names expert ", ids[i],
+            " of ", c.experts);
+}
+
+// A loss that the recipe wants needs what the router did not give.
+void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
+                 const MoeConfig& c) {
+  if (coefficient > 0 && !what.data.defined())
+    fail(ExitCode::usage, "model.moe.", key, " (", coefficient, ") must be 0 for the router ", c.router,
+         ", which has no ", name);
+}
+
 }  // namespace
 
-MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Builder& b)
+MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Registry& registry, const Builder& b)
     : config_(c.moe),
       index_(index),
       moe_layers_(c.moe_layers()),
       tensor_(b.tensor_parallel()),
       tokens_(&b.mesh().tokens()),
       route_(expert_route(c.moe.experts, b)),
-      router_(&b.parameter("router.weight", {c.moe.experts, c.hidden},
-                           {.init = {Init::Kind::normal, c.init_std}, .placement = b.partial(), .accumulator = true})),
+      acc_(accumulator_dtype(b.dtype())),
+      router_(make_router(c, layer, registry, b / "router")),
       experts_(experts_config(c), b / "experts"),
       override_(make_routing_override(c.moe, layer)) {
   if (c.moe.shared_experts > 0) {
@@ -140,7 +180,7 @@ Tensor MoeLayer::segments(const Pass& pass, const Routed& r, int64_t rows, int64
 // f_e: the share of a scope's assignments that expert e got, before drops, on all ranks that share the scope.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const {
   const auto& k = table(ids).router_loss;
-  const Tensor out = Tensor::empty({scopes, config_.experts}, router_->dtype(), ids.device());
+  const Tensor out = Tensor::empty({scopes, config_.experts}, acc_, ids.device());
   if (config_.aux_loss.scope == AuxScope::global_batch) {
     k.fractions(stream, out, previous_counts_.reshape({1, config_.experts}));
     return out;
@@ -152,8 +192,8 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
   return out;
 }
 
-Value MoeLayer::penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                        const Pass& pass) const {
+Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
+                           const Pass& pass) const {
   // Of rows that the tp ranks route alike each of them has the whole gradient, and its share of the value.
   const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
   const int64_t rows = ids.dim(0);
@@ -198,11 +238,13 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   const Value x = whole ? input : tp::take_rows(t, input, *tensor_.group);
   const int64_t rows = x.data.dim(0);
   const Routed r = routed(rows);
-  const Value logits = router_logits(t, x, *router_, r.own_begin, r.own_end);
   const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
-  const RouterChoice choice = choose_experts(t, logits, bias_, config_.rule(), forced);
+  const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
+  check_choice(choice, rows, config_);
+  require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
+  require_for(config_.z_loss, "z_loss", logits, "logits", config_);
   if (pass.routing_to) pass.routing_to->record(pass, index_, r.first, choice.ids, t.stream);
 
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
@@ -213,7 +255,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_choices(r.own(ids), t.stream);
   // An evaluation has neither a gradient to take nor statistics to report.
   const bool training = t.recording() || pass.statistics;
-  const Value losses = training ? penalty(t, logits, choice.scores, ids, r, pass) : Value{};
+  const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass) : Value{};
   if (config_.capacity_factor) {
     drop(ids, choice.scores.data, r, pass, t.stream);
     if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_kept(r.own(ids), t.stream);
@@ -246,7 +288,7 @@ void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::G
   const auto policy = keep_policy();
   Tape tape(device.context().compute(), *policy);
   const Value x = tape.leaf(Tensor::zeros({taken, experts_.shape().hidden}, dtype, device));
-  const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, router_->dtype(), device));
+  const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, acc_, device));
   SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
   const Value y = moe_pass(tape, x, weights, ids, routed(taken).alike, experts_, route, std::move(beside));
   backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
@@ -255,7 +297,7 @@ void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::G
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
   const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
   const double mean = total / static_cast<double>(config_.experts);
-  with_dtype<float, double>("finish_batch", router_->dtype(), [&]<class T>() {
+  with_dtype<float, double>("finish_batch", acc_, [&]<class T>() {
     std::vector<T> change, counts;
     for (const int64_t count : global_counts) {
       const auto n = static_cast<double>(count);

@@ -12,14 +12,17 @@
 
 namespace hexad::moe {
 
+using layers::FeedForward;
+using layers::Registry;
+
 class MoeLayer {
  public:
   /// `index` counts the MoE layers of the model, `layer` its blocks.
-  MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Builder& b);
+  MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Registry& registry, const Builder& b);
 
   struct Output {
-    Value y;        // as x
-    Value penalty;  // [1] acc: weighted auxiliary losses, this rank's addend; no data when all are off
+    Value y;           // as x
+    Value aux_losses;  // [1] acc: weighted auxiliary losses, this rank's addend; no data when all are off
   };
   /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
   /// By the schedule each tp rank routes its own share or all rows; the result is the same.
@@ -34,10 +37,9 @@ class MoeLayer {
   void run_passes_by(schedule::GraphRunner* runner) { route_.runner = runner; }
   /// Between steps; the same on all ranks. `order` is the one that s.order names.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { route_.schedule = s, route_.order = order; }
-  /// What forward and backward of a micro-batch of `rows` rows on this rank (as operator() takes them) would do under
-  /// the schedule that is set, of tokens that visit all experts alike, each any top_k of them: `runner` gets their
-  /// graphs, and whether it runs them or not, nothing is changed. Collective over the groups of the experts and the tp
-  /// group.
+  /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()
+  /// takes them), under the current schedule and with tokens that load all experts evenly, each any top_k of them. The
+  /// layer is not changed, even if the runner runs them. Collective over the groups of the experts and the tp group.
   void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:
@@ -55,8 +57,8 @@ class MoeLayer {
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
-  Value penalty(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                const Pass& pass) const;
+  Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
+                   const Pass& pass) const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
   void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const;
   void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
@@ -66,7 +68,8 @@ class MoeLayer {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   ExpertRoute route_;
-  Parameter* router_;
+  Dtype acc_;  // of weights, scores and counts of the router
+  std::unique_ptr<Router> router_;
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;
   std::unique_ptr<RoutingOverride> override_;

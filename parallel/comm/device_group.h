@@ -14,6 +14,8 @@
 
 namespace hexad::comm {
 
+using base::Error;
+
 /// Which way tensors of a device take between ranks.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {

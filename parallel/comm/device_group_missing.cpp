@@ -3,6 +3,8 @@
 
 namespace hexad::comm {
 
+using namespace base;
+
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext&,
                                                 const DeviceGroupOptions& options) {
   if (options.collectives == DeviceCollectives::nccl && world.size() > 1)

@@ -12,6 +12,8 @@
 #include "framework/base/blocked_signals.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using namespace std::chrono_literals;
@@ -71,7 +73,7 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
 }
 
 CommEngine::~CommEngine() {
-  command([this] { queue_.lift_all(); });  // the watchdog looks at all that is waited for
+  command([this] { queue_.boost_all(); });  // the watchdog looks at all that is waited for
   {
     std::lock_guard lock(inbox_->mutex);
     stopping_ = true;
@@ -119,7 +121,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
         inbox->put([this, weak, urgent] {
           const RequestPtr r = weak.lock();
           if (!r || r->done() || failed_) return;
-          queue_.lift(*r);
+          queue_.boost(*r);
           if (!std::exchange(r->awaited, true)) ++awaited_;
           if (urgent && !r->urgent) r->urgent = true, ++urgent_;
         });

@@ -18,12 +18,14 @@
 
 namespace hexad::comm {
 
+using device::Stream;
+
 /// What the engine looks out for.
 struct Guards {
-  /// An operation that this rank is ready for, or waits for, and that does not move for this long is a hang, unless it
-  /// waits for a rank whose file work moves: it fails with Error(communication) that names the operation, who is
-  /// missing and who is to blame, up to four seconds later. Monotonic time, in which this process was not stopped; 0:
-  /// never. The same on all ranks.
+  /// A hang is an operation that this rank is ready for, or waits for, and that makes no progress for so many seconds,
+  /// unless it waits for a rank whose file work makes progress. It fails, up to four seconds later, with
+  /// Error(communication) that names the operation, who is missing and who is to blame. Time in which this process was
+  /// stopped does not count. 0: never. The same on all ranks.
   double watchdog_seconds = 300;
   /// Ranks compare what they call before every operation, which costs a small message more to each peer. The same on
   /// all ranks.
@@ -47,7 +49,8 @@ class CommEngine {
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Communicators are numbers: the first that no group of this rank has, and a mark that `number` is in use.
+  /// A communicator is a number. next: the smallest that is above all of this rank's groups; take: marks `number` as
+  /// used. Ranks that make a group together agree on the largest of their next numbers.
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
@@ -55,13 +58,14 @@ class CommEngine {
   const base::FileWork& file_work() const { return file_work_; }
   /// For operations posted from now on; all ranks change at the same place of their programs.
   void set_guards(const Guards& guards);
-  /// Rounds of operations posted from now on, windows at once; all ranks change at the same place of their programs.
+  /// Windows change at once, sizes of rounds for operations posted from now on. All ranks call it at the same place of
+  /// their programs.
   void limit(const Limits& limits);
   /// All ranks alike, while nothing but control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
   /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails,
-  /// and the job ends: by the rank's thread, which meets the failure, or five seconds later by the engine itself.
+  /// and the job ends: the rank's thread ends it when it sees the failure, or the engine does five seconds later.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Calls `f`, which does not throw, on the engine's thread, before anything that is posted later.

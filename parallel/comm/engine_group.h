@@ -13,7 +13,8 @@ class EngineGroup final : public ProcessGroup {
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
-  /// Costs one small all_gather: a communicator is a number in the tags of its messages. Groups of one are SelfGroups.
+  /// Costs one small all_gather, in which ranks agree on the communicator's number, a part of its messages' tags. A
+  /// group of one is a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   CommEngine& engine() const { return engine_; }

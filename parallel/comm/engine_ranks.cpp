@@ -5,6 +5,8 @@
 
 namespace hexad::comm {
 
+using namespace base;
+
 void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const EngineRanks& options) {
   std::vector<int> nodes = options.node_of_rank;
   if (nodes.empty()) nodes.resize(static_cast<size_t>(n));

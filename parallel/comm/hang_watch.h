@@ -1,4 +1,5 @@
-// The engines' talk about a hang: asks others what they wait for, answers them, and tells all what was found.
+// What engines say to each other about a hang: asks other ranks what they wait for, answers them, tells all the
+// finding.
 #pragma once
 
 #include <functional>
@@ -23,19 +24,20 @@ class HangWatch {
  public:
   explicit HangWatch(Transport& transport) : transport_(transport) {}
 
-  /// A wait is overdue: asks around, unless that is being done already. As Inquiry's constructor.
+  /// A wait is overdue: starts an inquiry unless one is under way. Arguments as of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit);
-  /// It moves after all.
+  /// The wait has made progress after all.
   void drop() { inquiry_.reset(); }
   bool asking() const { return inquiry_.has_value(); }
 
   struct News {
-    bool moves = false;  // what was asked about waits for file work that moves, which was quiet for so many seconds
-    double quiet_seconds = 0;
+    bool moves = false;         // no hang: what was asked about waits for file work that makes progress
+    double quiet_seconds = 0;   // since that file work last moved
     std::exception_ptr hang{};  // the job has to end: Error(communication), or ToldByPeer
   };
-  /// Called at even times, about ten a second: answers with `own`, hears answers, and says what came of it. A hang that
-  /// this rank has found is told to all others half a second before it is returned, so that they can write it down.
+  /// Called at regular intervals, about ten times a second: answers with `own`, hears answers, and returns the result.
+  /// A hang that this rank has found is told to all others half a second before it is returned, so that they can log
+  /// it.
   News listen(const std::function<Standing()>& own);
 
  private:

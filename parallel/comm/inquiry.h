@@ -1,5 +1,5 @@
-// Who is to blame for a hang: follows who waits for whom, from one rank's wait to whoever waits for nobody. Pure logic,
-// which knows no network.
+// Who is to blame for a hang: follows who waits for whom, from one rank's wait to the rank that waits for nobody. Pure
+// logic, which knows no network.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@ namespace hexad::comm {
 
 class Inquiry {
  public:
-  /// A wait of rank `rank` that is overdue after `limit` seconds: `wait` describes it and lists who is missing (nobody:
-  /// the operation waits for this rank's own work). `own` is the rank's standing apart from it.
+  /// A wait of rank `rank` that is overdue after `limit` seconds. `wait` describes it and lists the missing ranks
+  /// (none: the operation waits for this rank's own work). `own` says what the rank does besides.
   Inquiry(int rank, Standing wait, Standing own, double limit);
 
   /// Ranks to ask for their standing now; each comes once.
   std::vector<int> to_ask();
   void answer(int rank, Standing standing);
-  /// At even times: who has not answered in `patience` of them is silent.
+  /// Called at regular intervals. A rank that has not answered after `patience` calls is silent.
   void tick();
   static constexpr int patience = 25;
   /// Everybody who was asked has answered or is silent.

@@ -15,23 +15,25 @@
 
 namespace hexad::comm {
 
+using base::cat;
+
 /// How much of an operation moves at once.
 struct Limits {
   /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities. The same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Bytes in flight on a link in each direction of what gives way to nothing; the first round of each communicator
-  /// may exceed it. Enough for the link to stay busy between two looks of the engine at it.
+  /// Bytes in flight on a link, in each direction, of classes that no other class in use there goes before. The first
+  /// round of each communicator may exceed it. Large enough that the link stays busy until the engine looks again.
   int64_t window_bytes = 2 << 20;
-  /// The same of each class below another one that this rank uses on the link: what a higher class finds before itself
-  /// in the buffers of sockets and switches when it comes.
+  /// The same for each class below another one that this rank uses on the link. A higher class has to wait for these
+  /// bytes: they are in the buffers of sockets and switches when it comes.
   int64_t low_window_bytes = 256 << 10;
 };
 
 /// What an operation passes.
 enum class Link : uint8_t { node, network };
 
-/// Operations of one channel start in one order on all ranks: a communicator's collectives, or its messages to or from
-/// one peer.
+/// A communicator's collectives, or its messages to or from one peer. The operations of one channel start in the same
+/// order on all ranks.
 struct Channel {
   enum class Kind : uint8_t { collective, send, receive };
   int communicator = 0;
@@ -57,7 +59,7 @@ struct Request {
   int64_t number = 0;    // on its channel, in the order of calls
   int64_t arrival = 0;   // among all
   bool ready = false;    // the work before it on its stream is done
-  bool lifted = false;   // somebody waits for it or for a later one of its channel
+  bool boosted = false;  // somebody waits for it or for a later one of its channel
   bool awaited = false;  // a thread of the rank stands still until it is done
   bool urgent = false;   // the rank's own thread waits: it has nothing else to do with its core
   Plan plan;             // made when its turn comes
@@ -69,18 +71,20 @@ struct Request {
   std::vector<int> unheard;  // other ranks that have not shown yet that they take part
   int64_t sent_bytes = 0;
 
-  /// All its ranks are at it: from here on it moves without the work of any of them. Never, where some of them send
-  /// each other nothing.
-  bool met() const { return planned && unheard.empty(); }
+  /// All its ranks have called it, so it will end without further work of their programs. Stays false where some ranks
+  /// send each other nothing: from those nothing is heard.
+  bool matched() const { return planned && unheard.empty(); }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
   std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // for messages
 };
 using RequestPtr = std::shared_ptr<Request>;
 
-/// Priority decides who gets the windows, and a channel waits while a higher one moves on the same link. Free of
-/// deadlock: operations of a channel start in order, and the first unfinished round of every channel may start unless
-/// an operation of a higher place that all its ranks have met is in flight. Such a one needs nobody's own work any
-/// more, only links, and above it nothing waits; places are the same on all ranks. So the highest ends, then the next.
+/// Priority decides who gets the windows, and a channel waits while one of higher priority moves on the same link.
+///
+/// Why this cannot deadlock: operations of a channel start in order. The first unfinished round of every channel may
+/// start, unless an operation of higher priority is in flight that all its ranks have called. Such an operation needs
+/// only links to end, not the work of any program. Priorities are the same on all ranks, so nothing holds up the
+/// highest of these operations: it ends, then the next one does.
 class IssueQueue {
  public:
   explicit IssueQueue(const Limits& limits, MakePlan make_plan = comm::make_plan)
@@ -93,8 +97,8 @@ class IssueQueue {
   /// The work before `request` on its stream is done.
   void make_ready(const RequestPtr& request);
   /// Its whole channel up to `request` goes before all classes: waiting for it means waiting for those, too.
-  void lift(const Request& request);
-  void lift_all();
+  void boost(const Request& request);
+  void boost_all();
 
   struct Start {
     RequestPtr request;  // null: nothing may start now
@@ -105,49 +109,49 @@ class IssueQueue {
   /// Runs what the round does at its end. Afterwards the request may be done(), and is then forgotten here.
   void finish(const RequestPtr& request, size_t round);
 
-  /// Called at even times: returns an operation that is ready or waited for and on whose channel nothing was finished
-  /// in the last `limit` calls, or null. Counting calls and not seconds, a process that was stopped itself does not
-  /// find its peers late.
+  /// Called at regular intervals. Returns an operation that is ready or waited for and on whose channel nothing was
+  /// finished in the last `limit` calls, or null. Calls are counted, not seconds: a process that was itself stopped for
+  /// a while does not take its peers to be late.
   RequestPtr overdue(int limit);
 
   /// Operations that somebody waits for, or that come before such a one: the first of each channel, and the calls of
   /// overdue() since something was finished there.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
-  /// Nothing is late: each channel counts as quiet for at most so many calls of overdue().
+  /// Nothing is late after all: from now on each channel counts as quiet for at most so many calls of overdue().
   void forgive(int quiet);
 
-  bool empty() const { return lines_.empty(); }
+  bool empty() const { return queues_.empty(); }
   /// Takes out everything: for failures.
   std::vector<RequestPtr> drain();
 
  private:
-  struct Line {
+  struct Queue {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
     Volume in_flight;
     int quiet = 0;  // calls of overdue() since something was finished here
   };
   // Smaller goes first: the class, then the urgency.
-  using Place = std::pair<int, Urgency>;
+  using Priority = std::pair<int, Urgency>;
   struct Candidate {
-    std::tuple<Place, int64_t> priority;
+    std::tuple<Priority, int64_t> order;
     bool low;
-    Line* line;
+    Queue* queue;
     Start start;
   };
-  Place place_of(TrafficClass traffic, Urgency urgency) const;
-  Place place_of(const Request& r) const { return place_of(r.traffic, r.channel.urgency); }
-  bool lifted(const Line& line) const { return line.requests.front()->lifted && priorities_.by_need; }
+  Priority priority_of(TrafficClass traffic, Urgency urgency) const;
+  Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
+  bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
   // Whether other ranks have begun its first operation, too.
-  static bool answered(const Line& line) { return line.requests.front()->ended > 0; }
-  // Whether this rank uses a higher place on the line's link.
-  bool low(const Line& line) const;
-  // Whether a higher place moves there just now.
-  bool withheld(const Line& line) const;
-  // The next round of a line, if its order allows one to start.
-  Start startable(Line& line) const;
+  static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
+  // Whether this rank uses a higher priority on the queue's link.
+  bool low(const Queue& queue) const;
+  // Whether a higher priority moves there just now.
+  bool withheld(const Queue& queue) const;
+  // The next round of a queue, if its order allows one to start.
+  Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
-  // By how much the window of its place on its link is exceeded if it starts: at most 0 where it has room.
+  // By how much the window of its priority on its link is exceeded if it starts: at most 0 where it has room.
   Volume excess(const Candidate& c) const;
 
   Limits limits_;
@@ -155,7 +159,7 @@ class IssueQueue {
   Priorities priorities_;
   int64_t arrivals_ = 0;
   std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // control apart
-  std::map<Channel, Line> lines_;
+  std::map<Channel, Queue> queues_;
   std::map<Channel, int64_t> posted_;
 };
 

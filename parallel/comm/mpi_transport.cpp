@@ -30,29 +30,29 @@ void check(int code, const char* call) {
 }
 
 // What the ranks tell each other about where they are; fixed size, to be gathered as bytes.
-struct Place {
+struct Location {
   std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
   int leader = -1;               // without HEXAD_NODE: the first rank that shares memory; names are not unique
-  bool operator==(const Place&) const = default;
+  bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
 
-Place my_place(int rank) {
-  Place place;
+Location my_location(int rank) {
+  Location location;
   if (const char* node = std::getenv("HEXAD_NODE")) {
-    place.set(node);
-    return place;
+    location.set(node);
+    return location;
   }
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
   check(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
-  place.set(std::string_view(name.data(), static_cast<size_t>(length)));
+  location.set(std::string_view(name.data(), static_cast<size_t>(length)));
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  place.leader = rank;
-  check(MPI_Bcast(&place.leader, 1, MPI_INT, 0, node), "MPI_Bcast");
+  location.leader = rank;
+  check(MPI_Bcast(&location.leader, 1, MPI_INT, 0, node), "MPI_Bcast");
   MPI_Comm_free(&node);
-  return place;
+  return location;
 }
 
 Topology discover(int rank, int size) {
@@ -62,22 +62,22 @@ Topology discover(int rank, int size) {
   if (total != 0 && total != size)
     base::fail(ExitCode::usage, "HEXAD_NODE is set on ", total, " of ", size,
                " ranks; set it on all of them or on none");
-  const Place mine = my_place(rank);
-  std::vector<Place> places(static_cast<size_t>(size));
-  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
+  const Location mine = my_location(rank);
+  std::vector<Location> locations(static_cast<size_t>(size));
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, locations.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
         "MPI_Allgather");
 
   Topology topology{.rank = rank, .size = size, .node_of_rank = {}, .node_names = {}, .local_rank = 0};
-  std::vector<Place> nodes;
+  std::vector<Location> nodes;
   for (int r = 0; r < size; ++r) {
-    const Place& place = places[static_cast<size_t>(r)];
-    const auto found = std::find(nodes.begin(), nodes.end(), place);
+    const Location& location = locations[static_cast<size_t>(r)];
+    const auto found = std::find(nodes.begin(), nodes.end(), location);
     topology.node_of_rank.push_back(static_cast<int>(found - nodes.begin()));
     if (found == nodes.end()) {
-      nodes.push_back(place);
-      topology.node_names.emplace_back(place.node.data());
+      nodes.push_back(location);
+      topology.node_names.emplace_back(location.node.data());
     }
-    if (r < rank && place == mine) ++topology.local_rank;
+    if (r < rank && location == mine) ++topology.local_rank;
   }
   int takes_cards = mpi_takes_cards();
   check(MPI_Allreduce(MPI_IN_PLACE, &takes_cards, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");

@@ -25,8 +25,10 @@ std::unique_ptr<NodeGroups> split_by_node(const ProcessGroup& group) {
   const NodeGrid grid(group.node_of_rank());
   if (!grid.two_levels()) return nullptr;
   const int node = grid.node(group.rank()), place = grid.place(group.rank());
-  auto inside = group.split(node, place, group.traffic(), group.name() + " inside a node");
-  auto across = group.split(place, node, group.traffic(), group.name() + " across nodes");
+  std::vector<int> of_place;
+  for (int n = 0; n < grid.nodes(); ++n) of_place.push_back(grid.rank(n, place));
+  auto inside = group.subgroup(grid.ranks(node), group.traffic(), group.name() + " inside a node");
+  auto across = group.subgroup(of_place, group.traffic(), group.name() + " across nodes");
   return std::make_unique<NodeGroups>(NodeGroups{std::move(inside), std::move(across)});
 }
 

@@ -3,6 +3,8 @@
 #include <numeric>
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }

@@ -10,7 +10,7 @@
 
 namespace hexad::comm {
 
-using namespace tensor;
+using tensor::Tensor;
 
 enum class Reduce : uint8_t { sum, max, min };
 

@@ -6,6 +6,10 @@
 #include "parallel/comm/reduce.h"
 
 namespace hexad::comm {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 using Kind = Operation::Kind;
@@ -143,18 +147,18 @@ class Planner {
     exchange(sends, {});
   }
 
-  // Segments of one piece a rank: the root deals a segment out, then all but it exchange what they have. Each rank
+  // Segments of one piece a rank: the root scatters a segment, then all but it exchange what they have. Each rank
   // sends less than twice the tensor, however many they are.
   void broadcast() {
     const Tensor& x = op_.out;
     const int root = op_.peer;
-    std::vector<int> dealt;  // by segment: its first round
+    std::vector<int> scattered;  // by segment: its first round
     const auto transfer = [&](int64_t s, int owner, int peer) {
       const Span p = part({s * piece_ * size_, std::min((s + 1) * piece_ * size_, x.bytes())}, owner, size_);
       return Transfer{peer, byte_at(x, p.begin), p.size()};
     };
     const auto exchange_parts = [&](int64_t s) {
-      Round round{.after = dealt[static_cast<size_t>(s)]};
+      Round round{.after = scattered[static_cast<size_t>(s)]};
       for (int k = 1; k < size_; ++k) {
         const int to = receiver(k), from = sender(k);
         if (to != root) round.sends.push_back(transfer(s, rank_, to));
@@ -169,7 +173,7 @@ class Planner {
         for (int k = 1; k < size_; ++k) round.sends.push_back(transfer(s, receiver(k), receiver(k)));
       else
         round.receives.push_back(transfer(s, rank_, root));
-      dealt.push_back(add(std::move(round)));
+      scattered.push_back(add(std::move(round)));
       if (s > 0) exchange_parts(s - 1);
     }
     exchange_parts(segments - 1);

@@ -32,17 +32,19 @@ struct Round {
   Volume volume() const;
 };
 
-/// Rounds start in order, so the messages between two ranks do too and need no further names. Their number and sizes
-/// follow from the operation's sizes alone: both sides cut alike.
+/// Rounds start in order, and so do the messages between two ranks: they need no names to be matched. Their number and
+/// sizes follow from the operation's sizes alone, so both sides cut alike.
 struct Plan {
   std::vector<Round> rounds;    // at least one, if only an empty one
   std::vector<Tensor> scratch;  // lives as long as the plan
 };
 
-/// The plan of rank `rank` of `size`. Copies within the rank are done here. A message has about `round_bytes` over
-/// size - 1 bytes at most. Reductions exchange pieces, sum them in rank order where they arrive, and (all_reduce)
-/// gather the sums: each rank sends 2 (size - 1) / size of the tensor, which is optimal; a broadcast deals pieces out
-/// and gathers them: no rank sends more. Small tensors go whole to everybody.
+/// The plan of rank `rank` of `size`. Copies within the rank are done here. A message has at most about `round_bytes` /
+/// (size - 1) bytes.
+///   - Reductions exchange pieces and sum them in rank order where they arrive; all_reduce then gathers the sums. Each
+///     rank sends 2 (size - 1) / size of the tensor, which is optimal.
+///   - A broadcast scatters pieces and gathers them: no rank sends more than that.
+///   - Small tensors go whole to everybody.
 Plan make_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakePlan = Plan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

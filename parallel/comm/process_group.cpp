@@ -8,6 +8,9 @@
 
 namespace hexad::comm {
 
+using device::Category;
+using namespace base;
+
 using Kind = Operation::Kind;
 
 bool ProcessGroup::crosses_nodes() const {
@@ -45,6 +48,12 @@ Event ProcessGroup::receive(const Tensor& x, int from, Stream& stream, Where whe
 }
 Event ProcessGroup::barrier(Stream& stream, Where where) const {
   return issue({.kind = Kind::barrier, .where = where}, stream);
+}
+
+std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                     std::string name) const {
+  const auto key = std::find(members.begin(), members.end(), rank()) - members.begin();
+  return split(*std::min_element(members.begin(), members.end()), static_cast<int>(key), traffic, std::move(name));
 }
 
 std::vector<int64_t> ProcessGroup::all_gather_values(std::span<const int64_t> mine, Device device, Where where) const {

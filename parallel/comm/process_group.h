@@ -14,6 +14,10 @@
 
 namespace hexad::comm {
 
+using base::ExitCode;
+using device::Device;
+using device::Stream;
+
 /// Collectives on contiguous tensors. Each starts when the work so far on `stream` is done and returns an Event; it
 /// does not hold up `stream` itself (call stream.wait(event) before using a result). The operation owns its tensors
 /// until then. All ranks of a group issue the same operations in the same order; sends and receives are ordered only
@@ -62,8 +66,13 @@ class ProcessGroup {
   /// A collective call: ranks that give the same `color` make a group, ranked by `key`, then by rank in this group.
   /// Blocking. This group outlives the new one.
   virtual std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const = 0;
-  /// The same ranks and class once more, for operations that go before those of this group though they are called
-  /// later. A collective call, blocking; this group outlives the new one. Groups without priorities order neither.
+  /// The group of these ranks of this one, this rank among them, in the order of the list, which all of them give. A
+  /// collective call over this group, blocking; this group outlives the new one.
+  virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                 std::string name) const;
+  /// A second group of the same ranks and class, whose operations go before those of this group even when they are
+  /// called later. A collective call, blocking; this group outlives the new one. Where groups have no
+  /// priorities neither goes first.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }

@@ -4,6 +4,8 @@
 #include <type_traits>
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 template <Reduce op, class T>

@@ -5,6 +5,9 @@
 
 namespace hexad::comm {
 
+using base::Shape;
+using device::Category;
+
 /// The ranks' rows, in rank order: mine [n, ...] to [size n, ...]. On return `stream` waits for them.
 inline Tensor all_gather_rows(const Tensor& mine, const ProcessGroup& group, Stream& stream,
                               Category category = Category::communication) {

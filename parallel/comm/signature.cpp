@@ -6,6 +6,8 @@
 #include <utility>
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using Kind = Operation::Kind;

@@ -1,4 +1,4 @@
-// What the ranks of a group compare before an operation: that all of them mean the same one.
+// What the ranks of a group compare before an operation, to be sure that all of them mean the same one.
 #pragma once
 
 #include "parallel/comm/plan.h"
@@ -25,8 +25,8 @@ bool agree(const Operation& op_a, int a, const Operation& op_b, int b, int64_t n
 std::string disagreement(const std::string& group, int64_t number, int a, const std::string& call_a, int b,
                          const std::string& call_b);
 
-/// Puts a round before all others in which the ranks exchange their signatures; its end throws Error(communication)
-/// with disagreement(). A sender does not hear from its receiver, who is the one to complain.
+/// Puts a round before all others, in which the ranks exchange their signatures. Where these differ, its `finish`
+/// throws Error(communication) with disagreement(). Of a send and its receive only the receiver checks.
 void check_first(Plan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size);
 
 }  // namespace hexad::comm

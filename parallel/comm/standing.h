@@ -1,4 +1,4 @@
-// What a rank is at, in the words of its engine: what ranks tell each other when something hangs.
+// What a rank is doing, as its engine sees it: what ranks tell each other when something hangs.
 #pragma once
 
 #include <cstdint>

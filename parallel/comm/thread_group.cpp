@@ -6,43 +6,47 @@
 #include <optional>
 #include <thread>
 
-#include "parallel/comm/meeting.h"
+#include "parallel/comm/rendezvous.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using namespace std::chrono_literals;
 
-std::vector<int> nodes_of(const ThreadOptions& options, const Meeting& meeting) {
+std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendezvous) {
   std::vector<int> nodes;
-  for (int r : meeting.world_ranks())
+  for (int r : rendezvous.world_ranks())
     nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[static_cast<size_t>(r)]);
   return nodes;
 }
 
 }  // namespace
 
-ThreadGroup::ThreadGroup(ThreadWorld world, std::shared_ptr<Meeting> meeting, int rank, TrafficClass traffic,
+ThreadGroup::ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
                          std::string name, std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_of(world.options, *meeting)),
+    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_of(world.options, *rendezvous)),
       world_(world),
-      meeting_(std::move(meeting)),
+      rendezvous_(std::move(rendezvous)),
       rank_(rank) {}
 
-int ThreadGroup::size() const { return meeting_->size(); }
+int ThreadGroup::size() const { return rendezvous_->size(); }
 
 std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
   const Members members = agree(color, key, 0);
-  auto child = meeting_->child(splits_++, name, members.ranks);
+  auto child = rendezvous_->child(splits_++, name, members.ranks);
   return std::make_unique<ThreadGroup>(world_, std::move(child), members.index, traffic, std::move(name), meter());
 }
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
   const Event event = flight->event();
-  const Meeting::Ticket ticket = meeting_->take(rank_, op);  // the order is that of calls, whenever streams get there
-  std::function<void()> arrive = [meeting = meeting_, rank = rank_, ticket, flight, op = std::move(op)]() mutable {
-    meeting->arrive(ticket, rank, std::move(op), std::move(flight));
+  const Rendezvous::Ticket ticket =
+      rendezvous_->take(rank_, op);  // the order is that of calls, whenever streams get there
+  std::function<void()> arrive = [rendezvous = rendezvous_, rank = rank_, ticket, flight,
+                                  op = std::move(op)]() mutable {
+    rendezvous->arrive(ticket, rank, std::move(op), std::move(flight));
   };
   if (world_.delays) {
     const auto delay = world_.options.jitter.delay(cat(name(), ticket.from, ticket.to), static_cast<uint64_t>(rank_),
@@ -67,7 +71,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
           " ranks on ", options.node_of_rank.size(), " nodes");
   std::vector<int> everybody(static_cast<size_t>(n));
   std::iota(everybody.begin(), everybody.end(), 0);
-  const auto meeting = std::make_shared<Meeting>("world", everybody);
+  const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);
   std::optional<DelayLine> delays;
   if (options.jitter) delays.emplace();
   std::mutex mutex;
@@ -76,7 +80,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
   std::exception_ptr first;
   const auto run = [&](int rank) {
     try {
-      const ThreadGroup world({options, delays ? &*delays : nullptr}, meeting, rank, TrafficClass::control, "world",
+      const ThreadGroup world({options, delays ? &*delays : nullptr}, rendezvous, rank, TrafficClass::control, "world",
                               std::make_shared<TrafficMeter>());
       body(world);
     } catch (...) {
@@ -84,10 +88,10 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
         std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();
       }
-      meeting->abort(
+      rendezvous->abort(
           std::make_exception_ptr(Error(ExitCode::peer_lost, cat("[world] rank ", rank, " ended with an error"))));
     }
-    const auto leave = [meeting, rank] { meeting->leave(rank); };
+    const auto leave = [rendezvous, rank] { rendezvous->leave(rank); };
     if (delays)
       delays->after(options.jitter.max_delay + 1us, leave);  // what this rank still has to do comes first
     else
@@ -103,8 +107,8 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
     const std::chrono::duration<double> interval(options.watchdog_seconds / looks);
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, interval, [&] { return running == 0; }))
-      if (const std::string hang = overdue(meeting->look(), looks); !hang.empty())
-        meeting->abort(std::make_exception_ptr(
+      if (const std::string hang = overdue(rendezvous->look(), looks); !hang.empty())
+        rendezvous->abort(std::make_exception_ptr(
             Error(ExitCode::communication, cat("hang: ", options.watchdog_seconds, " s in ", hang))));
   }
   for (std::thread& thread : threads) thread.join();

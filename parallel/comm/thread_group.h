@@ -8,7 +8,7 @@
 
 namespace hexad::comm {
 
-class Meeting;
+class Rendezvous;
 
 struct ThreadOptions {
   std::vector<int> node_of_rank{};  // empty: one node
@@ -26,8 +26,8 @@ struct ThreadWorld {
 /// different operations, or with sizes that do not match, all get Error(communication) naming both.
 class ThreadGroup final : public ProcessGroup {
  public:
-  ThreadGroup(ThreadWorld world, std::shared_ptr<Meeting> meeting, int rank, TrafficClass traffic, std::string name,
-              std::shared_ptr<TrafficMeter> meter);
+  ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
+              std::string name, std::shared_ptr<TrafficMeter> meter);
   int rank() const override { return rank_; }
   int size() const override;
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
@@ -37,7 +37,7 @@ class ThreadGroup final : public ProcessGroup {
 
  private:
   ThreadWorld world_;
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
   mutable int64_t splits_ = 0;
 };

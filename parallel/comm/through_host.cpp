@@ -1,6 +1,8 @@
 #include "parallel/comm/through_host.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

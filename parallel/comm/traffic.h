@@ -19,12 +19,12 @@ enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);
 
-/// The place of a communicator inside its class: operations of one communicator keep their order, so what is needed
-/// sooner than others of its class has a communicator of its own (ProcessGroup::urgent).
+/// The priority of a communicator inside its class. Operations of one communicator keep their order, so what is needed
+/// sooner than the rest of its class has a communicator of its own (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
-/// Who of those that may start goes first; the same on all ranks, because lower classes give way while higher ones
-/// move.
+/// Which of the operations that may start goes first. The same on all ranks: lower classes give way while higher ones
+/// move, and ranks must agree on who gives way.
 struct Priorities {
   /// Of each class; the smallest first, equal ones as they come.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
@@ -50,7 +50,7 @@ class TrafficMeter {
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
   void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
-  /// An operation that a device has done in so much time. Of several that overlapped there each counts.
+  /// Adds an operation that a device has done in `seconds`. Where several overlapped there, the time of each counts.
   void flew(TrafficClass traffic, double seconds, int64_t bytes);
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }

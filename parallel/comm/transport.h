@@ -30,7 +30,7 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
-  /// When a send is done: its data may be overwritten, or the receiver has asked for it as well.
+  /// When a send counts as done. copied: its data may be overwritten; taken: the receiver has asked for it, too.
   enum class SendDone : uint8_t { copied, taken };
   /// Messages of one pair of ranks and one tag arrive in the order they were started. `token` comes back from poll().
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;
@@ -40,8 +40,8 @@ class Transport {
     std::string error{};                                  // empty: arrived
     base::ExitCode code = base::ExitCode::communication;  // of the error
   };
-  /// Before every poll(): whether the program of this rank stands still until some message arrives. For networks that
-  /// choose what is hardest for it.
+  /// Called before every poll(): whether the program of this rank is blocked until some message arrives. For networks
+  /// that deliver at the worst moment.
   virtual void program_waits(bool) {}
   /// Asks for a call of `wake`, from any thread, whenever poll() has something new to do or say. False: this transport
   /// cannot tell and must be polled.
@@ -54,8 +54,8 @@ class Transport {
   };
   /// Messages with this token that are not completed: for the report of a hang.
   virtual std::vector<Pending> pending(uint64_t token) const = 0;
-  /// A few words of one engine to another, beside the messages and whatever state those are in. Sending waits for
-  /// nobody; notes of one rank to another keep their order.
+  /// A short text from one engine to another, which travels whatever state the messages are in. Sending does not wait;
+  /// notes of one rank to another keep their order.
   struct Note {
     int from;
     std::string text;  // at most longest_note bytes; the rest is cut off

@@ -12,6 +12,8 @@
 #include "parallel/comm/self_group.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 Topology alone() {

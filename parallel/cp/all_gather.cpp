@@ -4,6 +4,12 @@
 #include "parallel/cp/rows.h"
 
 namespace hexad::cp {
+
+using device::Category;
+using namespace autograd;
+using namespace base;
+using namespace kernels;
+
 namespace {
 
 struct KeysAndValues {

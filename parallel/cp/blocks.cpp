@@ -3,6 +3,9 @@
 #include <limits>
 
 namespace hexad::cp {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 Tensor half_of(const Tensor& rows, int half, const ContextSplit& split) {

@@ -5,6 +5,8 @@
 
 namespace hexad::cp {
 
+using device::Stream;
+
 /// A half of the queries meets a half of the keys: the same chunk (diagonal: causal inside), or one seen in full.
 struct BlockPair {
   int query_half, key_half;

@@ -3,6 +3,9 @@
 #include "parallel/cp/kinds.h"
 
 namespace hexad::cp {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 void check(const Value& q, const Value& k, const Value& v, const ContextAttention& c) {

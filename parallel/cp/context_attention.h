@@ -8,7 +8,10 @@
 
 namespace hexad::cp {
 
-using namespace autograd;
+using autograd::Tape;
+using autograd::Value;
+using base::Dtype;
+using tensor::Tensor;
 
 /// Where this rank's rows lie, and what they see.
 struct ContextAttention {

@@ -6,6 +6,11 @@
 #include "parallel/cp/rows.h"
 
 namespace hexad::cp {
+
+using device::Category;
+using namespace autograd;
+using namespace base;
+
 namespace {
 
 // Keys and values [2, R, G, C] on their way around the ring: two buffers, the present block and the next.

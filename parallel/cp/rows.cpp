@@ -3,6 +3,10 @@
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::cp {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 // Calls copy(rows, tokens) for every run of consecutive ones.

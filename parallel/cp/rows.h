@@ -6,7 +6,9 @@
 
 namespace hexad::cp {
 
-using namespace tensor;
+using base::Dtype;
+using device::Stream;
+using tensor::Tensor;
 
 /// The rows of all ranks, one rank after the other [ranks R, ...], in the order of tokens.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);

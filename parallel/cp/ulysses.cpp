@@ -6,6 +6,11 @@
 #include "parallel/cp/rows.h"
 
 namespace hexad::cp {
+
+using device::Category;
+using namespace autograd;
+using namespace base;
+
 namespace {
 
 // Moves a tensor between all heads of this rank's rows, [R, H, C] in local order, and this rank's heads of all tokens,

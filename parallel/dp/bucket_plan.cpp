@@ -6,6 +6,8 @@
 #include "parallel/dp/owned.h"
 
 namespace hexad::dp {
+
+using namespace base;
 namespace {
 
 // Elements: every parameter and every piece begins on a cache line of the widest type.
@@ -78,16 +80,16 @@ BucketPlan::BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const O
     if ((open_bytes += average_bytes(*p)) >= options.unit_bytes) close();
   }
   close();
-  deal(mesh);
+  shard(mesh);
 }
 
-void BucketPlan::deal(const mesh::Mesh& mesh) {
+void BucketPlan::shard(const mesh::Mesh& mesh) {
   for (size_t b = 0; b < buckets_.size(); ++b)
     for (size_t i = 0; i < buckets_[b].entries.size(); ++i) {
       const Bucket::Entry& e = buckets_[b].entries[i];
-      e.parameter->deal({.share = buckets_[b].share(e),
-                         .owns_share_only = buckets_[b].zero != Zero::nothing,
-                         .counts = in_first_group(*e.parameter, mesh)});
+      e.parameter->shard({.share = buckets_[b].share(e),
+                          .owns_share_only = buckets_[b].zero != Zero::nothing,
+                          .counts = in_first_group(*e.parameter, mesh)});
       places_[e.parameter] = {b, i};
     }
 }

@@ -9,7 +9,12 @@
 
 namespace hexad::dp {
 
-using namespace autograd;
+using autograd::Parameter;
+using autograd::ParameterSet;
+using base::Dtype;
+using base::FlatRange;
+using device::Device;
+using tensor::Tensor;
 
 /// What replicas keep only a share of (Rajbhandari et al. 2020): nothing, optimizer states, also gradients, also
 /// weights.
@@ -41,9 +46,9 @@ struct Bucket {
   Tensor share_of_piece(const Tensor& memory, const Entry& e) const;
 };
 
-/// Made from what all ranks of a stage know alike, so that ranks of one group have the same buckets. Parameters are
-/// taken in reverse order of creation, which is about the order in which backward finishes them. Buckets that were
-/// filled at the same time make a unit: about a layer, whose weights are needed together.
+/// Made from what all ranks of a stage know, so that ranks of one group have the same buckets. Parameters are taken in
+/// reverse order of creation, which is about the order in which backward finishes them. Buckets that were filled at the
+/// same time make a unit: about one layer, whose weights are needed together.
 class BucketPlan {
  public:
   struct Options {
@@ -66,7 +71,7 @@ class BucketPlan {
   Place place(const Parameter& parameter) const;
 
  private:
-  void deal(const mesh::Mesh& mesh);
+  void shard(const mesh::Mesh& mesh);
 
   Device device_;
   std::vector<Bucket> buckets_;

@@ -5,6 +5,10 @@
 
 namespace hexad::dp {
 
+using device::Category;
+using namespace base;
+using namespace kernels;
+
 GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
   states_.reserve(plan.buckets().size());  // parameters refer to their states
   for (const Bucket& bucket : plan.buckets()) {
@@ -30,20 +34,20 @@ void GradientBuckets::bind(State& s) {
     if (rounded(s)) {
       const FlatRange owned = p.owned();
       if (keeps_all(s)) p.bind_owned_gradient(s.memory.slice(0, e.begin + owned.begin, e.begin + owned.end));
-      p.bring_gradient([this, &p] {
+      p.make_gradient_by([this, &p] {
         p.bind_gradient(
             Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
       });
       p.keep_gradient([this, &s, i] {
-        bring(s);
+        allocate(s);
         const Write write = std::exchange(s.given[i].written, true) ? Write::add : Write::replace;
         return Parameter::GradientTarget{Bucket::view(s.memory, s.bucket->entries[i]), write};
       });
     } else if (keeps_all(s)) {
       p.bind_gradient(Bucket::view(s.memory, e));
     } else {
-      p.bring_gradient([this, &s] {
-        bring(s);
+      p.make_gradient_by([this, &s] {
+        allocate(s);
         for (const auto& other : s.bucket->entries) other.parameter->bind_gradient(Bucket::view(s.memory, other));
       });
     }
@@ -56,7 +60,7 @@ void GradientBuckets::begin(int64_t rounds) {
 }
 
 // What is here passes through on its way to the owners.
-void GradientBuckets::bring(State& s) {
+void GradientBuckets::allocate(State& s) {
   if (!s.memory.defined())
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
@@ -66,7 +70,7 @@ void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
   const auto& k = kernels::kernels(plan_.device()).pointwise;
-  bring(s);
+  allocate(s);
   const Tensor& more = e.parameter->gradient();
   const Tensor sum = Bucket::view(s.memory, e);
   if (std::exchange(s.given[entry].written, true)) k.axpy(stream, more, 1, sum);

@@ -8,12 +8,15 @@
 
 namespace hexad::dp {
 
+using base::accumulator_dtype;
+using device::Stream;
+
 /// Whether a step has more contributions to a parameter's gradient to come.
 enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are kept and summed over ranks: the accumulator's, or that of the weights (bf16: half the
-/// memory and traffic). A micro-batch's own gradient is summed in the accumulator's in any case and rounded once: by
-/// the product that writes it, or, where it is known to take several, from memory of its own.
+/// memory and traffic). Within a micro-batch a gradient is always summed in the accumulator's dtype and rounded once:
+/// by the matmul that writes it, or from separate memory where several contributions are known to come.
 enum class Sums : uint8_t { accumulator, rounded };
 
 /// Owns the memory of all gradients. Buckets are summed in one order on all ranks, whatever order they fill in:
@@ -35,8 +38,8 @@ class GradientBuckets {
   void begin(int64_t rounds);
   /// A micro-batch's contribution to a parameter is complete. May start the reduction of its bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
-  /// Waits for all reductions, starting those of buckets that never became ready (parameters nobody used: zeros, so
-  /// that all ranks join), and prepares for the next step. Then owned gradients are complete.
+  /// Waits for all reductions, after which owned gradients are complete, and prepares for the next step. Buckets that
+  /// never became ready, because nobody used their parameters, are reduced as zeros, so that all ranks take part.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
 
@@ -63,7 +66,7 @@ class GradientBuckets {
   bool rounded(const State& s) const { return s.dtype != accumulator_dtype(s.bucket->dtype); }
   bool complete(const State& s) const;
   void bind(State& s);
-  void bring(State& s);
+  void allocate(State& s);
   void fold(State& s, size_t entry, Stream& stream);
   void reduce_in_order(Stream& stream, bool incomplete_too);
   void reduce(State& s, Stream& stream);

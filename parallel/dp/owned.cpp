@@ -2,6 +2,8 @@
 
 namespace hexad::dp {
 
+using namespace base;
+
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh) {
   const Placement& placement = parameter.placement();
   const int first = mesh.layout().reducers(placement, mesh.world().rank()).front();

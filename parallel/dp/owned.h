@@ -1,4 +1,4 @@
-// Who speaks for what several ranks hold.
+// Which rank answers for what several ranks hold: in the global norm and in checkpoints.
 #pragma once
 
 #include "framework/autograd/parameter.h"
@@ -6,7 +6,7 @@
 
 namespace hexad::dp {
 
-using namespace autograd;
+using autograd::Parameter;
 
 /// Groups of ranks that sum a parameter's gradient may hold the same piece (copies along tp, each with the whole
 /// gradient): whether this rank's group is the first of them.

@@ -2,6 +2,9 @@
 
 namespace hexad::dp {
 
+using device::Category;
+using namespace base;
+
 WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
   states_.reserve(plan.buckets().size());  // parameters refer to their states
   for (const Bucket& bucket : plan.buckets()) {
@@ -19,7 +22,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
       s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
-        e.parameter->bring_weights([this, &s](Stream& stream) { return bring(s, stream); });
+        e.parameter->gather_weights_by([this, &s](Stream& stream) { return gather(s, stream); });
       }
     }
   }
@@ -73,7 +76,7 @@ void WeightBuckets::move_on(size_t unit) {
   current_ = unit;
 }
 
-BroughtWeights WeightBuckets::bring(State& wanted, Stream& stream) {
+GatheredWeights WeightBuckets::gather(State& wanted, Stream& stream) {
   std::shared_ptr<const void> stay = wanted.holders.lock();
   if (!stay) wanted.holders = stay = std::make_shared<char>();
   if (const size_t unit = wanted.bucket->unit; current_ != unit) {

@@ -10,17 +10,22 @@
 
 namespace hexad::dp {
 
+using autograd::GatheredWeights;
+using device::Stream;
+
 /// Owns the memory of all weights of which only a share is updated here:
 ///
-/// - Zero::states, Zero::gradients: weights lie flat in buckets, which owners' new weights are gathered into after an
-///   update.
-/// - Zero::weights: this rank keeps its piece of a bucket. A parameter's use gathers the bucket and the others of its
-///   unit, begins to gather the unit that is expected next, and frees all others that nobody holds: two units are in
-///   memory at a time, and those held. Expected is what followed last time after the same two units. Ranks of a group
-///   must use and hold parameters in the same order, and let go of them between the same uses: what is gathered follows
-///   from that alone. They run the same layers on other tokens; what depends on tokens, as which expert has rows, reads
-///   weights that are held. The next layers wait for weights while gradients have time until the step's end, so weights
-///   have a communicator of their own that goes before that of gradients of the same ranks, whichever were there first.
+/// - Zero::states, Zero::gradients: weights lie flat in buckets. After an update the owners' new weights are gathered
+///   into these.
+/// - Zero::weights: this rank keeps its piece of a bucket.
+///   - A parameter's use gathers its unit's buckets, begins to gather the next unit, and frees all other units that
+///     nobody holds. So two units are in memory at a time, and those held. The next unit is the one that followed last
+///     time after the same two units.
+///   - What is gathered follows from the order of uses alone. So ranks of a group must use and hold parameters in the
+///     same order, and let go of them between the same uses. What depends on tokens, such as which expert has rows,
+///     reads weights that are held.
+///   - The next layers wait for weights, while gradients have time until the end of the step. So weights have a
+///     communicator of their own, which goes before that of the gradients of the same ranks.
 class WeightBuckets {
  public:
   /// The plan outlives the buckets. Collective where weights are gathered for use.
@@ -30,7 +35,7 @@ class WeightBuckets {
 
   /// Draws the initial values of all parameters of the plan, one bucket at a time where they do not stay.
   void initialize(uint64_t seed);
-  /// Calls `change`, which may write owned weights, and lets all other copies follow. Collective. Nobody holds weights.
+  /// Calls `change`, which may write owned weights, then updates all other copies. Collective. Nobody may hold weights.
   void update(Stream& stream, const std::function<void()>& change);
 
  private:
@@ -47,7 +52,7 @@ class WeightBuckets {
   bool keeps_all(const State& s) const { return s.bucket->zero < Zero::weights; }
   template <class F>
   void for_each_of(size_t unit, F&& f);
-  BroughtWeights bring(State& s, Stream& stream);
+  GatheredWeights gather(State& s, Stream& stream);
   void gather(size_t unit, Stream& stream);
   void release(State& s);
   void move_on(size_t unit);

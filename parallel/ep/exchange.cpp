@@ -3,10 +3,14 @@
 #include "parallel/ep/offsets.h"
 
 namespace hexad::ep {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 // `given`, or memory for `count` rows like those of `rows`.
-Tensor room(const Tensor& given, int64_t count, const Tensor& rows) {
+Tensor buffer(const Tensor& given, int64_t count, const Tensor& rows) {
   if (given.defined()) return given;
   return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
@@ -21,7 +25,7 @@ InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
 InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::ProcessGroup& ranks, Stream& stream,
                   const Tensor& given) {
   if (ranks.size() == 1) return alone(rows, given, stream);
-  const Tensor out = room(given, sum_of(splits.receive), rows);
+  const Tensor out = buffer(given, sum_of(splits.receive), rows);
   return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
@@ -71,7 +75,7 @@ InFlight return_inside_node(const ChunkCounts& chunk, const Tensor& rows, const 
 InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,
                      Stream& stream, const Tensor& out) {
   if (group.size() == 1) return alone(rows, out, stream);
-  const Tensor all = room(out, sum_of(counts), rows);
+  const Tensor all = buffer(out, sum_of(counts), rows);
   std::vector<device::Event> events;
   int64_t begin = 0;
   for (int q = 0; q < group.size(); ++q) {

@@ -3,6 +3,9 @@
 
 namespace hexad::ep {
 
+using device::Category;
+using namespace base;
+
 RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream) {
   const int64_t slots = ids.numel();
   const auto index = [&](const Shape& shape) {

@@ -6,6 +6,9 @@
 #include "parallel/ep/offsets.h"
 
 namespace hexad::ep {
+
+using device::Category;
+
 namespace {
 
 // f(rows of block i where they lie, and where they go), for all blocks with rows.

@@ -8,7 +8,7 @@
 
 namespace hexad::ep {
 
-using namespace tensor;
+using tensor::Tensor;
 
 /// Rows that lie in blocks, and in which order these go on.
 struct BlockOrder {
@@ -21,11 +21,16 @@ struct BlockOrder {
   Tensor undo(const Tensor& ordered, device::Stream& stream) const;
 };
 
-/// Rows leave by the place of their destination in its node, then by its node: `inside` hands each rank of the node
-/// what the node sends to the ranks of its place. They arrive there by source, then node; `between` sorts them by node,
-/// and `across` sends each node's rows in one message. They arrive by node, then place of their source; `arrival` makes
-/// that the order of ranks. The way back undoes each step. (The hierarchical all-to-all of DeepSpeed-MoE, Rajbhandari
-/// et al. 2022; 2DH of Tutel, Hwang et al. 2023.)
+/// A rank's place is its number among the ranks of its node. In order:
+///   inside   inside the node: each rank gets what the node sends to the ranks of its own place on all nodes.
+///            Rows leave sorted by destination's place, then node; they arrive sorted by source, then
+///            destination's node
+///   between  sorts them by destination's node
+///   across   between nodes, among the ranks of one place: each node's rows in one message. They arrive sorted by
+///            source's node, then place
+///   arrival  sorts them by source rank
+/// The way back undoes each step. (The hierarchical all-to-all of DeepSpeed-MoE, Rajbhandari et al. 2022; 2DH of Tutel,
+/// Hwang et al. 2023.)
 struct NodeSteps {
   comm::Splits inside, across;
   BlockOrder between, arrival;

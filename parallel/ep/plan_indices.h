@@ -7,7 +7,7 @@
 
 namespace hexad::ep {
 
-using namespace tensor;
+using tensor::Tensor;
 
 /// Of the rows that arrive in a chunk, R, and of those that are computed, C; M slots a row.
 struct ChunkIndices {

@@ -16,12 +16,12 @@ enum class EspExchange : uint8_t {
   gather,  // a row goes to one of them, they gather; results are added up where the row came in
   direct,  // a row goes to each of them in one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the addends
            // return and are added up by the row's owner
-  held,    // each is sent all rows by ranks that hold the same tokens; results are added up on all of them
+  replicated,  // each is sent all rows by ranks that hold the same tokens; results are added up on all of them
 };
 
 constexpr auto enum_names(EspExchange) {
   return std::to_array<std::pair<EspExchange, std::string_view>>(
-      {{EspExchange::gather, "gather"}, {EspExchange::direct, "direct"}, {EspExchange::held, "held"}});
+      {{EspExchange::gather, "gather"}, {EspExchange::direct, "direct"}, {EspExchange::replicated, "replicated"}});
 }
 
 /// How rows travel between ranks.
@@ -36,7 +36,7 @@ constexpr auto enum_names(AllToAll) {
 }
 
 struct PlanOptions {
-  Cutting cutting{};
+  Chunking chunking{};
   EspExchange esp_exchange = EspExchange::gather;
   RowOf row_of = RowOf::slot;
   bool merged = false;

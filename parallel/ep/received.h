@@ -9,7 +9,7 @@
 
 namespace hexad::ep {
 
-using namespace tensor;
+using tensor::Tensor;
 
 /// Gathered expert numbers [P n, K] i32 of the P ranks of `group`: 0 .. experts - 1, or -1 for a dropped slot. Throws
 /// Error(communication) naming the rank, the slot and the number.

@@ -10,6 +10,11 @@
 #include "parallel/ep/received.h"
 
 namespace hexad::ep {
+
+using device::Category;
+using device::Device;
+using namespace base;
+
 namespace {
 
 // By who sends: etp rank j, ep rank p, in chunk c.
@@ -45,31 +50,55 @@ struct Counts {
 // Whose rows are to be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them is
 // enough to know.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
-  return esp_exchange == EspExchange::held ? *g.ep : *g.experts;
+  return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
+}
+
+// Whether sender and receiver alone say which chunk a row is in, so that it need not be sent.
+bool chunk_is_of_pair(const Chunking& chunking) {
+  return chunking.by == Chunking::By::peers || chunking.by == Chunking::By::phases;
+}
+
+// [chunks, n], or [n] of all chunks.
+std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Chunking& chunking) {
+  if (!chunk_is_of_pair(chunking)) return counts;
+  const size_t n = counts.size() / static_cast<size_t>(chunking.chunks);
+  std::vector<int64_t> sums(n, 0);
+  for (size_t i = 0; i < counts.size(); ++i) sums[i % n] += counts[i];
+  return sums;
 }
 
 // What this rank gets, and what all send, from the full matrix of counts.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
-  const bool of_tokens = options.row_of == RowOf::token;
+  const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
-  const CountsMessage message{options.cutting.chunks, order.experts, ep, of_tokens ? order.row_experts.dim(1) : 0};
-  std::vector<int64_t> mine = order.counts;
-  if (of_tokens) mine.insert(mine.end(), order.rows_to.begin(), order.rows_to.end());
+  const CountsMessage message{of_pair ? 1 : options.chunking.chunks, order.experts, ep,
+                              of_tokens ? order.row_experts.dim(1) : 0};
+  std::vector<int64_t> mine = chunks_to_send(order.counts, options.chunking);
+  if (of_tokens) {
+    const std::vector<int64_t> rows = chunks_to_send(order.rows_to, options.chunking);
+    mine.insert(mine.end(), rows.begin(), rows.end());
+  }
   mine.push_back(sum_of(order.counts));
   const comm::ProcessGroup& all = sources(g, options.esp_exchange);
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
   for (int q = 0; q < all.size(); ++q)
     message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
-  Counts counts{all.size() / ep, ep, options.cutting.chunks, local, g.ep->rank(), {}, {}};
+  Counts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
       const auto slots = matrix.begin() + (p * counts.etp + j) * static_cast<int64_t>(mine.size());
-      const auto rows = slots + counts.chunks * order.experts;
+      const auto rows = slots + message.chunks * order.experts;
       for (int64_t c = 0; c < counts.chunks; ++c) {
         for (int64_t to = 0; to < ep; ++to) {
-          const auto of_rank = slots + c * order.experts + to * local;
-          if (to == counts.here) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
-          counts.rows.push_back(of_tokens ? rows[c * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0}));
+          const bool sent = !of_pair || options.chunking.chunk(0, 1, to * local, local, static_cast<int>(p),
+                                                               static_cast<int>(ep)) == c;
+          const int64_t of_message = of_pair ? 0 : c;
+          const auto of_rank = slots + of_message * order.experts + to * local;
+          if (to == counts.here && sent) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
+          if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), static_cast<size_t>(local), 0);
+          const int64_t n =
+              of_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
+          counts.rows.push_back(sent ? n : 0);
         }
       }
     }
@@ -123,6 +152,7 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
 
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
+  place.reserve(static_cast<size_t>(n.in_chunk(chunk)));
   for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e)
       for (int64_t i = 0; i < n.at(j, p, chunk, e); ++i) place.push_back(order.first(j, p, chunk, e) + i);
@@ -234,7 +264,7 @@ std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, i
 }
 
 void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
-  const int64_t own = options.esp_exchange == EspExchange::held ? 0 : g.etp->rank();
+  const int64_t own = options.esp_exchange == EspExchange::replicated ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
     if (options.esp_exchange == EspExchange::direct)
       for (int64_t j = 0; j < n.etp; ++j) chunk.splits.receive.push_back(n.rows_at(j, p, c));
@@ -313,7 +343,7 @@ int64_t PlanCounts::rows_computed() const {
 
 RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
                               const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders) {
-  const Ordering ordering{experts, groups.ep->size(), options.cutting, options.row_of, senders};
+  const Ordering ordering{experts, groups.ep->size(), options.chunking, options.row_of, senders};
   return make_routing_plan(order_slots(ids, ordering, groups.ep->rank(), stream), groups, options, stream);
 }
 
@@ -322,7 +352,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(), " ranks are no ",
           ranks, " x ", groups.etp->size(), " of ep x etp");
-  const int64_t chunks = options.cutting.chunks;
+  const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const Counts counts = received_counts(order, groups, options, host_device);
   const int64_t fan = options.esp_exchange == EspExchange::direct ? groups.etp->size() : 1;

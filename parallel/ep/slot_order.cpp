@@ -6,6 +6,9 @@
 #include "parallel/ep/token_order.h"
 
 namespace hexad::ep {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 Tensor table(const Shape& shape, Dtype dtype, Device device) {
@@ -14,10 +17,10 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
 
 // [experts] i32: the chunk of each expert; undefined where chunks are of tokens.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
-  if (o.cutting.by == Cutting::By::tokens) return {};
+  if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;
   for (int64_t e = 0; e < o.experts; ++e)
-    chunks.push_back(o.cutting.chunk(0, 1, e, o.experts / o.ranks, rank, o.ranks));
+    chunks.push_back(o.chunking.chunk(0, 1, e, o.experts / o.ranks, rank, o.ranks));
   return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
 }
 
@@ -39,7 +42,7 @@ struct SortedSlots {
 SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
   const auto& slots = kernels::kernels(ids.device()).slots;
   const auto parts = static_cast<int64_t>(of.size());
-  const int64_t share = ids.dim(0) / parts, top_k = ids.dim(1), groups = o.cutting.chunks * o.experts + 1;
+  const int64_t share = ids.dim(0) / parts, top_k = ids.dim(1), groups = o.chunking.chunks * o.experts + 1;
   SortedSlots sorted;
   sorted.offsets = table({parts, groups + 1}, Dtype::i64, ids.device());
   for (int64_t q = 0; q < parts; ++q) {
@@ -47,7 +50,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
     sorted.rows.push_back(table({share, top_k}, Dtype::i64, ids.device()));
     const Tensor keys = table({share, top_k}, Dtype::i32, ids.device());
     slots.keys(stream, keys, ids.slice(0, q * share, (q + 1) * share),
-               chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()), o.experts, o.cutting.chunks);
+               chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()), o.experts, o.chunking.chunks);
     slots.sort(stream, sorted.tokens.back(), sorted.rows.back(),
                sorted.offsets.slice(0, q, q + 1).reshape({groups + 1}), keys);
   }
@@ -56,7 +59,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
 
 // `tokens`, `rows`, `offsets`: of one rank's sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
-  const int64_t groups = o.cutting.chunks * o.experts, local = o.experts / o.ranks;
+  const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;
   order.experts = o.experts;
   order.rows_to.assign(static_cast<size_t>(groups / local), 0);
@@ -72,7 +75,7 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 
 }  // namespace
 
-void Cutting::check(int64_t experts, int ranks) const {
+void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts over ", ranks, " ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks");
@@ -80,7 +83,7 @@ void Cutting::check(int64_t experts, int ranks) const {
   require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks of ", local, " experts a rank");
 }
 
-int Cutting::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const {
+int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const {
   const int distance = (static_cast<int>(expert / local_experts) - rank + ranks) % ranks;
   switch (by) {
     case By::tokens:
@@ -96,7 +99,7 @@ int Cutting::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_
 }
 
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
-  o.cutting.check(o.experts, o.ranks);
+  o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens of ", parts, " ranks");
   std::vector<SlotOrder> orders;

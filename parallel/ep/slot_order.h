@@ -13,15 +13,16 @@
 
 namespace hexad::ep {
 
-using namespace tensor;
+using device::Stream;
+using tensor::Tensor;
 
 /// Chunks of rows are sent, computed and returned one after another. A pure function of a slot's token and expert
 /// decides which chunk it belongs to: so ranks agree without asking each other.
-struct Cutting {
+struct Chunking {
   /// tokens: consecutive tokens, as equal in number as possible (MPMoE). peers: by the distance of the expert's rank in
-  /// the ring of ranks, near ones first (FasterMoE's groups of workers). phases: the distances dealt out in turn, so
-  /// that each chunk has about as much for other nodes on every rank (Parm's SAA). experts: consecutive experts of each
-  /// rank (EPS-MoE).
+  /// the ring of ranks, near ones first (FasterMoE's groups of workers). phases: the distances in turn (round robin),
+  /// so that each chunk has about as much for other nodes on every rank (Parm's SAA). experts: consecutive experts of
+  /// each rank (EPS-MoE).
   enum class By : uint8_t { tokens, peers, phases, experts };
   By by = By::tokens;
   int chunks = 1;
@@ -60,7 +61,7 @@ struct SlotOrder {
 struct Ordering {
   int64_t experts;  // in equal blocks over ...
   int ranks;        // ... the ranks of an ep group
-  Cutting cutting{};
+  Chunking chunking{};
   RowOf row_of = RowOf::slot;
   /// Whose ranks the ids were gathered from, blamed for one that names no expert; null: they are this rank's own.
   const comm::ProcessGroup* senders = nullptr;

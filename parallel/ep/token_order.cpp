@@ -6,6 +6,9 @@
 
 namespace hexad::ep {
 
+using device::Category;
+using namespace base;
+
 SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   const int64_t slots = ids.numel(), top_k = ids.dim(1), tokens = ids.dim(0), local = o.experts / o.ranks;
   const int64_t width = std::min(top_k, local);
@@ -19,11 +22,11 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   };
   SlotOrder order;
   order.experts = o.experts;
-  order.counts.assign(static_cast<size_t>(o.cutting.chunks * o.experts), 0);
-  order.rows_to.assign(static_cast<size_t>(o.cutting.chunks * o.ranks), 0);
+  order.counts.assign(static_cast<size_t>(o.chunking.chunks * o.experts), 0);
+  order.rows_to.assign(static_cast<size_t>(o.chunking.chunks * o.ranks), 0);
   for (int64_t i = 0; i < slots; ++i) {
     if (id[i] < 0) continue;
-    const int64_t c = o.cutting.chunk(i / top_k, tokens, id[i], local, rank, o.ranks);
+    const int64_t c = o.chunking.chunk(i / top_k, tokens, id[i], local, rank, o.ranks);
     bucket[static_cast<size_t>(i)] = c * o.ranks + id[i] / local;
     ++order.counts[static_cast<size_t>(c * o.experts + id[i])];
     if (maker(i) == i) ++order.rows_to[static_cast<size_t>(bucket[static_cast<size_t>(i)])];

@@ -1,7 +1,5 @@
 #include "parallel/mesh/mesh.h"
 
-#include <algorithm>
-
 namespace hexad::mesh {
 namespace {
 
@@ -13,14 +11,6 @@ TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
   return classes[static_cast<size_t>(axis)];
-}
-
-// Groups are known without asking; the split agrees on how the transport tells them apart.
-std::unique_ptr<ProcessGroup> group_of(const ProcessGroup& world, const std::vector<int>& members, TrafficClass traffic,
-                                       std::string name) {
-  const int color = *std::min_element(members.begin(), members.end());
-  const auto key = std::find(members.begin(), members.end(), world.rank()) - members.begin();
-  return world.split(color, static_cast<int>(key), traffic, std::move(name));
 }
 
 // One placement of every kind that a model may have.
@@ -46,17 +36,17 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
     axes_[static_cast<size_t>(a)] =
-        group_of(world, layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
+        world.subgroup(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
   }
-  tokens_ = group_of(world, layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
-  experts_ = group_of(world, layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");
+  tokens_ = world.subgroup(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
+  experts_ = world.subgroup(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   experts_nodes_ = comm::split_by_node(*experts_);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
     std::vector<int> ranks = layout_.reducers(kind, world.rank());
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
     for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));
-    auto group = group_of(world, ranks, TrafficClass::dp, std::move(name));
+    auto group = world.subgroup(ranks, TrafficClass::dp, std::move(name));
     reducers_.push_back({std::move(ranks), std::move(group)});
   }
 }

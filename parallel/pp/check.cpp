@@ -14,7 +14,7 @@ using base::require;
 // Which parts of a chunk's micro-batch a rank has done.
 struct Parts {
   bool forward = false, input = false, weights = false;
-  bool all(Work work) const { return forward && (work == Work::evaluation || (input && weights)); }
+  bool all(Phase phase) const { return forward && (phase == Phase::evaluation || (input && weights)); }
 };
 
 void check_list(const Schedule& schedule, int rank) {
@@ -27,7 +27,7 @@ void check_list(const Schedule& schedule, int rank) {
     };
     claim(0 <= a.chunk && a.chunk < schedule.stages.chunks, "no such chunk");
     claim(0 <= a.micro && a.micro < schedule.micro_batches, "no such micro-batch");
-    claim(schedule.work == Work::training || a.is_forward(), "a backward in an evaluation");
+    claim(schedule.phase == Phase::training || a.is_forward(), "a backward in an evaluation");
     Parts& parts = done[{a.chunk, a.micro}];
     const bool weights = a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight;
     if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward");
@@ -45,7 +45,7 @@ void check_list(const Schedule& schedule, int rank) {
   }
   for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk)
     for (int micro = 0; micro < schedule.micro_batches; ++micro)
-      require(done[{chunk, micro}].all(schedule.work), "[pp] rank ", rank, " leaves out a part of chunk ", chunk,
+      require(done[{chunk, micro}].all(schedule.phase), "[pp] rank ", rank, " leaves out a part of chunk ", chunk,
               " micro-batch ", micro);
 }
 

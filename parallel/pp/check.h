@@ -7,10 +7,12 @@
 
 namespace hexad::pp {
 
-/// Throws std::logic_error, naming rank and action, unless every forward of every chunk and micro-batch, and in
-/// training its input gradient and weight gradient, is done exactly once, each after what it needs, and no rank waits
-/// for ever: with messages between two ranks in the order in which they are sent, and with merged pairs done as one or
-/// one after the other. run() calls it: microseconds an action, of all ranks.
+/// Throws std::logic_error, naming rank and action, unless
+///   - every forward of every chunk and micro-batch is done exactly once, in training with its input gradient and
+///     weight gradient, each after what it needs;
+///   - no rank waits for ever, with messages between two ranks in the order in which they are sent, whether merged
+///     pairs are done as one or one after the other.
+/// run() calls it; it takes microseconds for each action of all ranks.
 void check(const Schedule& schedule);
 
 /// By rank: the most micro-batches times chunks whose activations are kept at once, from the begin of the forward to

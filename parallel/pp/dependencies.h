@@ -11,19 +11,19 @@ namespace hexad::pp {
 
 /// A tensor between two virtual stages, named by who needs it: the input of a forward, or the output's gradient of a
 /// backward.
-struct Parcel {
+struct Message {
   bool forward;
   int stage;  // virtual stage that needs it
   int micro;
-  auto operator<=>(const Parcel&) const = default;
+  auto operator<=>(const Message&) const = default;
 };
 
 /// What `action` of `rank` needs of another virtual stage; none at the ends of the model and for weight gradients.
-std::optional<Parcel> needed(const StageMap& stages, int rank, const Action& action);
+std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
 /// What it makes for another virtual stage.
-std::optional<Parcel> made(const StageMap& stages, int rank, const Action& action);
+std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
 /// What `from` sends to `to`, in order. Empty when they are the same rank: nothing is sent.
-std::vector<Parcel> sent(const Schedule& schedule, int from, int to);
+std::vector<Message> sent(const Schedule& schedule, int from, int to);
 
 }  // namespace hexad::pp

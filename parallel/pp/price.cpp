@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/schedule/queues.h"
 #include "parallel/pp/dependencies.h"
 
 namespace hexad::pp {
@@ -13,110 +14,112 @@ namespace {
 using base::cat;
 using base::require;
 
-class Simulation {
+using schedule::Job;
+
+double duration(const StageTimes& t, const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::forward:
+      return t.forward;
+    case Action::Kind::backward:
+      return t.backward_input + t.backward_weight;
+    case Action::Kind::backward_input:
+      return t.backward_input;
+    case Action::Kind::backward_weight:
+      return t.backward_weight;
+  }
+  base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
+}
+
+// The schedule as jobs of the simulator: a queue for each rank, and one for each link that carries messages.
+class Jobs {
  public:
-  Simulation(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
-      : schedule_(schedule), times_(times), options_(options), next_(schedule.ranks.size()), free_(next_.size()) {
+  Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
+      : schedule_(schedule), times_(times), options_(options), queues_(schedule.stages.ranks) {
     require(static_cast<int>(times.size()) == schedule.stages.stages(), "[pp] times of ", times.size(), " of ",
             schedule.stages.stages(), " virtual stages");
-    price_.busy.resize(next_.size());
-    price_.spans.resize(next_.size());
+    for (int rank = 0; rank < schedule.stages.ranks; ++rank) add_rank(rank);
+    for (const Piece& piece : pieces_)
+      for (const Action& action : piece.actions) connect(piece, action);
   }
 
-  Price run() {
-    // A rank goes on as far as it can; its peers then can, too. Times do not depend on the order of these visits.
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (int rank = 0; rank < schedule_.stages.ranks; ++rank)
-        while (step(rank)) progress = true;
+  Price run() const {
+    const schedule::JobTimes times = run_jobs(jobs_, {.sets = queues_});
+    Price price;
+    price.spans.resize(schedule_.ranks.size());
+    price.busy.resize(schedule_.ranks.size());
+    std::string waiting;
+    for (const Piece& piece : pieces_) {
+      const auto rank = static_cast<size_t>(piece.rank);
+      if (std::ranges::find(times.stuck, piece.job) != times.stuck.end())
+        waiting += cat(waiting.empty() ? "" : ", ", "rank ", rank, " waits at ", to_string(piece.actions.front()));
+      const schedule::Interval& at = times.jobs[static_cast<size_t>(piece.job)];
+      price.spans[rank].insert(price.spans[rank].end(), piece.actions.size(), at);
+      price.busy[rank] += at.length();
+      price.step = std::max(price.step, at.end);
     }
-    for (int rank = 0; rank < schedule_.stages.ranks; ++rank)
-      require(next(rank) == list(rank).size(), "[pp] the schedule never ends: ", waiting());
-    price_.step = *std::max_element(free_.begin(), free_.end());
-    return std::move(price_);
+    require(waiting.empty(), "[pp] the schedule never ends: ", waiting);
+    return price;
   }
 
  private:
-  const std::vector<Action>& list(int rank) const { return schedule_.ranks[static_cast<size_t>(rank)]; }
-  size_t& next(int rank) { return next_[static_cast<size_t>(rank)]; }
-  double& free(int rank) { return free_[static_cast<size_t>(rank)]; }
-
   // Actions that begin together.
-  std::span<const Action> piece(int rank) {
-    const auto rest = std::span(list(rank)).subspan(next(rank));
-    return rest.first(std::min<size_t>(rest.size(), options_.merge && !rest.empty() && rest[0].merged ? 2 : 1));
-  }
+  struct Piece {
+    int rank, job;
+    std::span<const Action> actions;
+  };
 
-  bool ready(int rank, const Action& action) const {
-    const auto parcel = needed(schedule_.stages, rank, action);
-    const int stage = schedule_.stages.stage(rank, action.chunk);
-    return (!parcel || arrived_.contains(*parcel)) &&
-           (action.is_forward() || forward_done_.contains({stage, action.micro}));
-  }
-
-  // Does the next piece of work of `rank`, if it can begin at all.
-  bool step(int rank) {
-    const auto actions = piece(rank);
-    if (actions.empty() || !std::all_of(actions.begin(), actions.end(), [&](auto& a) { return ready(rank, a); }))
-      return false;
-    double begin = free(rank), end = 0;
-    for (const Action& a : actions)
-      if (const auto parcel = needed(schedule_.stages, rank, a)) begin = std::max(begin, arrived_.at(*parcel));
-    end = begin;
-    for (const Action& a : actions) end += duration(rank, a);
-    for (const Action& a : actions) finish(rank, a, end);
-    price_.spans[static_cast<size_t>(rank)].insert(price_.spans[static_cast<size_t>(rank)].end(), actions.size(),
-                                                   {begin, end});
-    price_.busy[static_cast<size_t>(rank)] += end - begin;
-    free(rank) = end;
-    next(rank) += actions.size();
-    return true;
-  }
-
-  double duration(int rank, const Action& action) const {
-    const StageTimes& t = times_[static_cast<size_t>(schedule_.stages.stage(rank, action.chunk))];
-    switch (action.kind) {
-      case Action::Kind::forward:
-        return t.forward;
-      case Action::Kind::backward:
-        return t.backward_input + t.backward_weight;
-      case Action::Kind::backward_input:
-        return t.backward_input;
-      case Action::Kind::backward_weight:
-        return t.backward_weight;
+  void add_rank(int rank) {
+    for (std::span rest(schedule_.ranks[static_cast<size_t>(rank)]); !rest.empty();) {
+      const auto actions = rest.first(std::min<size_t>(rest.size(), options_.merge && rest[0].merged ? 2 : 1));
+      rest = rest.subspan(actions.size());
+      const int job = static_cast<int>(jobs_.size());
+      pieces_.push_back({rank, job, actions});
+      jobs_.push_back({rank, 0});
+      for (const Action& a : actions) {
+        jobs_.back().seconds += duration(times_[static_cast<size_t>(stage(rank, a))], a);
+        if (a.is_forward()) forwards_[{stage(rank, a), a.micro}] = job;
+      }
+      for (const Action& a : actions) send(rank, job, a);
     }
-    base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
   }
 
-  void finish(int rank, const Action& action, double at) {
-    if (action.is_forward()) forward_done_[{schedule_.stages.stage(rank, action.chunk), action.micro}] = at;
-    const auto parcel = made(schedule_.stages, rank, action);
-    if (!parcel) return;
-    const int to = schedule_.stages.place(parcel->stage).rank;
-    if (to != rank) {
-      double& link = links_[{rank, to}];
-      at = link = std::max(link, at) + options_.send;
+  // What an action makes for another stage is there when it is done or, on another rank, when its link has carried it.
+  void send(int rank, int job, const Action& action) {
+    const auto message = made(schedule_.stages, rank, action);
+    if (!message) return;
+    const int to = schedule_.stages.place(message->stage).rank;
+    if (to == rank) {
+      arrivals_[*message] = job;
+      return;
     }
-    arrived_[*parcel] = at;
+    const auto [link, added] = links_.try_emplace({rank, to}, queues_);
+    if (added) ++queues_;
+    arrivals_[*message] = static_cast<int>(jobs_.size());
+    jobs_.push_back({link->second, options_.send, {job}});
   }
 
-  std::string waiting() {
-    std::string text;
-    for (int rank = 0; rank < schedule_.stages.ranks; ++rank)
-      if (next(rank) < list(rank).size())
-        text += cat(text.empty() ? "" : ", ", "rank ", rank, " waits at ", to_string(list(rank)[next(rank)]));
-    return text;
+  void connect(const Piece& piece, const Action& action) {
+    std::vector<int>& after = jobs_[static_cast<size_t>(piece.job)].after;
+    const auto wait = [&](const auto& jobs, const auto& key) {
+      const auto it = jobs.find(key);
+      require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
+      after.push_back(it->second);  // its own, too: then it never begins
+    };
+    if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
+    if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));
   }
+
+  int stage(int rank, const Action& action) const { return schedule_.stages.stage(rank, action.chunk); }
 
   const Schedule& schedule_;
   const std::span<const StageTimes> times_;
   const PriceOptions options_;
-  std::vector<size_t> next_;  // by rank: its next action
-  std::vector<double> free_;  // by rank: when it has done what is before that
-  std::map<Parcel, double> arrived_;
-  std::map<std::pair<int, int>, double> forward_done_;  // by virtual stage and micro-batch
-  std::map<std::pair<int, int>, double> links_;         // by sender and receiver: when it is free
-  Price price_;
+  int queues_;
+  std::vector<Job> jobs_;
+  std::vector<Piece> pieces_;
+  std::map<Message, int> arrivals_;              // jobs
+  std::map<std::pair<int, int>, int> forwards_;  // jobs, by virtual stage and micro-batch
+  std::map<std::pair<int, int>, int> links_;     // queues, by sender and receiver
 };
 
 }  // namespace
@@ -127,7 +130,7 @@ double Price::bubble() const {
 }
 
 Price price(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options) {
-  return Simulation(schedule, times, options).run();
+  return Jobs(schedule, times, options).run();
 }
 
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options) {

@@ -1,10 +1,11 @@
-// How long a schedule takes: a pure simulation, and the papers' formulas beside it.
+// How long a schedule takes: jobs for the simulator of framework/schedule, and the papers' formulas beside it.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "framework/schedule/interval.h"
 #include "parallel/pp/schedule.h"
 
 namespace hexad::pp {
@@ -25,12 +26,9 @@ struct PriceOptions {
 };
 
 struct Price {
-  struct Span {
-    double begin, end;
-  };
-  std::vector<std::vector<Span>> spans;  // by rank, as the schedule's actions
-  std::vector<double> busy;              // seconds by rank
-  double step = 0;                       // seconds
+  std::vector<std::vector<schedule::Interval>> spans;  // by rank, as the schedule's actions
+  std::vector<double> busy;                            // seconds by rank
+  double step = 0;                                     // seconds
 
   /// Share of the step in which `rank` is idle.
   double bubble(int rank) const { return (step - busy[static_cast<size_t>(rank)]) / step; }
@@ -46,16 +44,15 @@ Price price(const Schedule& schedule, const StageTimes& times, const PriceOption
 
 /// Idle seconds of a rank in a step with equal virtual stages of `times` and free messages; none where the formula does
 /// not hold. F, I, W: forward, input gradient, weight gradient; p ranks, m micro-batches.
-///   gpipe, 1f1b         (p - 1) (F + I + W)                Narayanan et al. 2021, section 2.2.1; in pairs, merged, too
-///   interleaved         the same                           section 2.2.2: a virtual stage is the smaller the more
-///   there
-///                                                          are; m a multiple of p
-///   zb_h1               (p - 1) max(F + max(I - W, 0), I)  Qi et al. 2023, table 2: F + I - W, for W <= I <= F + W;
-///                                                          m >= p
-///   zb_v                (p - 1) I                          F <= I and W <= I <= 2 W; m >= 2 p
-///   dualpipe_v          (p - 1) (F + max(I - W, 0))        I <= F <= I + W; m >= 2 p
-///   dualpipe_v, merged  (p - 1) (F + 2 I - W)              DeepSeek's F&B + B - 3 W with F&B = F + B; W <= I = F;
-///                                                          m >= 2 p
+///   kind                idle seconds                       holds for
+///   gpipe, 1f1b         (p - 1) (F + I + W)                any m; merged pairs, too
+///   interleaved         (p - 1) (F + I + W)                m a multiple of p; its virtual stages are smaller
+///   zb_h1               (p - 1) max(F + max(I - W, 0), I)  m >= p
+///   zb_v                (p - 1) I                          F <= I, W <= I <= 2 W, m >= 2 p
+///   dualpipe_v          (p - 1) (F + max(I - W, 0))        I <= F <= I + W, m >= 2 p
+///   dualpipe_v, merged  (p - 1) (F + 2 I - W)              W <= I = F, m >= 2 p
+/// Sources: Narayanan et al. 2021, sections 2.2.1 and 2.2.2 (1f1b, interleaved); Qi et al. 2023, table 2, which has
+/// F + I - W for W <= I <= F + W (zb_h1); DeepSeek 2025, F&B + B - 3 W with F&B = F + B (dualpipe_v).
 std::optional<double> bubble_seconds(const Schedule& schedule, const StageTimes& times, bool merge = false);
 
 }  // namespace hexad::pp

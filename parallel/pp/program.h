@@ -1,4 +1,4 @@
-// Helps to write down the list of one rank; and the schedules, one file each.
+// Helpers to write the list of one rank, and the pipeline schedules, one source each.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,7 @@ class Program {
     actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
     left_.push_back(actions_.back());
   }
-  /// What was left first of all chunks; of `chunk`.
+  /// The weights' part that was left first, of all chunks or of `chunk`.
   void weights();
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }

@@ -11,28 +11,34 @@ namespace {
 
 using base::require;
 using comm::Event;
-using tensor::Category;
+using device::Category;
 using tensor::Device;
-using tensor::Stream;
+using device::Stream;
 
 class Runner {
  public:
-  Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device, schedule::Turns* turns)
-      : schedule_(schedule), pp_(pp), work_(work), device_(device), turns_(turns), stream_(device.context().compute()) {
+  Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
+         schedule::Fibers* fibers)
+      : schedule_(schedule),
+        pp_(pp),
+        work_(work),
+        device_(device),
+        fibers_(fibers),
+        stream_(device.context().compute()) {
     require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
             pp.size());
     check(schedule);
-    for (int peer = 0; peer < pp.size(); ++peer) lines_.push_back({sent(schedule, peer, pp.rank())});
+    for (int peer = 0; peer < pp.size(); ++peer) inboxes_.push_back({sent(schedule, peer, pp.rank())});
   }
 
   void run() {
     const auto& actions = schedule_.ranks[static_cast<size_t>(pp_.rank())];
     for (size_t i = 0, next = 0; i < actions.size(); i = next) {
-      const bool pair = turns_ && actions[i].merged;
+      const bool pair = fibers_ && actions[i].merged;
       next = i + (pair ? 2 : 1);
       for (size_t ahead = i; ahead < std::min(next + 1, actions.size()); ++ahead) post_receives(actions[ahead]);
       if (pair)
-        act_in_turns(actions[i], actions[i + 1]);
+        act_as_fibers(actions[i], actions[i + 1]);
       else
         hand_on(actions[i], compute(actions[i], input(actions[i])));
     }
@@ -45,8 +51,8 @@ class Runner {
     Event event;
   };
   // What a peer sends to this rank, in its order, and how many of them have a receive.
-  struct Line {
-    std::vector<Parcel> parcels;
+  struct Inbox {
+    std::vector<Message> messages;
     size_t posted = 0;
   };
 
@@ -67,57 +73,57 @@ class Runner {
   }
 
   void hand_on(const Action& action, const Tensor& out) {
-    if (const auto parcel = made(schedule_.stages, pp_.rank(), action)) give(*parcel, out);
+    if (const auto message = made(schedule_.stages, pp_.rank(), action)) give(*message, out);
   }
 
   // The backward begins, as in DualPipe: then a forward's rows go to the experts beside the backward's experts and
   // their weight gradients, which is the longest computation between two hand-overs. The forward's result may leave at
   // its end; the backward's comes after it in the peer's list, whoever ends first.
-  void act_in_turns(const Action& forward, const Action& backward) {
+  void act_as_fibers(const Action& forward, const Action& backward) {
     Tensor x = input(forward), dy = input(backward), dx;
-    turns_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
-                [&] { hand_on(forward, compute(forward, std::exchange(x, {}))); });
+    fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
+                 [&] { hand_on(forward, compute(forward, std::exchange(x, {}))); });
     hand_on(backward, dx);
   }
 
   // Messages of a pair match by order alone, so a receive comes after those of all that the peer sends before.
   void post_receives(const Action& action) {
-    const auto parcel = needed(schedule_.stages, pp_.rank(), action);
-    if (!parcel) return;
-    const int peer = producer(*parcel);
-    Line& line = lines_[static_cast<size_t>(peer)];
-    if (peer == pp_.rank() || here_.contains(*parcel)) return;
+    const auto message = needed(schedule_.stages, pp_.rank(), action);
+    if (!message) return;
+    const int peer = producer(*message);
+    Inbox& inbox = inboxes_[static_cast<size_t>(peer)];
+    if (peer == pp_.rank() || here_.contains(*message)) return;
     do {
-      require(line.posted < line.parcels.size(), "[pp] rank ", peer, " never sends what ", to_string(action),
+      require(inbox.posted < inbox.messages.size(), "[pp] rank ", peer, " never sends what ", to_string(action),
               " of rank ", pp_.rank(), " needs");
-      const Parcel& next = line.parcels[line.posted++];
+      const Message& next = inbox.messages[inbox.posted++];
       const auto boundary = work_.boundary(next.micro);
       const Tensor data = Tensor::empty(boundary.shape, boundary.dtype, device_, Category::communication);
       here_[next] = {data, pp_.receive(data, peer, stream_)};
-    } while (!here_.contains(*parcel));
+    } while (!here_.contains(*message));
   }
 
-  int producer(const Parcel& parcel) const {
-    return schedule_.stages.place(parcel.forward ? parcel.stage - 1 : parcel.stage + 1).rank;
+  int producer(const Message& message) const {
+    return schedule_.stages.place(message.forward ? message.stage - 1 : message.stage + 1).rank;
   }
 
-  Tensor take(const std::optional<Parcel>& parcel) {
-    if (!parcel) return {};
-    auto arrival = here_.extract(*parcel);
-    require(!arrival.empty(), "[pp] rank ", pp_.rank(), " needs a tensor of micro-batch ", parcel->micro,
+  Tensor take(const std::optional<Message>& message) {
+    if (!message) return {};
+    auto arrival = here_.extract(*message);
+    require(!arrival.empty(), "[pp] rank ", pp_.rank(), " needs a tensor of micro-batch ", message->micro,
             " that it has not made yet");
     stream_.wait(arrival.mapped().event);
     return std::move(arrival.mapped().data);
   }
 
-  void give(const Parcel& parcel, const Tensor& data) {
-    const auto boundary = work_.boundary(parcel.micro);
+  void give(const Message& message, const Tensor& data) {
+    const auto boundary = work_.boundary(message.micro);
     require(data.defined() && data.shape() == boundary.shape && data.dtype() == boundary.dtype, "[pp] the ",
-            parcel.forward ? "input" : "output gradient", " of virtual stage ", parcel.stage, " should be ",
+            message.forward ? "input" : "output gradient", " of virtual stage ", message.stage, " should be ",
             boundary.shape, " ", boundary.dtype, ", but is ", data.shape(), " ", data.dtype());
-    const int to = schedule_.stages.place(parcel.stage).rank;
+    const int to = schedule_.stages.place(message.stage).rank;
     if (to == pp_.rank())
-      here_[parcel] = {data, {}};
+      here_[message] = {data, {}};
     else
       sends_.push_back(pp_.send(data, to, stream_));
   }
@@ -126,18 +132,18 @@ class Runner {
   const comm::ProcessGroup& pp_;
   StageWork& work_;
   const Device device_;
-  schedule::Turns* const turns_;
+  schedule::Fibers* const fibers_;
   Stream& stream_;
-  std::vector<Line> lines_;         // by peer
-  std::map<Parcel, Arrival> here_;  // has arrived, will arrive, or was made here
-  std::vector<Event> sends_;        // each owns its tensor until it has left
+  std::vector<Inbox> inboxes_;       // by peer
+  std::map<Message, Arrival> here_;  // has arrived, will arrive, or was made here
+  std::vector<Event> sends_;         // each owns its tensor until it has left
 };
 
 }  // namespace
 
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
-         schedule::Turns* turns) {
-  Runner(schedule, pp, work, device, turns).run();
+         schedule::Fibers* fibers) {
+  Runner(schedule, pp, work, device, fibers).run();
 }
 
 }  // namespace hexad::pp

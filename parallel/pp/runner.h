@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/autograd/tape.h"
-#include "framework/schedule/turns.h"
+#include "framework/schedule/fibers.h"
 #include "parallel/comm/process_group.h"
 #include "parallel/pp/schedule.h"
 
@@ -39,9 +39,9 @@ class StageWork {
 /// which the peer sends, one action ahead of need; sends do not hold up the rank. Between two chunks of one rank the
 /// tensor itself is handed over. Returns when everything this rank sent has left.
 ///
-/// `turns` (may be null): the two actions of a merged pair take turns; the others, or all without it, are done one
+/// `fibers` (may be null): the two actions of a merged pair take turns; the others, or all without it, are done one
 /// after the other. The pair begins when both inputs are there.
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, tensor::Device device,
-         schedule::Turns* turns = nullptr);
+         schedule::Fibers* fibers = nullptr);
 
 }  // namespace hexad::pp

@@ -44,7 +44,7 @@ Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batche
 }
 
 Schedule forwards_of(Schedule schedule) {
-  schedule.work = Work::evaluation;
+  schedule.phase = Phase::evaluation;
   for (auto& actions : schedule.ranks) {
     std::erase_if(actions, [](const Action& a) { return !a.is_forward(); });
     for (Action& a : actions) a.merged = false;

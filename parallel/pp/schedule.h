@@ -31,21 +31,21 @@ struct Action {
 };
 
 /// What is done to each micro-batch: forward and backward, or forward alone.
-enum class Work : uint8_t { training, evaluation };
+enum class Phase : uint8_t { training, evaluation };
 
 struct Schedule {
   PipelineKind kind;
   StageMap stages;
   int micro_batches;
   std::vector<std::vector<Action>> ranks;  // what each does, in order
-  Work work = Work::training;
+  Phase phase = Phase::training;
 };
 
-/// Any number of micro-batches is legal. Where a paper's schedule needs more of them (dualpipe_v: 2 ranks, zb_v: 2
-/// ranks
-/// - 1) or a multiple (interleaved: of ranks), it is that schedule without the micro-batches that do not exist: what is
-/// left runs as it would, with more idle time. Overlap::micro_batches: a list whose merged pairs are meant to be done
-/// as one. Throws Error(usage) for sizes below one, and for pairs of a kind that has none.
+/// Any number of micro-batches is legal. Some papers' schedules need more of them (dualpipe_v: twice the ranks, zb_v:
+/// one less than that) or a multiple of the ranks (interleaved). With other numbers the micro-batches that do not exist
+/// are left out of the paper's schedule; the others keep their order, with more idle time. Overlap::micro_batches: a
+/// list whose merged pairs are meant to be done as one. Throws Error(usage) for sizes below one, and for pairs of a
+/// kind that has none.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
 
 /// An evaluation's part of a schedule: its forwards, none of them merged.

@@ -14,7 +14,7 @@ TapeStages::TapeStages(const Schedule& schedule, int rank, std::function<Boundar
       forwards_left_(schedule.stages.chunks * schedule.micro_batches) {}
 
 Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
-  Flight flight;
+  InFlight flight;
   flight.tape = functions_.tape();
   Tape& tape = *flight.tape;
   if (input.defined()) flight.input = tape.leaf(input);
@@ -25,14 +25,14 @@ Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
   if (!last) flight.output = output.activation.id;
   for (Parameter* p : std::set(tape.used_parameters().begin(), tape.used_parameters().end())) ++owing_[p];
   --forwards_left_;
-  flights_[{chunk, micro}] = std::move(flight);
+  in_flight_[{chunk, micro}] = std::move(flight);
   return last ? Tensor{} : output.activation.data;
 }
 
 Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) {
-  const auto at = flights_.find({chunk, micro});
-  require(at != flights_.end(), "[pp] backward of chunk ", chunk, " micro-batch ", micro, " before its forward");
-  Flight& flight = at->second;
+  const auto at = in_flight_.find({chunk, micro});
+  require(at != in_flight_.end(), "[pp] backward of chunk ", chunk, " micro-batch ", micro, " before its forward");
+  InFlight& flight = at->second;
   std::vector<Replay::Root> roots = std::move(flight.roots);
   if (flight.output >= 0) roots.push_back({{doutput, flight.output}, doutput});
   flight.replay = std::make_unique<Replay>(*flight.tape, roots, weights, [this](Parameter& p) { contributed(p); });
@@ -41,16 +41,16 @@ Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay:
   }
   Tensor dinput;
   if (flight.input.wants_gradient()) dinput = flight.replay->take_gradient(flight.input);
-  if (weights == Replay::Weights::at_once) flights_.erase(at);
+  if (weights == Replay::Weights::at_once) in_flight_.erase(at);
   return dinput;
 }
 
 void TapeStages::weights(int chunk, int micro) {
-  const auto at = flights_.find({chunk, micro});
-  require(at != flights_.end() && at->second.replay, "[pp] weights of chunk ", chunk, " micro-batch ", micro,
+  const auto at = in_flight_.find({chunk, micro});
+  require(at != in_flight_.end() && at->second.replay, "[pp] weights of chunk ", chunk, " micro-batch ", micro,
           " before its backward");
   at->second.replay->run();
-  flights_.erase(at);
+  in_flight_.erase(at);
 }
 
 // A rank's last contribution to a parameter comes after its last forward: by then all tapes that use it are counted.

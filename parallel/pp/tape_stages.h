@@ -38,7 +38,7 @@ class TapeStages final : public StageWork {
  private:
   // A micro-batch in a chunk, from its forward to its weight gradients. The output's data is not kept: the gradient
   // says its shape.
-  struct Flight {
+  struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;
     int32_t output = -1;
@@ -52,7 +52,7 @@ class TapeStages final : public StageWork {
   const int rank_;
   std::function<Boundary(int)> boundary_;
   Functions functions_;
-  std::map<Key, Flight> flights_;
+  std::map<Key, InFlight> in_flight_;
   std::map<Parameter*, int> owing_;  // tapes that have not contributed yet
   int forwards_left_;
 };

@@ -2,6 +2,9 @@
 #include "parallel/tp/overlap.h"
 
 namespace hexad::tp {
+
+using namespace autograd;
+using namespace kernels;
 namespace {
 
 using Projections = std::vector<Projection>;

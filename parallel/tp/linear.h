@@ -11,6 +11,10 @@
 
 namespace hexad::tp {
 
+using autograd::Parameter;
+using autograd::Tape;
+using autograd::Value;
+
 struct Projection {
   Parameter* weight;  // [N of this rank, D]: outputs are split; or a stack [n, N of this rank, D], n N outputs
   Parameter* bias = nullptr;

@@ -3,6 +3,10 @@
 #include <algorithm>
 
 namespace hexad::tp {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 // Pieces of an all-reduce: enough of them to hide all but the last, each large enough for the link's bandwidth to count
@@ -32,19 +36,19 @@ Tensor sum_of_all_rows(const Shape& shape, Dtype dtype, Device device, const Pro
 Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device, const ProcessGroup& group,
                        Stream& stream, const Addend& addend) {
   const int size = group.size(), me = group.rank();
-  const auto room = [&] { return Tensor::empty({share, width}, dtype, device, Category::communication); };
+  const auto buffer = [&] { return Tensor::empty({share, width}, dtype, device, Category::communication); };
   std::vector<Tensor> addends(static_cast<size_t>(size));
   std::vector<Event> arrived(static_cast<size_t>(size));
   for (int k = 1; k < size; ++k) {
     const int from = (me + size - k) % size;
     const auto f = static_cast<size_t>(from);
-    addends[f] = room();
+    addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }
   // The neighbour's part first and the own part last, so that every part but that is on its way meanwhile.
   for (int k = 1; k <= size; ++k) {
     const int owner = (me + k) % size;
-    const Tensor part = room();
+    const Tensor part = buffer();
     addend(part, owner * share, (owner + 1) * share);
     if (owner == me)
       addends[static_cast<size_t>(me)] = part;

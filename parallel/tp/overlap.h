@@ -8,6 +8,12 @@
 
 namespace hexad::tp {
 
+using base::Dtype;
+using base::Shape;
+using device::Device;
+using device::Stream;
+using tensor::Tensor;
+
 /// All ranks' rows, arriving part by part.
 class RowGather {
  public:

@@ -3,6 +3,10 @@
 #include "parallel/comm/rows.h"
 
 namespace hexad::tp {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 Tensor copy_of(const Tensor& x, Stream& stream) {

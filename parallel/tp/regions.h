@@ -10,6 +10,9 @@
 
 namespace hexad::tp {
 
+using autograd::Tape;
+using autograd::Value;
+
 /// Before a column-parallel product: the same x; backward sums the ranks' gradients.
 Value enter(Tape& tape, const Value& x, const ProcessGroup& group);
 /// After a row-parallel product: the sum of the ranks' y; backward passes the gradient on.

@@ -3,6 +3,9 @@
 
 namespace hexad::tp {
 
+using namespace autograd;
+using namespace kernels;
+
 Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, const TensorParallel& tp) {
   if (tp.group->size() == 1) return linear(tape, x, w, bias);
   const Shape& ws = w.shape();

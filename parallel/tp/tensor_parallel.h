@@ -6,7 +6,8 @@
 
 namespace hexad::tp {
 
-using namespace autograd;
+using base::require;
+
 using comm::ProcessGroup;
 using device::Event;
 

@@ -4,6 +4,13 @@
 #include "parallel/tp/vocabulary.h"
 
 namespace hexad::tp {
+
+using device::Category;
+using device::Stream;
+using namespace autograd;
+using namespace base;
+using namespace kernels;
+
 namespace {
 
 using kernels::SplitSoftmaxKernels;

@@ -2,6 +2,12 @@
 #include "parallel/tp/vocabulary.h"
 
 namespace hexad::tp {
+
+using device::Stream;
+using namespace autograd;
+using namespace base;
+using namespace kernels;
+
 namespace {
 
 // On a device a look at the ids would hold it up: framework/data has checked those of a batch.

@@ -6,6 +6,12 @@
 
 namespace hexad::tp {
 
+using autograd::CrossEntropyOptions;
+using autograd::Parameter;
+using autograd::Tape;
+using autograd::Value;
+using tensor::Tensor;
+
 /// Rows of table[V, D] for ids[T] (i32 in [0, V), the same on all ranks): [T, D] on all ranks, or with sequence
 /// parallelism this rank's share of the rows.
 Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const TensorParallel& tp);

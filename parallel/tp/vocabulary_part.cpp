@@ -2,6 +2,8 @@
 
 namespace hexad::tp {
 
+using namespace base;
+
 VocabularyPart vocabulary_part(std::string_view op, const Parameter& table, const ProcessGroup& group) {
   const int64_t vocabulary = table.global_shape()[0];
   require(group.size() <= vocabulary, "[", op, "] ", table.name(), " has ", vocabulary, " rows for the ", group.size(),

@@ -8,6 +8,9 @@
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace kernels;
 namespace {
 
 using Inputs = const std::vector<Value>&;

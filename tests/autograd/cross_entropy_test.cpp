@@ -7,6 +7,9 @@
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 using Inputs = const std::vector<Value>&;

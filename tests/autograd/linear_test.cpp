@@ -4,6 +4,9 @@
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 using Inputs = const std::vector<Value>&;

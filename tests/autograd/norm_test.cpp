@@ -4,6 +4,8 @@
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
 namespace {
 
 using Inputs = const std::vector<Value>&;

@@ -11,6 +11,10 @@
 #include "tests/support/stack.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace kernels;
 namespace {
 
 constexpr uint64_t seed = 7;
@@ -246,22 +250,22 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   Lab lab;
   const auto p = made(lab, "w");
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
-  EXPECT_FALSE(p->dealt());
-  p->deal({.share = {100, 120}});
+  EXPECT_FALSE(p->sharded());
+  p->shard({.share = {100, 120}});
   EXPECT_EQ(p->share(), (FlatRange{100, 120}));
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
-  p->deal({.share = {100, 120}, .owns_share_only = true});
+  p->shard({.share = {100, 120}, .owns_share_only = true});
   EXPECT_EQ(p->owned(), (FlatRange{100, 120}));
   EXPECT_EQ(p->owned_weights().address(), p->local().address() + 100 * sizeof(float));
   EXPECT_EQ(p->owned_gradient(lab.stream()).address(), p->gradient().address() + 100 * sizeof(float));
-  EXPECT_EQ(message_of([&] { p->deal({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
+  EXPECT_EQ(message_of([&] { p->shard({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
 }
 
 TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
-  p->bring_weights([&](Stream&) -> BroughtWeights {
+  p->gather_weights_by([&](Stream&) -> GatheredWeights {
     p->bind_weights(memory);
     return {};
   });
@@ -278,7 +282,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
   std::weak_ptr<const void> holders;
-  p->bring_weights([&](Stream&) -> BroughtWeights {
+  p->gather_weights_by([&](Stream&) -> GatheredWeights {
     p->bind_weights(memory);
     auto stay = holders.lock();
     if (!stay) holders = stay = std::make_shared<char>();
@@ -300,7 +304,7 @@ TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   const auto p = made(lab, "w");
   p->local();  // there from now on
   const auto arrived = device::Event::make_state();
-  p->bring_weights([&](Stream&) -> BroughtWeights { return {std::make_shared<char>(), device::Event(arrived)}; });
+  p->gather_weights_by([&](Stream&) -> GatheredWeights { return {std::make_shared<char>(), device::Event(arrived)}; });
   const HeldWeight held = p->hold(lab.stream());
   const auto reader = device::make_worker_stream("reader");
   held.on(*reader);

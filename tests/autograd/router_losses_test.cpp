@@ -6,6 +6,10 @@
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace kernels;
 namespace {
 
 using Inputs = const std::vector<Value>&;

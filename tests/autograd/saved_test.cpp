@@ -6,6 +6,9 @@
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace kernels;
 namespace {
 
 using Roots = std::vector<Replay::Root>;

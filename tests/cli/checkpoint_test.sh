@@ -135,8 +135,8 @@ test_a_changed_model_is_refused_showing_the_difference() {
 
 test_a_changed_optimizer_is_refused() {
   trained_to_4
-  expect 2 go_on optim.kind=sgd
-  expect_text err "optim.kind"
+  expect 2 go_on optim.name=sgd
+  expect_text err "optim.name"
 }
 
 test_weights_that_are_not_finite_are_not_saved() {

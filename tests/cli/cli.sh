@@ -57,7 +57,7 @@ expect_nothing_at() { [ ! -e "$1" ] || failed "$1 is there"; }
 # No escape sequence, carriage return or other control code: what a log file or a pipe should get.
 expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
 
-losses() { sed -E 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/' "$1/metrics.jsonl"; }
+losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
 # Every step of both runs has the same loss within 1e-9 of its value.
 expect_same_losses() {
   paste -d' ' <(losses "$1") <(losses "$2") | awk '
@@ -90,6 +90,7 @@ process_of() { # RANK
     if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
   done
 }
+has_steps() { [ -f "$1/metrics.jsonl" ] && [ "$(grep -cF '"loss"' "$1/metrics.jsonl")" -ge "$2" ]; } # RUN COUNT
 has_lines() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 run_tests() {

@@ -144,7 +144,7 @@ test_a_dataset_without_a_held_out_part_is_warned_about() {
   expect 0 prepare 0.1 bytes --force
   expect 0 train run.dir=other train.steps=2
   expect_no_text err "heldout.hxd"
-  expect_text err "nats per token"
+  expect_text out "nats per token"
 }
 
 test_what_is_no_text_is_refused_with_file_and_byte() {

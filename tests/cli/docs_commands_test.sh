@@ -39,7 +39,7 @@ make_desk() {
   ln -s "$source_folder/recipes" "$source_folder/tools" .
   mkdir -p build/release/bin my-texts
   ln -s "$HEXAD" build/release/bin/hexad
-  for text in verify parallelism architecture; do
+  for text in verify parallelism traffic-and-memory architecture; do
     split -l 30 --additional-suffix=.txt "$source_folder/docs/$text.md" "my-texts/$text-"
   done
   cat >recipe.yaml <<'R'

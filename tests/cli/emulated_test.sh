@@ -5,7 +5,7 @@
 # losses and norms of three steps on DEVICE: `on cpu NAME key=value...`
 on() {
   HEXAD_DEVICE=$1 expect 0 "$HEXAD" train tiny.yaml train.steps=3 run.dir="$2.$1" "${@:3}"
-  sed -E 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/' "$2.$1/metrics.jsonl" >"$2.$1.txt"
+  sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/p' "$2.$1/metrics.jsonl" >"$2.$1.txt"
 }
 expect_same_bits() {
   on cpu "$@"
@@ -16,11 +16,11 @@ expect_same_bits() {
 
 test_plain_steps() { expect_same_bits plain; }
 test_bf16() { expect_same_bits bf16 train.precision=bf16; }
-test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.cut=tokens schedule.moe.chunks=3; }
+test_chunks_on_other_lanes() { expect_same_bits chunks schedule.moe.chunk_by=tokens schedule.moe.chunks=3; }
 test_micro_batches_that_take_turns() { expect_same_bits turns schedule.pipeline.overlap=micro_batches; }
 test_recomputed_blocks() { expect_same_bits recomputed recompute=block; }
 test_offloaded_activations() { expect_same_bits offloaded offload.activations=true offload.min_bytes=0; }
-test_restored_activations() { expect_same_bits restored schedule.moe.cut=tokens schedule.moe.chunks=3 schedule.moe.memory_reuse=s1; }
+test_restored_activations() { expect_same_bits restored schedule.moe.chunk_by=tokens schedule.moe.chunks=3 schedule.moe.memory_reuse=s1; }
 test_rows_of_tokens() { expect_same_bits tokens schedule.moe.rows=token; }
 test_zero_3() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
 

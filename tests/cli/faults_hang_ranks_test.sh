@@ -10,7 +10,7 @@ expect_rank_2_is_blamed() { # LINES OVERRIDE...
   rm -rf run
   "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" train.steps=1000000 checkpoint.every=0 "${@:2}" >out 2>err &
   launcher=$!
-  wait_until has_lines run/metrics.jsonl "$1"
+  wait_until has_steps run "$1"
   pid=$(process_of 2)
   kill -STOP "$pid"
   code=0

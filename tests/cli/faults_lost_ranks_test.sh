@@ -9,7 +9,7 @@ endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
 start() {
   "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
   launcher=$!
-  wait_until has_lines run/metrics.jsonl 45
+  wait_until has_steps run 45
   rank0=$(process_of 0) rank1=$(process_of 1)
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
@@ -23,7 +23,7 @@ expect_gone_after() {
 }
 expect_last_good_one() {
   expect 0 "$HEXAD" inspect run --verify
-  expect 0 ranks 2 "${job[@]}" train.steps="$(($(wc -l <run/metrics.jsonl) + 2))" checkpoint.at_end=false
+  expect 0 ranks 2 "${job[@]}" train.steps="$(($(losses run | wc -l) + 2))" checkpoint.at_end=false
   expect_text err "resumed from run/checkpoints/step-"
 }
 

@@ -38,7 +38,7 @@ test_a_shared_or_unwritable_run_directory_ends_the_whole_job() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 1
+  wait_until has_steps run 1
   expect 2 train
   expect_text err "run: in use by process $pid on host $(hostname)"
   kill -9 "$pid"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# What the host reads of a device in a step is what docs/architecture.md lists, and nothing else.
+# What the host reads of a device in a step is what docs/devices.md lists, and nothing else.
 . "$(dirname "$0")/cli.sh"
 
 root=$CLI_TESTS/../..
 export HEXAD_DEVICE=emulated
 
-# The names in the table of docs/architecture.md, a line each.
-listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/architecture.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
+# The names in the table of docs/devices.md, a line each.
+listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/devices.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
 # The names in the metrics of RUN, a line each.
 read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | grep -oP '"\K[^"]+(?=":)' | sort -u; }
 expect_listed() { # RUN NAME...: all are listed, and these are among them
   local found name
   found=$(read_in "$1")
   [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl"
-  while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/architecture.md"; done <<<"$found"
+  while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/devices.md"; done <<<"$found"
   for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read: $found"; done
 }
 # A small model of the recipe's kind; the CPU takes a second for it.

@@ -20,6 +20,12 @@ test_a_terminal_of_mpirun_gets_the_progress_line() {
   LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
 }
 
+# Standard error is a pipe to mpirun there, and its messages land on the same terminal.
+test_messages_wipe_the_progress_line_of_mpirun() {
+  HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "${launch[*]} -np 2 $HEXAD train tiny.yaml" /dev/null >out </dev/null
+  LC_ALL=C grep -q $'\r\x1b\\[Kwarning: step 3 skipped' out || failed "not wiped: $(cat -v out)"
+}
+
 test_a_wrong_recipe_is_reported_once() {
   expect 2 ranks 2 train tiny.yaml model.hiden=3
   expect_count 1 err "did you mean hidden?"

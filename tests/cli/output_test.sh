@@ -42,4 +42,16 @@ test_a_terminal_gets_one_line_that_renews_itself() {
   LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
 }
 
+test_what_is_said_of_a_failure_begins_below_the_progress_line() {
+  HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "$HEXAD train tiny.yaml train.max_skipped=1" /dev/null >out </dev/null
+  # What a terminal shows of the last line that renews itself is not written over.
+  LC_ALL=C grep -q $'^hexad: step 3' out || failed "not at the start of a line: $(cat -v out)"
+}
+
+test_the_last_step_is_said_once_and_nothing_is_left_of_it() {
+  expect 0 "$HEXAD" train tiny.yaml
+  expect_count 1 out "loss $(sed -n 's/^step 6\/6  loss \([0-9.]*\) .*/\1/p' out)"
+  expect_no_text out "  0 ms left"
+}
+
 run_tests "$@"

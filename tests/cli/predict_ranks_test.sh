@@ -2,7 +2,7 @@
 # `hexad bench predict`: predictions of every legal schedule, written before they are measured.
 . "$(dirname "$0")/cli.sh"
 
-predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.cut=auto "$@"; }
+predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.chunk_by=auto "$@"; }
 
 test_every_legal_schedule_is_predicted_and_measured() {
   expect 0 predict --out p.json --rounds 2

@@ -11,7 +11,7 @@ interrupt() {
   local pid
   env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 3
+  wait_until has_steps run 3
   kill -s "$1" "$pid"
   code=0
   wait "$pid" || code=$?
@@ -43,7 +43,7 @@ test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
   HEXAD_FAULT="hang@0,0,shard: file written" env --default-signal=INT "${launch[@]}" -np 2 "$HEXAD" "${recipe[@]}" \
     train.steps=1000000 >out 2>err &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 3
+  wait_until has_steps run 3
   kill -INT "$pid"
   wait_until compgen -G 'run/checkpoints/step-*.tmp/shard-*' >shards
   kill -INT "$pid" 2>/dev/null  # unless the second that the ranks have is over

@@ -11,7 +11,7 @@ interrupt() {
   shift
   env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 3
+  wait_until has_steps run 3
   kill -s "$signal" "$pid"
   code=0
   wait "$pid" || code=$?
@@ -50,7 +50,7 @@ ended_with() { # CODE
 test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
   local i
   start
-  wait_until has_lines run/metrics.jsonl 3
+  wait_until has_steps run 3
   for i in 1 2 3; do kill -USR1 "$pid"; done
   kill -TERM "$pid"
   ended_with 75
@@ -65,7 +65,7 @@ test_the_second_sigint_or_sigterm_ends_the_run_at_once_and_the_next_start_goes_o
       rm -rf run
       expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
       HEXAD_FAULT="hang@0,0,shard: file written" start optim.schedule=constant
-      wait_until has_lines run/metrics.jsonl 3
+      wait_until has_steps run 3
       kill -$first "$pid"
       wait_until compgen -G 'run/checkpoints/step-*.tmp/shard-*' >shards
       kill -$second "$pid"
@@ -97,7 +97,7 @@ test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
 test_a_sigint_that_the_run_was_started_to_ignore_is_ignored() {
   (trap "" INT && exec "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 >out 2>err) &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 3
+  wait_until has_steps run 3
   kill -INT "$pid"
   sleep 0.1  # or the two would be one
   kill -INT "$pid"

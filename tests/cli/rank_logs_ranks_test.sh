@@ -24,7 +24,7 @@ test_every_log_tells_the_run_from_its_start() {
 
 test_every_log_has_the_warnings_and_the_error_that_ends_the_run() {
   HEXAD_FAULT=nan@0,2 expect 5 ranks 2 "${job[@]}" train.max_skipped=1 checkpoint.every=0
-  in_both_logs "warning: step 2 skipped: " "ends in step 2: step 2: 1 steps in a row without a finite loss"
+  in_both_logs "warning: step 2 skipped: " "ends in step 2: step 2: 1 step without a finite loss"
   expect_count 1 err "warning: step 2 skipped: "
 }
 

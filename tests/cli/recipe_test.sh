@@ -102,7 +102,7 @@ test_train_refuses_what_validate_refuses() {
 
 test_validate_prints_parameters_flops_and_memory() {
   expect 0 "$HEXAD" validate tiny.yaml --world 2
-  expect_text out "valid for 2 ranks" "parameters" "active a token" "FLOPs per token" "memory of a rank (estimate)"
+  expect_text out "valid for 2 ranks" "parameters" "active a token" "FLOPs per token" "memory of a rank on"
 }
 
 test_validate_prints_the_stages_and_what_a_rank_sends() {
@@ -157,15 +157,68 @@ test_outputs_replace_their_kind_only() {
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
 }
 
-# Usual in a trial of a few steps, so no error.
-test_a_warmup_longer_than_the_run_is_warned_about() {
-  local text="optim.warmup (9) is above train.steps (6): the learning rate only rises, to 0.667 of optim.lr at the last step"
-  expect 0 "$HEXAD" validate tiny.yaml optim.warmup=9
-  expect_text out "warning: $text"
-  expect 0 "$HEXAD" train tiny.yaml optim.warmup=9
-  expect_count 1 err "warning: $text"
+test_a_warmup_longer_than_the_run_is_refused() {
+  local command text="optim.warmup (9) must be at most train.steps (6): the learning rate would only rise"
+  for command in validate train; do
+    expect 2 "$HEXAD" $command tiny.yaml optim.warmup=9
+    expect_text err "command line: optim.warmup=9: $text" "; nearest: 6"
+  done
   expect 0 "$HEXAD" validate tiny.yaml optim.warmup=6
   expect_no_text out "warning"
+}
+
+# Usual, so no error; and what the run leaves can be evaluated.
+test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
+  local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
+  sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
+  expect 0 "$HEXAD" validate slow.yaml train.steps=3
+  expect_text out "warning: $text"
+  expect 0 "$HEXAD" train slow.yaml train.steps=3
+  expect_count 1 err "warning: $text"
+  expect 2 "$HEXAD" eval run
+  expect_text err "the recipe's data have no held-out part"
+}
+
+test_the_nearest_values_are_of_the_key_that_was_asked_for() {
+  expect 2 "$HEXAD" validate tiny.yaml model.heads=6 model.hidden=24 batch.global=12 parallel.tp=4 --world 6
+  expect_text err "model.heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 2"
+  expect 2 "$HEXAD" validate tiny.yaml parallel.tp=4 --world 6
+  expect_text err "model.heads (2) must be divisible by parallel.tp (4); nearest: parallel.tp 2, with another batch.global"
+  expect 2 "$HEXAD" validate tiny.yaml parallel.tp=4
+  expect_text err "model.heads (2) must be divisible by parallel.tp (4); nearest: parallel.tp 2"
+}
+
+test_rules_between_keys_are_checked_beside_wrong_ones() {
+  expect 2 "$HEXAD" validate tiny.yaml model.layers=x model.hiden=3 model.hidden=15 batch.global=7
+  expect_text err "model.layers (x) must be an integer" "model.hiden is not a key" "model.hidden (15) must be divisible by" \
+    "batch.global (7) must be divisible by batch.micro (2)"
+}
+
+test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
+  local data=(data.synthetic=false data.dataset=texts)
+  expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
+  expect_text err "data.dataset (texts): there is no such folder in the working directory, $PWD, which relative paths" \
+    "\`hexad prepare\` makes a dataset"
+  mkdir -p recipes/texts
+  cp tiny.yaml recipes
+  expect 3 "$HEXAD" train recipes/tiny.yaml "${data[@]}"
+  expect_text err "there is recipes/texts beside the recipe"
+  expect 3 "$HEXAD" validate recipes/tiny.yaml "${data[@]}" model.vocab=0
+  expect_text err "there is recipes/texts beside the recipe"
+}
+
+test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
+  expect 2 "$HEXAD" train tiny.yaml parallel.tp=2
+  expect_text err "which must divide the number of ranks (1)" "the layout needs 2 ranks or more: mpirun -np 2" \
+    "hexad train tiny.yaml ..."
+  expect 2 "$HEXAD" train tiny.yaml parallel.tp=2 model.heads=3
+  expect_no_text err "ranks or more"
+}
+
+test_validate_says_how_mpirun_starts_it_here() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 4 train.steps=8
+  expect_text out "here it is started by: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
+  [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
 }
 
 run_tests "$@"

@@ -6,7 +6,7 @@ test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 1
+  wait_until has_steps run 1
   expect 2 "$HEXAD" train tiny.yaml
   expect_text err "run: in use by process $pid on host $(hostname)"
   kill -9 "$pid"
@@ -51,7 +51,7 @@ test_a_job_that_was_taken_over_from_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!
-  wait_until has_lines run/metrics.jsonl 1
+  wait_until has_steps run 1
   kill -STOP "$pid"
   printf 'elsewhere 4711 another-boot token %020d\n' 1 1<>run/lock
   kill -CONT "$pid"

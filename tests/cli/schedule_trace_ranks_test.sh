@@ -2,7 +2,7 @@
 # schedule.trace: one step's MoE passes, measured beside predicted.
 . "$(dirname "$0")/cli.sh"
 
-trained() { ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.cut=tokens schedule.moe.chunks=2 "$@"; }
+trained() { ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.chunk_by=tokens schedule.moe.chunks=2 "$@"; }
 
 test_one_step_is_recorded_for_all_ranks() {
   local kind rank
@@ -54,7 +54,7 @@ test_passes_of_a_device_are_recorded() {
 }
 
 test_schedules_of_a_device_are_chosen() {
-  HEXAD_DEVICE=emulated expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=20 schedule.moe.cut=tokens \
+  HEXAD_DEVICE=emulated expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=20 schedule.moe.chunk_by=tokens \
     schedule.moe.chunks=auto schedule.moe.trial_share=0.5
   expect_text run/log/rank-0000.log 'schedule.moe: tried ' 'schedule.moe: chosen ' ', measured '
 }

@@ -12,11 +12,24 @@ test_hexad_alone_prints_its_help() {
 
 test_every_command_has_help() {
   local command
-  for command in train generate eval validate prepare inspect env bench profile reference; do
+  for command in train generate eval validate prepare inspect env bench profile reference report; do
     expect 0 "$HEXAD" $command --help
     expect_text out "Usage: hexad $command"
   done
   expect 0 "$HEXAD" --version
+}
+
+test_help_says_defaults_and_fits_a_terminal() {
+  expect 0 "$HEXAD" generate --help
+  expect_text out "tokens to generate [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
+  expect_no_text out "--prompt TEXT REQUIRED      text to continue ["  # what is required has none
+  expect 0 "$HEXAD" prepare --help
+  expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"
+  for command in train generate eval validate prepare inspect env "bench gemm" "bench predict" profile verify; do
+    # shellcheck disable=SC2086
+    expect 0 "$HEXAD" $command --help
+    expect_equal "$(awk 'length > 100' out)" ""
+  done
 }
 
 test_an_unknown_command_gets_a_suggestion() {
@@ -79,7 +92,7 @@ test_what_is_not_there_is_named() {
   expect 2 "$HEXAD" prepare --input nowhere --output data
   expect_text err "nowhere: no such file or folder"
   expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere
-  expect_text err "nowhere/tokenizer.json" "hexad prepare"
+  expect_text err "data.dataset (nowhere): there is no such folder" "hexad prepare"
   expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
   expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
 }
@@ -88,7 +101,9 @@ test_env_and_bench() {
   expect 0 "$HEXAD" env
   expect_text out hexad compiled processor products devices
   expect 0 "$HEXAD" bench gemm --seconds 0.05 --json
-  expect_text out '"dtype":"f32"' '"flops_per_second":' '"threads":1'
+  expect_text out '"dtype":"f32"' '"flops_per_second":' '"threads":1' '"peers":{"Eigen":'
+  expect 0 "$HEXAD" bench gemm --seconds 0.05 --dtype f64
+  expect_text out 'f64 products, 1 thread' 'Hexad ' 'has no product in f64' 'Eigen 3.'
 }
 
 run_tests "$@"

@@ -13,11 +13,13 @@
 #include "tests/support/cuda_double/memory.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;
 
-constexpr device::ContextOptions card{.kind = device::DeviceKind::cuda};
+const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
 // Parts of messages so far that were in memory of a card; in whatever else than host memory.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;

@@ -5,6 +5,10 @@
 #include <numeric>
 
 namespace hexad::comm {
+
+using device::Stream;
+using namespace base;
+
 namespace {
 
 using device::DeviceContext;

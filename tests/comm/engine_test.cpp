@@ -10,6 +10,8 @@
 #include "tests/comm/loopback.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

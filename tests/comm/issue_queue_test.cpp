@@ -5,6 +5,8 @@
 #include "framework/device/context.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 constexpr int64_t piece = 16384;  // the least that is cut
@@ -182,7 +184,7 @@ TEST_F(Queue, WhatIsWaitedForDoesNotWaitForAHigherClass) {
   finish_oldest();
   const RequestPtr waited = post(TrafficClass::dp, 2, 1);
   EXPECT_EQ(starts(), "ep1.3");
-  queue.lift(*waited);
+  queue.boost(*waited);
   EXPECT_EQ(starts(), "dp2.0");
 }
 
@@ -232,7 +234,7 @@ TEST_F(Queue, ByArrivalNeitherClassesNorWaitingMatter) {
   queue.prioritize(Priorities::by_arrival());
   post(TrafficClass::dp, 2, 9);
   const RequestPtr waited = post(TrafficClass::ep, 1, 9);
-  queue.lift(*waited);
+  queue.boost(*waited);
   EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
 }
 
@@ -250,7 +252,7 @@ TEST_F(Queue, WaitingLiftsTheWholePrefixOfTheChannel) {
   post(TrafficClass::dp, 2, 2);
   const RequestPtr waited = post(TrafficClass::dp, 2, 2);
   post(TrafficClass::dp, 2, 9);
-  queue.lift(*waited);
+  queue.boost(*waited);
   EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // still ahead: the one that is waited for
@@ -293,7 +295,7 @@ TEST_F(Queue, AChannelOnWhichNothingIsFinishedIsOverdue) {
 TEST_F(Queue, WhatIsNotReadyIsOverdueOnlyWhenItIsWaitedFor) {
   const RequestPtr r = post(TrafficClass::ep, 1, 1, false);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  queue.lift(*r);
+  queue.boost(*r);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   queue.make_ready(r);  // now the peers have their time
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);

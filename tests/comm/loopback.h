@@ -21,6 +21,10 @@
 
 namespace hexad::comm {
 
+using base::Error;
+using base::Philox;
+using base::Purpose;
+
 /// What is on its way between the ranks of a job.
 struct Wires {
   std::mutex mutex;

@@ -9,6 +9,10 @@
 #include "parallel/comm/world.h"
 
 namespace hexad::comm {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 using device::DeviceContext;

@@ -11,6 +11,8 @@
 #include "tests/support/cuda_double/nccl.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using namespace std::chrono_literals;

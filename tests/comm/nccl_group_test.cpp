@@ -15,6 +15,8 @@
 #include "tests/support/cuda_double/stream.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

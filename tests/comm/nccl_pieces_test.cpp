@@ -41,20 +41,20 @@ TEST(Shares, OfRanksCoverEverything) {
 
 TEST(Rounds, BringEveryPairTogetherOnceAndNobodyTwiceAtATime) {
   for (int size = 2; size <= 17; ++size) {
-    std::set<std::pair<int, int>> met;
+    std::set<std::pair<int, int>> matched;
     for (int round = 0; round < rounds_of(size); ++round)
       for (int rank = 0; rank < size; ++rank) {
         const auto partner = partner_of(rank, round, size);
         if (!partner) continue;
         EXPECT_EQ(partner_of(*partner, round, size), rank) << size << " ranks, round " << round;
-        EXPECT_TRUE(met.emplace(rank, *partner).second);
+        EXPECT_TRUE(matched.emplace(rank, *partner).second);
       }
-    EXPECT_EQ(met.size(), static_cast<size_t>(size * (size - 1)));
+    EXPECT_EQ(matched.size(), static_cast<size_t>(size * (size - 1)));
   }
 }
 
 TEST(StreamPriorities, FollowThoseOfTheClasses) {
-  const auto of = [](StreamPlace place, const Priorities& p = {}) { return stream_priority(place, p, 0, -5); };
+  const auto of = [](StreamKind kind, const Priorities& p = {}) { return stream_priority(kind, p, 0, -5); };
   EXPECT_EQ(of({.traffic = TrafficClass::control}), -5);
   EXPECT_EQ(of({.traffic = TrafficClass::tp}), -4);
   EXPECT_EQ(of({.traffic = TrafficClass::dp}), 0);

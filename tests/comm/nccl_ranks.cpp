@@ -8,6 +8,8 @@
 
 namespace hexad::comm {
 
+using namespace base;
+
 void Failures::add(const Error& e) {
   {
     std::lock_guard lock(mutex_);

@@ -11,6 +11,10 @@
 #include "tests/support/cuda_double/nccl.h"
 
 namespace hexad::comm {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 constexpr int64_t n = (int64_t{5} << 20) / 4;  // elements of a buffer that is large enough

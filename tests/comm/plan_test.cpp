@@ -10,6 +10,10 @@
 #include "framework/device/context.h"
 
 namespace hexad::comm {
+
+using device::Category;
+using namespace base;
+
 namespace {
 
 using device::DeviceContext;

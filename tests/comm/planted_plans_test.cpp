@@ -9,6 +9,8 @@
 #include "parallel/comm/engine_ranks.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

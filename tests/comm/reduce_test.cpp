@@ -7,6 +7,8 @@
 #include <numeric>
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 template <class T>

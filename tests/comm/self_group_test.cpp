@@ -5,6 +5,8 @@
 #include "collectives_check.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 TEST(SelfGroup, DoesWhatEveryGroupDoes) {

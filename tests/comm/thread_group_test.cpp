@@ -7,6 +7,8 @@
 #include "collectives_check.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

@@ -14,6 +14,8 @@
 #include "parallel/comm/thread_group.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

@@ -8,6 +8,8 @@
 #include <cstdlib>
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 // The variables that launchers set, as they are wanted; what was there returns at the end.

@@ -6,6 +6,9 @@
 #include "tests/config/example_recipe.h"
 
 namespace example {
+
+using namespace hexad::config;
+
 namespace {
 
 struct Memory {

@@ -5,6 +5,9 @@
 #include "tests/config/example_recipe.h"
 
 namespace example {
+
+using namespace hexad::config;
+
 namespace {
 
 struct Link {

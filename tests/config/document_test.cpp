@@ -11,6 +11,9 @@
 #include "tests/config/example_recipe.h"
 
 namespace example {
+
+using namespace hexad::config;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -7,6 +7,9 @@
 #include "tests/config/example_recipe.h"
 
 namespace example {
+
+using namespace hexad::config;
+
 namespace {
 
 /// The message for `line` as the second line of an otherwise legal recipe.

@@ -10,6 +10,9 @@
 #include "tests/config/example_recipe.h"
 
 namespace example {
+
+using namespace hexad::config;
+
 namespace {
 
 Recipe full() {

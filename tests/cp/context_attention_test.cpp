@@ -12,6 +12,9 @@
 #include "tests/cp/context_check.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 using comm::TrafficClass;

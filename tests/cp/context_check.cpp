@@ -6,6 +6,10 @@
 #include "framework/tensor/host_read.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 struct Bounds {

@@ -11,6 +11,9 @@
 
 namespace hexad::tests {
 
+using autograd::Tape;
+using autograd::Value;
+
 using comm::ProcessGroup;
 using cp::ContextAttention;
 using cp::ContextKind;

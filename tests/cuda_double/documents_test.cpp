@@ -4,6 +4,8 @@
 #include "framework/kernels/cuda/attention/calls.h"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 struct Found {

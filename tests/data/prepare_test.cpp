@@ -10,6 +10,8 @@
 #include "tests/data/scratch_folder.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 std::string paragraph(int i) {
@@ -472,8 +474,8 @@ TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
   EXPECT_EQ(problems("data: {dataset: x}"), "");
   EXPECT_EQ(problems("data: {synthetic: true}"), "");
   EXPECT_EQ(problems("data: {mixture: [{dataset: x, weight: 2}], packing: joined, check: structure}"), "");
-  expect_contains(problems("data: {packing: joined}"), "exactly one of the three, not 0");
-  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the three, not 2");
+  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, not 0");
+  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, not 2");
   expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");
   expect_contains(problems("data: {mixture: [{dataset: x, weight: -1}]}"), "must be greater than 0");
 }

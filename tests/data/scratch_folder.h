@@ -14,6 +14,9 @@
 
 namespace hexad::data {
 
+using base::Error;
+using base::ExitCode;
+
 class ScratchFolder {
  public:
   ScratchFolder() {

@@ -10,6 +10,8 @@
 #include "tests/data/scratch_folder.h"
 
 namespace hexad::data {
+
+using namespace base;
 namespace {
 
 const std::string story =

@@ -10,6 +10,8 @@
 #include "tests/support/on_device.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using namespace autograd;
@@ -23,7 +25,7 @@ Parameter& add(ParameterSet& set, const std::string& name, const Shape& shape, c
 TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
   for (const int ranks : {1, 2, 3, 4}) {
     std::mutex mutex;
-    std::map<std::string, std::multiset<int64_t>> dealt;
+    std::map<std::string, std::multiset<int64_t>> assigned;
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       device::DeviceContext context{tests::on_test_device()};
       const mesh::Mesh mesh(world, {.dp = ranks});
@@ -34,13 +36,13 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
         EXPECT_EQ(p->owned(), p->share());
         EXPECT_EQ(p->owns_share_only(), ranks > 1);
         std::lock_guard lock(mutex);
-        for (int64_t i = p->share().begin; i < p->share().end; ++i) dealt[p->name()].insert(i);
+        for (int64_t i = p->share().begin; i < p->share().end; ++i) assigned[p->name()].insert(i);
       }
     });
     for (const int64_t n : {1, 7, 100, 33}) {
       std::multiset<int64_t> every;
       for (int64_t i = 0; i < n; ++i) every.insert(i);
-      EXPECT_EQ(dealt[cat("p", n)], every) << ranks << " ranks";
+      EXPECT_EQ(assigned[cat("p", n)], every) << ranks << " ranks";
     }
   }
 }

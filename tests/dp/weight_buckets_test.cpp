@@ -7,6 +7,9 @@
 #include "tests/support/compare.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using namespace autograd;

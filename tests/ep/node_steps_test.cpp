@@ -16,10 +16,12 @@
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using ep::AllToAll;
-using ep::Cutting;
+using ep::Chunking;
 using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
@@ -100,17 +102,17 @@ class InTwoSteps : public testing::TestWithParam<Topology> {
 };
 
 TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
-  const Cutting cuttings[] = {{}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 3}, {Cutting::By::experts, 2}};
+  const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 3}, {Chunking::By::experts, 2}};
   on_ranks([&](const comm::ProcessGroup& world) {
     Lab lab;
     const comm::SelfGroup self;
     const auto nodes = comm::split_by_node(world);
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
     for (Load load : {Load::random, Load::one_expert, Load::some_ranks_empty})
-      for (const Cutting& cutting : cuttings)
+      for (const Chunking& chunking : chunkings)
         for (RowOf row_of : {RowOf::slot, RowOf::token}) {
           const Tensor ids = chosen(lab, world.rank(), load, 2 * world.size());
-          ep::PlanOptions options{.cutting = cutting, .row_of = row_of};
+          ep::PlanOptions options{.chunking = chunking, .row_of = row_of};
           const RoutingPlan one = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
           options.all_to_all = AllToAll::hierarchical;
           const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
@@ -161,7 +163,7 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world, nullptr, nodes.get()};
     const int64_t experts = 2 * ep_group->size();
     const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
-    ep::PlanOptions options{.cutting = {Cutting::By::tokens, 2}, .esp_exchange = EspExchange::direct};
+    ep::PlanOptions options{.chunking = {Chunking::By::tokens, 2}, .esp_exchange = EspExchange::direct};
     const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
     options.all_to_all = AllToAll::hierarchical;
     const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options, lab.stream());

@@ -11,6 +11,9 @@
 #include "tests/verify/sabotage.h"
 
 namespace hexad::tests {
+
+using device::Device;
+
 namespace {
 
 using comm::Operation;

@@ -14,9 +14,11 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
-using ep::Cutting;
+using ep::Chunking;
 using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
@@ -143,7 +145,7 @@ Tensor placed(Lab& lab, const Tensor& rows, const Tensor& place, const Tensor& i
 }
 
 struct Way {
-  Cutting::By by;
+  Chunking::By by;
   int chunks;
   bool merged;
 };
@@ -164,10 +166,10 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
       // No more chunks than there is to be cut.
-      const int most = way.by == Cutting::By::tokens    ? way.chunks
-                       : way.by == Cutting::By::experts ? static_cast<int>(experts) / ranks
-                                                        : ranks;
-      const ep::PlanOptions options{.cutting = {way.by, std::min(way.chunks, most)}, .merged = way.merged};
+      const int most = way.by == Chunking::By::tokens    ? way.chunks
+                       : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
+                                                         : ranks;
+      const ep::PlanOptions options{.chunking = {way.by, std::min(way.chunks, most)}, .merged = way.merged};
       const RoutingPlan plan = plan_over(world, ids, experts, options);
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       const Tensor back = Tensor::like(rows);
@@ -188,16 +190,16 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Exchange,
-                         testing::Values(Way{Cutting::By::tokens, 1, false}, Way{Cutting::By::tokens, 3, false},
-                                         Way{Cutting::By::tokens, 16, false}, Way{Cutting::By::peers, 4, false},
-                                         Way{Cutting::By::experts, 2, false}, Way{Cutting::By::tokens, 3, true},
-                                         Way{Cutting::By::peers, 4, true}, Way{Cutting::By::phases, 2, true}),
+                         testing::Values(Way{Chunking::By::tokens, 1, false}, Way{Chunking::By::tokens, 3, false},
+                                         Way{Chunking::By::tokens, 16, false}, Way{Chunking::By::peers, 4, false},
+                                         Way{Chunking::By::experts, 2, false}, Way{Chunking::By::tokens, 3, true},
+                                         Way{Chunking::By::peers, 4, true}, Way{Chunking::By::phases, 2, true}),
                          [](const auto& i) { return name_of(i.param); });
 
 TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
   Lab lab;
   const ep::SlotOrder order =
-      ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), {2, 1, {Cutting::By::tokens, 2}}, 0, lab.stream());
+      ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), {2, 1, {Chunking::By::tokens, 2}}, 0, lab.stream());
   EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // tokens 0 1 2 and 3 4
   EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
@@ -219,7 +221,7 @@ TEST(SlotOrder, OfTokensHasARowForEachTokenAndRankWithAnyOfItsExperts) {
 TEST(SlotOrder, OfTokensSendsARowOnceForEachChunkThatHasAnyOfItsExperts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
-  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Cutting::By::experts, 2}, RowOf::token}, 0, lab.stream());
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
   EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
 }
@@ -230,7 +232,7 @@ TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
   for (int rank = 0; rank < 8; ++rank) {
-    const ep::SlotOrder order = ep::order_slots(ids, {8, 8, {Cutting::By::phases, 2}}, rank, lab.stream());
+    const ep::SlotOrder order = ep::order_slots(ids, {8, 8, {Chunking::By::phases, 2}}, rank, lab.stream());
     for (int chunk = 0; chunk < 2; ++chunk) {
       const auto rows = order.rows_to.begin() + chunk * 8 + (rank < 4 ? 4 : 0);
       EXPECT_EQ(std::accumulate(rows, rows + 4, int64_t{0}), 2) << "rank " << rank << ", chunk " << chunk;
@@ -242,9 +244,9 @@ TEST(SlotOrder, OfSeveralRanksIsThatOfEach) {
   Lab lab;
   const Tensor ids = random_ids(lab, 0, 8, 2, 4);
   for (RowOf row_of : {RowOf::slot, RowOf::token})
-    for (const Cutting cutting : {Cutting{}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 2}}) {
+    for (const Chunking chunking : {Chunking{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 2}}) {
       const std::vector<int> of{1, 0};
-      const ep::Ordering ordering{4, 2, cutting, row_of};
+      const ep::Ordering ordering{4, 2, chunking, row_of};
       const std::vector<ep::SlotOrder> both = ep::order_slots(ids, ordering, of, lab.stream());
       for (size_t q = 0; q < 2; ++q) {
         const auto begin = static_cast<int64_t>(4 * q);
@@ -282,9 +284,9 @@ TEST(SlotOrder, OfTokensRefusesAnExpertNamedTwice) {
 TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0}, 1);
-  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Cutting::By::peers, 3}}, 0, lab.stream()), std::logic_error);
-  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Cutting::By::experts, 3}}, 0, lab.stream()), std::logic_error);
-  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Cutting::By::tokens, 0}}, 0, lab.stream()), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::peers, 3}}, 0, lab.stream()), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::experts, 3}}, 0, lab.stream()), std::logic_error);
+  EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::tokens, 0}}, 0, lab.stream()), std::logic_error);
 }
 
 // Parm's EP&ESP-AlltoAll: every etp rank of an expert is sent the row, and the grouped rows are those of a gathering.
@@ -321,8 +323,8 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
     Lab lab;
     const Tensor ids = random_ids(lab, world.rank(), world.rank() == 1 ? 0 : 9, 3, 8);
     // Rows that name their source rank and token.
-    const auto grouped = [&](RowOf row_of, Cutting cutting, std::vector<int64_t>& offsets) {
-      const RoutingPlan plan = plan_over(world, ids, 8, {.cutting = cutting, .row_of = row_of});
+    const auto grouped = [&](RowOf row_of, Chunking chunking, std::vector<int64_t>& offsets) {
+      const RoutingPlan plan = plan_over(world, ids, 8, {.chunking = chunking, .row_of = row_of});
       std::vector<Tensor> all;
       for (size_t c = 0; c < plan.counts.chunks.size(); ++c) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
@@ -347,11 +349,11 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
       }
       return all;
     };
-    const Cutting cuttings[] = {
-        {}, {Cutting::By::tokens, 3}, {Cutting::By::peers, 4}, {Cutting::By::phases, 2}, {Cutting::By::experts, 2}};
-    for (const Cutting& cutting : cuttings) {
+    const Chunking chunkings[] = {
+        {}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 4}, {Chunking::By::phases, 2}, {Chunking::By::experts, 2}};
+    for (const Chunking& chunking : chunkings) {
       std::vector<int64_t> of_slots, of_tokens;
-      const auto slots = grouped(RowOf::slot, cutting, of_slots), tokens = grouped(RowOf::token, cutting, of_tokens);
+      const auto slots = grouped(RowOf::slot, chunking, of_slots), tokens = grouped(RowOf::token, chunking, of_tokens);
       EXPECT_EQ(of_slots, of_tokens);
       for (size_t c = 0; c < slots.size(); ++c) expect_bitwise(slots[c], tokens[c], Zeros::expected);
     }

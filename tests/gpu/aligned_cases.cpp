@@ -4,6 +4,9 @@
 #include <cmath>
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 using K = const KernelTable&;

@@ -11,6 +11,8 @@
 #include "tests/gpu/card.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using namespace tensor;

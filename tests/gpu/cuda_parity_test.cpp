@@ -8,6 +8,9 @@
 #include "tests/gpu/card.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 constexpr uint64_t seed = 20240611;

@@ -8,6 +8,8 @@
 #include "tests/io/checkpoint_testing.h"
 
 namespace hexad::io {
+
+using namespace base;
 namespace {
 
 using namespace testing;

@@ -8,6 +8,8 @@
 #include "framework/io/inspect.h"
 
 namespace hexad::io {
+
+using namespace base;
 namespace {
 
 using namespace testing;

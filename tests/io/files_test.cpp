@@ -13,6 +13,8 @@
 #include "tests/io/io_testing.h"
 
 namespace hexad::io {
+
+using namespace base;
 namespace {
 
 using namespace testing;

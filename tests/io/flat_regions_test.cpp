@@ -6,6 +6,8 @@
 #include <numeric>
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using namespace io;

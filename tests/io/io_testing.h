@@ -18,6 +18,13 @@
 
 namespace hexad::io::testing {
 
+using base::Error;
+using base::ExitCode;
+using base::Philox;
+using base::Purpose;
+using base::size_of;
+using device::Device;
+
 namespace fs = std::filesystem;
 
 /// A folder of its own, gone at the end. In memory where possible: these tests sync thousands of files.

@@ -11,6 +11,8 @@
 #include "tests/support/tolerance.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 using tests::Guarded;

@@ -11,6 +11,9 @@
 
 namespace hexad::tests {
 
+using kernels::KernelTable;
+using kernels::reference_table;
+
 struct Case {
   std::string name;
   size_t entry;  // index of the function pointer in the table

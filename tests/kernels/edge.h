@@ -10,7 +10,12 @@
 
 namespace hexad::tests {
 
-using namespace kernels;
+using base::Dtype;
+using base::Shape;
+using device::Device;
+using device::Stream;
+using kernels::KernelTable;
+using tensor::Tensor;
 
 inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float inf = std::numeric_limits<float>::infinity();

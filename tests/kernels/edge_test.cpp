@@ -6,6 +6,9 @@
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 class Edge : public EdgeTest {};

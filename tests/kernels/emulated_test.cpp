@@ -6,6 +6,9 @@
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 constexpr uint64_t seed = 20240611;

@@ -1,6 +1,9 @@
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 using K = const KernelTable&;

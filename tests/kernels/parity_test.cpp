@@ -6,6 +6,10 @@
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
+
+using namespace kernels;
+
+using namespace base;
 namespace {
 
 constexpr uint64_t seed = 20240611;

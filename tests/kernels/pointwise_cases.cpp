@@ -1,6 +1,8 @@
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
+
+using namespace kernels;
 namespace {
 
 using K = const KernelTable&;

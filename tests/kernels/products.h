@@ -13,6 +13,14 @@
 
 namespace hexad::kernels::cpu {
 
+using base::accumulator_dtype;
+using base::accumulator_t;
+using base::bf16;
+using base::Dtype;
+using base::size_of;
+using base::tolerance;
+using base::with_dtype;
+
 using tests::Guarded;
 using tests::tolerance;
 

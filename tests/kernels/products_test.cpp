@@ -4,6 +4,8 @@
 #include "tests/kernels/products.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -151,7 +153,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// What schedule.moe.products chooses between. 1 to 300 rows: below and above the blocks, and beyond oneDNN's kernels.
+// What schedule.moe.gemms chooses between. 1 to 300 rows: below and above the blocks, and beyond oneDNN's kernels.
 TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;

@@ -2,6 +2,8 @@
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {
+
+using namespace kernels;
 namespace {
 
 class RouterEdge : public EdgeTest {

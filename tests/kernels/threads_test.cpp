@@ -8,6 +8,9 @@
 #include "tests/kernels/cases.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 TEST(Threads, DoNotChangeOneBit) {

@@ -7,6 +7,8 @@
 #include "tests/support/tolerance.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using hexad::kernels::reference::Array;

@@ -10,7 +10,12 @@
 
 namespace hexad::tests {
 
-using namespace kernels;
+using base::accumulator_dtype;
+using base::Dtype;
+using base::Shape;
+using device::Device;
+using device::Stream;
+using tensor::Tensor;
 
 /// Rows of T tokens and D features, and the dtype of the operands.
 struct Size {

@@ -10,6 +10,9 @@
 #include "tests/support/tolerance.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using namespace kernels;

@@ -14,6 +14,13 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace tensor;
+using namespace train;
+using namespace verify;
 namespace {
 
 // Two f64 computations of the same formulas in different order; ten optimizer steps amplify the difference.

@@ -1,12 +1,16 @@
-// M1: parameters and operations by hand.
+// M1: parameters and operations that a meta device counts, beside published numbers and counts by hand.
 #include "layers/model_size.h"
 
 #include <gtest/gtest.h>
 
+#include "layers/mlp.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
 namespace {
 
 ModelSize size_of_recipe(const std::string& path) {
@@ -43,7 +47,7 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModel) {
                    expected + 2 * 12 * 16 * 4.0);
 }
 
-// What is counted by hand is what the layers make.
+// What is counted without memory is what the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, OnThisRecipe) {
@@ -73,6 +77,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
                     Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},
                     Overrides{"model.head_size=6", "model.kv_heads=1"}));
+
+// A layer of a user's own counts as any other.
+TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
+  Registry registry;
+  registry.add_feed_forward("wide", [](const FeedForwardSpec& spec, const Builder& b) {
+    return std::make_unique<GeluMlp>(GeluMlp::Config{spec.model, 100}, b);
+  });
+  ModelConfig model = small_recipe({"model.moe.experts=0", "model.mlp=gelu", "model.mlp_hidden=50"}).model;
+  const ModelSize narrow = model_size(model, registry);
+  model.mlp = "wide";
+  const ModelSize wide = model_size(model, registry);
+  EXPECT_EQ(wide.parameters - narrow.parameters, 2 * 2 * 16 * 50) << "two layers, two products, 50 more of hidden 16";
+  EXPECT_DOUBLE_EQ(wide.flops_per_token - narrow.flops_per_token, 6.0 * 2 * 2 * 16 * 50);
+}
 
 }  // namespace
 }  // namespace hexad::tests

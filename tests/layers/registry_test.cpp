@@ -6,6 +6,12 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;
@@ -69,7 +75,7 @@ TEST(Registry, RefusesAnOptionThatTheLayerDoesNotAskFor) {
   const FeedForwardSpec spec{config, 0, 32};
   const FeedForwardSpec copy = spec;
   copy.option("depth", 1), copy.option("width", 1);
-  EXPECT_EQ(message_of(ExitCode::usage, [&] { spec.require_all_asked(); }),
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { spec.options.require_all_asked(); }),
             "model.mlp_options.0.name (widht) is no option of the layer scaled; it has: width, depth");
   EXPECT_EQ(
       message_of(ExitCode::usage,
@@ -112,7 +118,7 @@ model: {layers: 2, hidden: 8, heads: 2, context: 8, vocab: 31, moe: {experts: 4,
 batch: {global: 4, micro: 2}
 train: {precision: f64}
 data: {synthetic: true}
-schedule: {moe: {cut: tokens, chunks: 3}}
+schedule: {moe: {chunk_by: tokens, chunks: 3}}
 )";
   const auto trained = [&](const std::string& order) {
     const std::vector<std::string> overrides{"schedule.moe.order=" + order};
@@ -137,7 +143,7 @@ TEST(Registry, AnOrderThatCannotBeIsRefusedWithTheStep) {
                           }});
   const std::string yaml =
       "model: {vocab: 31, moe: {experts: 4}}\ndata: {synthetic: true}\n"
-      "schedule:\n  moe: {cut: tokens, chunks: 3, order: hasty}\n";
+      "schedule:\n  moe: {chunk_by: tokens, chunks: 3, order: hasty}\n";
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
       "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is C0, but S0 has to come before it");

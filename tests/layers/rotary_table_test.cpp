@@ -7,6 +7,8 @@
 #include "tests/support/compare.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using layers::RotaryTable;

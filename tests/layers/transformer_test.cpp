@@ -10,6 +10,12 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
 namespace {
 
 using Overrides = std::vector<std::string>;
@@ -186,7 +192,7 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
               options.gradient_scale = 0.5, options.chunk_rows = 3;
               auto losses = model.loss(t, {.batch = batch, .statistics = &statistics.layers}, {.loss = options});
               std::vector<Value> all{losses.value};
-              all.insert(all.end(), losses.penalties.begin(), losses.penalties.end());
+              all.insert(all.end(), losses.aux_losses.begin(), losses.aux_losses.end());
               return all;
             },
             {.root_gradient = 0.5, .zeros = Zeros::expected, .of_layers = true});

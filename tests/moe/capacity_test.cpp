@@ -11,6 +11,8 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace kernels;
 namespace {
 
 using kernels::DropRule;

@@ -39,7 +39,7 @@ TEST(Fp8Wire, RoundsRowsWithinItsBound) { expect_near_under_fp8({"parallel.ep=4"
 TEST(Fp8Wire, AlsoWhereRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
 TEST(Fp8Wire, AlsoInChunksThatAreRestored) {
   expect_near_under_fp8(
-      {"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"});
+      {"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"});
 }
 
 TEST(Fp8Wire, AlsoOfRowsOfTokens) {
@@ -52,7 +52,8 @@ TEST(Fp8Wire, DoesNotDependOnTheChunks) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const Words fp8{"parallel.ep=4", "schedule.moe.wire=fp8"};
     const auto whole = ScheduledLayer(world, fp8).run();
-    const auto chunks = ScheduledLayer(world, joined(fp8, {"schedule.moe.cut=tokens", "schedule.moe.chunks=3"})).run();
+    const auto chunks =
+        ScheduledLayer(world, joined(fp8, {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"})).run();
     expect_bitwise(whole.y, chunks.y);
     expect_bitwise(whole.dx, chunks.dx);
   });

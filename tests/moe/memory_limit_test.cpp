@@ -12,6 +12,8 @@
 #include "tests/training/scratch.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 // Runs passes and notes what memory they had beside what was there before.
@@ -116,7 +118,7 @@ TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
   EXPECT_LE(skewed, sequences * length);
 }
 
-TEST(MemoryLimitCheck, NeedsRestoredActivations) {
+TEST(MemoryLimitCheck, NeedsMemoryReuse) {
   const std::string message = message_of(ExitCode::usage, [] { small_recipe({"schedule.moe.memory_limit=1000000"}); });
   EXPECT_NE(message.find("needs schedule.moe.memory_reuse: s1 to s4"), std::string::npos) << message;
 }

@@ -8,6 +8,17 @@
 
 namespace hexad::tests {
 
+using autograd::Init;
+using base::bf16;
+using base::with_dtype;
+using layers::Builder;
+using layers::MicroBatch;
+using layers::ModelConfig;
+using layers::ModelStatistics;
+using layers::Registry;
+using layers::RouterStatistics;
+using layers::StateSet;
+
 /// The MoE layer of small_recipe() with overrides, alone: hidden 16, 4 experts top-2 of 12.
 class MoeLab : public Lab {
  public:
@@ -15,7 +26,7 @@ class MoeLab : public Lab {
          Dtype dtype = Dtype::f64)
       : config(small_recipe(overrides).model),
         mesh(world, {.dp = world.size(), .ep = ep}),
-        layer(config, 0, 0, Builder(parameters, states, mesh, dtype) / "moe"),
+        layer(config, 0, 0, Registry(), Builder(parameters, states, mesh, dtype) / "moe"),
         statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);

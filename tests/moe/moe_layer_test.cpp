@@ -8,6 +8,10 @@
 #include "tests/support/stack.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace kernels;
 namespace {
 
 struct Case {
@@ -39,13 +43,13 @@ class Naive {
 
   // An MLP under `prefix`, which is an expert's when it has several.
   Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
-    Row middle = affine(prefix + ".up", x, expert);
+    Row activations = affine(prefix + ".up", x, expert);
     const bool gated = c_.expert == moe::ExpertKind::swiglu;
-    const Row gate = gated ? affine(prefix + ".gate", x, expert) : middle;
-    for (size_t i = 0; i < middle.size(); ++i)
-      middle[i] = gated ? middle[i] * gate[i] / (1 + std::exp(-gate[i]))
-                        : middle[i] / 2 * (1 + std::erf(middle[i] / std::sqrt(2.0)));
-    return affine(prefix + ".down", middle, expert);
+    const Row gate = gated ? affine(prefix + ".gate", x, expert) : activations;
+    for (size_t i = 0; i < activations.size(); ++i)
+      activations[i] = gated ? activations[i] * gate[i] / (1 + std::exp(-gate[i]))
+                             : activations[i] / 2 * (1 + std::erf(activations[i] / std::sqrt(2.0)));
+    return affine(prefix + ".down", activations, expert);
   }
 
   std::vector<double> output(const std::vector<Row>& x, const MicroBatch& batch, int64_t valid) {
@@ -125,7 +129,7 @@ class Naive {
     for (int64_t u = begin; u < end; ++u) {
       const auto& others = chosen[static_cast<size_t>(u)];
       if (u == t || std::find(others.begin(), others.end(), e) == others.end()) continue;
-      const bool goes_first = c_.drop == moe::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
+      const bool goes_first = c_.drop == kernels::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
       before += goes_first;
     }
     return before < std::ceil(*c_.capacity_factor * mean);
@@ -188,14 +192,14 @@ TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
-              // An evaluation has no penalty; gradcheck compares it with the training pass.
+              // An evaluation has no auxiliary losses; gradcheck compares it with the training pass.
               return std::vector<Value>{out.y};
             },
             {.zeros = Zeros::expected, .of_layers = true});
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch, .statistics = &lab.statistics.layers});
-              return std::vector<Value>{out.y, out.penalty};
+              return std::vector<Value>{out.y, out.aux_losses};
             },
             {.zeros = Zeros::expected, .of_layers = true});
 }
@@ -267,12 +271,12 @@ TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   EXPECT_EQ(lab.observed().assignments, 24);
 }
 
-TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoPenalty) {
+TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::forget);
-  EXPECT_FALSE(lab.layer(tape, {lab.randn({12, lab.config.hidden})}, {.batch = batch}).penalty.data.defined());
+  EXPECT_FALSE(lab.layer(tape, {lab.randn({12, lab.config.hidden})}, {.batch = batch}).aux_losses.data.defined());
   EXPECT_EQ(lab.observed().assignments, 0);
 }
 
@@ -366,10 +370,10 @@ Passed forward_backward(MoeLab& lab, const Tensor& x, const MicroBatch& batch) {
   const Value in = tape.leaf(x);
   const auto out = lab.layer(tape, in, {.batch = batch, .statistics = &lab.statistics.layers});
   for (const auto& p : lab.parameters) p->clear_gradient();
-  const Tensor one = Tensor::like(out.y.data), penalty = Tensor::like(out.penalty.data);
+  const Tensor one = Tensor::like(out.y.data), aux_losses = Tensor::like(out.aux_losses.data);
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), one, 1.0);
-  kernels::kernels(lab.context).pointwise.fill(lab.stream(), penalty, 1.0);
-  const Replay::Root roots[] = {{out.y, one}, {out.penalty, penalty}};
+  kernels::kernels(lab.context).pointwise.fill(lab.stream(), aux_losses, 1.0);
+  const Replay::Root roots[] = {{out.y, one}, {out.aux_losses, aux_losses}};
   Replay replay(tape, roots);
   replay.run();
   return {out.y.data, replay.take_gradient(in)};

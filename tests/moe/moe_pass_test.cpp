@@ -67,21 +67,21 @@ TEST(MoePass, SendsComputesReturns) {
 }
 
 TEST(MoePass, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
-  EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+  EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}});
   EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
 TEST(MoePass, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
-  EchoPass o2({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
+  EchoPass o2({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
   EXPECT_EQ(o2.graph().to_string(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
-  EchoPass o3({.cutting = {ep::Cutting::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
+  EchoPass o3({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
   EXPECT_EQ(o3.graph().to_string(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
-  EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+  EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}});
   t.pass.experts.weight_products = 1;
   EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
@@ -103,8 +103,8 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads,
 }
 
 TEST(MoePass, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
-  EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
-  EXPECT_EQ(threads_of_experts({.cutting = {ep::Cutting::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
+  EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
+  EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
   EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
   EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "but it does beside shared experts";
 }
@@ -118,18 +118,18 @@ TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWait
     for (const schedule::Task& task : g.tasks()) {
       if (task.spec.name != "H") continue;
       EXPECT_EQ(task.spec.cost.flops, 20);
-      EXPECT_EQ(task.spec.cost.products, (schedule::ByPass<int64_t>{0, 3, 1}));
+      EXPECT_EQ(task.spec.cost.products, (schedule::ByGemmPass<int64_t>{0, 3, 1}));
       EXPECT_GT(&task, &*std::find_if(g.tasks().begin(), g.tasks().end(),
                                       [](const schedule::Task& other) { return other.spec.name == "S0"; }));
     }
     return g.to_string();
   };
-  const ep::Cutting two{ep::Cutting::By::tokens, 2};
+  const ep::Chunking two{ep::Chunking::By::tokens, 2};
   EXPECT_EQ(graph({}), "inter: S0(P0) R0(C0) | compute: P0 H C0(S0)");
-  EXPECT_EQ(graph({.cutting = two}), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 H C0(S0) C1(S1)");
-  EXPECT_EQ(graph({.cutting = two, .merged = true}, Overlap::a2a_allgather),
+  EXPECT_EQ(graph({.chunking = two}), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 H C0(S0) C1(S1)");
+  EXPECT_EQ(graph({.chunking = two, .merged = true}, Overlap::a2a_allgather),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 H C(D0,D1) U0(C) U1(C)");
-  EXPECT_TRUE(graph({.cutting = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
+  EXPECT_TRUE(graph({.chunking = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
 }
 
 TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
@@ -145,7 +145,7 @@ TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
   const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
   ASSERT_EQ(orders.size(), std::size(graphs));
   for (size_t i = 0; i < orders.size(); ++i) {
-    EchoPass t({.cutting = {ep::Cutting::By::tokens, 3}});
+    EchoPass t({.chunking = {ep::Chunking::By::tokens, 3}});
     t.pass.experts.weight_products = 1;
     t.pass.order = orders[i];
     EXPECT_EQ(orders[i].name, graphs[i].first);
@@ -155,7 +155,7 @@ TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
 
 TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
-    EchoPass t({.cutting = {ep::Cutting::By::tokens, 3}});
+    EchoPass t({.chunking = {ep::Chunking::By::tokens, 3}});
     t.pass.bounded = true;
     t.pass.order = order;
     if (order.name == "returns_last")
@@ -171,7 +171,7 @@ TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
   const std::pair<EspExchange, std::string> graphs[] = {
       {EspExchange::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},
       {EspExchange::direct, "inter: S0(P0) R0(U0) | copy: L0(R0) | compute: P0 D0(S0) C0(D0) U0(C0)"},
-      {EspExchange::held, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
+      {EspExchange::replicated, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
   for (const auto& [esp_exchange, text] : graphs)
     comm::with_ranks(2, [&](const comm::ProcessGroup& etp) {
       EchoPass t(&etp, {.esp_exchange = esp_exchange});
@@ -188,7 +188,7 @@ TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
 
 TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
   comm::with_ranks(2, [](const comm::ProcessGroup& tp) {
-    EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}});
+    EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}});
     const moe::RowCollection collection{.group = &tp, .counts = {{2, 2}, {2, 2}}};
     t.pass.collection = &collection;
     const auto graph = t.graph();
@@ -214,11 +214,11 @@ struct PassInTwoSteps {
   EchoWork work;
   moe::PassBuffers buffers;
 
-  PassInTwoSteps(const comm::ProcessGroup& world, const ep::Cutting& cutting)
+  PassInTwoSteps(const comm::ProcessGroup& world, const ep::Chunking& chunking)
       : nodes(comm::split_by_node(world)),
         groups{&world, &self, &world, nodes.get(), nodes.get()},
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
-                                   {.cutting = cutting, .all_to_all = ep::AllToAll::hierarchical}, lab.stream())),
+                                   {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream())),
         rows(lab.integers({6, 8}, 1, 9)),
         pass{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context},
         work(plan, rows) {}
@@ -232,7 +232,7 @@ TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsThe
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
-        PassInTwoSteps t(world, {ep::Cutting::By::tokens, 2});
+        PassInTwoSteps t(world, {ep::Chunking::By::tokens, 2});
         const auto graph = t.graph();
         EXPECT_EQ(graph.to_string(),
                   "inter: S0(N0) S1(N1) R0(C0) R1(C1) | intra: N0(P0) N1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
@@ -271,7 +271,7 @@ TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
         EXPECT_EQ(tasks.at("R0").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
         EXPECT_EQ(tasks.at("K0").cost, cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
         for (const char* name : {"N0", "S0", "R0", "K0"})
-          EXPECT_EQ(tasks.at(name).kind, schedule::Kind::all_to_all) << name;
+          EXPECT_EQ(tasks.at(name).kind, schedule::TaskKind::all_to_all) << name;
         schedule::execute(graph, t.lab.context);
         expect_bitwise(t.rows, t.buffers.returned);
       },
@@ -284,19 +284,19 @@ TEST(MoePass, AnyOrderThatItsEdgesAllowGivesTheSame) {
     comm::with_ranks(
         4,
         [&](const comm::ProcessGroup& world) {
-          PassInTwoSteps t(world, {ep::Cutting::By::tokens, 3});
+          PassInTwoSteps t(world, {ep::Chunking::By::tokens, 3});
           schedule::execute_shuffled(t.graph(), t.lab.context, seed);
           expect_bitwise(t.rows, t.buffers.returned);
         },
         two_nodes);
     for (const moe::IssueOrder& order : moe::built_in_orders()) {
-      EchoPass t({.cutting = {ep::Cutting::By::tokens, 4}});
+      EchoPass t({.chunking = {ep::Chunking::By::tokens, 4}});
       t.pass.order = order;
       schedule::execute_shuffled(t.graph(), t.lab.context, seed);
       expect_bitwise(t.rows, t.buffers.returned);
     }
     for (bool merged : {false, true}) {
-      EchoPass t({.cutting = {ep::Cutting::By::tokens, 2}, .merged = merged},
+      EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}, .merged = merged},
                  merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
       schedule::execute_shuffled(t.graph(), t.lab.context, seed);
       expect_bitwise(t.rows, t.buffers.returned);

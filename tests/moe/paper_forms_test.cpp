@@ -15,11 +15,13 @@
 #include "tools/plan/rank_graphs.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
-using schedule::Curve;
-using schedule::Kind;
 using schedule::Rates;
+using schedule::TaskKind;
+using schedule::TimeCurve;
 using schedule::Timeline;
 
 constexpr double hidden = 64, tokens = 64, top_k = 2, element = 8;      // f64
@@ -55,13 +57,13 @@ Passes simulated(const Words& overrides, const Rates& rates) {
 // No latencies; copies and links that are not listed take no time.
 Rates machine(double flops) {
   Rates rates;
-  rates.compute.fill(Curve::linear(0, flops));
-  rates.copy = Curve::linear(0, instant);
-  rates.other_links = {Curve::linear(0, instant), Curve::linear(0, instant)};
+  rates.compute.fill(TimeCurve::linear(0, flops));
+  rates.copy = TimeCurve::linear(0, instant);
+  rates.other_links = {TimeCurve::linear(0, instant), TimeCurve::linear(0, instant)};
   return rates;
 }
-void add_link(Rates& rates, Kind kind, std::string group, int size, double bytes_per_second) {
-  rates.links.push_back({kind, std::move(group), size, false, Curve::linear(0, bytes_per_second)});
+void add_link(Rates& rates, TaskKind kind, std::string group, int size, double bytes_per_second) {
+  rates.links.push_back({kind, std::move(group), size, false, TimeCurve::linear(0, bytes_per_second)});
 }
 
 double begin_of(const Timeline& t, const std::string& name) {
@@ -82,19 +84,19 @@ TEST(PaperForms, MpmoesPhasesAreWhatTheGraphTakes) {
   for (const double speed : {0.3, 1.0, 3.0}) {  // of the experts beside the wire
     const double wire = 1e6, flops = speed * wire * 2 * product_flops / slot_bytes;
     Rates rates = machine(flops);
-    add_link(rates, Kind::all_to_all, "ep", 4, 0.75 * wire);
+    add_link(rates, TaskKind::all_to_all, "ep", 4, 0.75 * wire);
     const mpmoe::Machine paper{.W_comm = wire, .W_comp = flops, .W_mem = instant, .bytes_per_element = element};
     for (const int n : {2, 4, 8}) {
-      const Words cut{"parallel.ep=4", "schedule.moe.cut=tokens", cat("schedule.moe.chunks=", n)};
+      const Words cut{"parallel.ep=4", "schedule.moe.chunk_by=tokens", cat("schedule.moe.chunks=", n)};
       const std::string what = cat(n, " parts, experts ", speed);
       const Passes keep = simulated(cut, rates);
-      const auto kept = mpmoe::predict(layer, paper, mpmoe::Restore::keep, n);
+      const auto kept = mpmoe::predict(layer, paper, mpmoe::Reuse::none, n);
       expect_near(keep.forward.total(), kept.forward.seconds(), 0.01, "forward of " + what);
       // A result returns before the weight gradients of its part, which the paper counts to the experts' work.
       EXPECT_LE(keep.backward.total(), 1.01 * kept.backward.seconds()) << what;
       EXPECT_GE(keep.backward.total(), kept.backward.seconds() - 1 / flops * product_flops / n * 2) << what;
       const Passes s4 = simulated(joined(cut, {"schedule.moe.memory_reuse=s4"}), rates);
-      const auto restored = mpmoe::predict(layer, paper, mpmoe::Restore::s4, n);
+      const auto restored = mpmoe::predict(layer, paper, mpmoe::Reuse::s4, n);
       expect_near(s4.forward.total(), restored.forward.seconds(), 0.01, "S4, forward of " + what);
       expect_near(s4.backward.total(), restored.backward.seconds(), 0.25, "S4, backward of " + what);
     }
@@ -110,8 +112,8 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   for (const double gather : {0.2, 0.5, 1.0, 2.0, 8.0}) {  // speed of the MP group beside the others
     const double wire = 1e6;
     Rates rates = machine(instant);
-    add_link(rates, Kind::all_to_all, "experts", 4, wire);
-    add_link(rates, Kind::all_gather, "tp", 2, gather * wire);
+    add_link(rates, TaskKind::all_to_all, "experts", 4, wire);
+    add_link(rates, TaskKind::all_gather, "tp", 2, gather * wire);
     parm::Costs costs{.AG_MP = {.beta = element / 2 / (gather * wire)}, .A2A = {.beta = 0.75 * element / wire}};
     const double x = layer.ETM() * layer.N_ESP / layer.N_MP;
     costs.overlap = plan::AlphaBeta{.beta = parm::saa_seconds(costs.A2A(x), costs.AG_MP(layer.ETM()), phases) / x};
@@ -141,9 +143,9 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
     for (const double copies : {0.5, 2.0, 1000.0}) {
       const double wire = 1e6;
       Rates rates = machine(instant);
-      rates.copy = Curve::linear(0, copies * wire);
-      add_link(rates, Kind::all_to_all, "ep", 2, wire);
-      add_link(rates, Kind::all_gather, "etp", 2, gather * wire);
+      rates.copy = TimeCurve::linear(0, copies * wire);
+      add_link(rates, TaskKind::all_to_all, "ep", 2, wire);
+      add_link(rates, TaskKind::all_gather, "etp", 2, gather * wire);
       const monta::Network network{.t = 2,
                                    .e = 2,
                                    .all_to_all = {.bandwidth = wire},
@@ -190,10 +192,10 @@ TEST(PaperForms, EpssGainIsThatOfTheGraph) {
   for (const double speed : {0.3, 1.0, 3.0}) {
     const double wire = 1e6, flops = speed * wire * product_flops / slot_bytes;
     Rates rates = machine(flops);
-    add_link(rates, Kind::all_to_all, "ep", 2, wire);
+    add_link(rates, TaskKind::all_to_all, "ep", 2, wire);
     const double comm = 2 * slot_bytes / 2 / wire, comp = 2 * product_flops / flops;
     const auto took = [&](int n) {
-      return simulated({"parallel.ep=2", cat("schedule.moe.cut=", n == 1 ? "none" : "experts"),
+      return simulated({"parallel.ep=2", cat("schedule.moe.chunk_by=", n == 1 ? "none" : "experts"),
                         cat("schedule.moe.chunks=", n)},
                        rates)
           .forward.total();

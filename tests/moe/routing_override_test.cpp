@@ -12,6 +12,9 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace layers;
 namespace {
 
 moe::MoeConfig config(moe::Routing routing) {

@@ -8,6 +8,18 @@
 
 namespace hexad::tests {
 
+using autograd::keep_policy;
+using autograd::Replay;
+using autograd::Tape;
+using autograd::Value;
+using base::Axis;
+using layers::Builder;
+using layers::MicroBatch;
+using layers::ModelStatistics;
+using layers::Registry;
+using layers::RouterStatistics;
+using layers::StateSet;
+
 using Words = std::vector<std::string>;
 
 inline Words joined(const Words& a, const Words& b) {
@@ -23,7 +35,7 @@ class ScheduledLayer : public Lab {
       : Lab(default_seed, {.worker_lanes = true}),
         recipe(small_recipe(joined({"model.moe.experts=8", "model.moe.expert_hidden=12"}, overrides))),
         mesh(world, recipe.parallel.sizes()),
-        layer(recipe.model, 0, 0,
+        layer(recipe.model, 0, 0, Registry(),
               Builder(parameters, states, mesh, Dtype::f64,
                       {.sequence = recipe.parallel.sp,
                        .moe = recipe.schedule.moe.settled(),
@@ -35,7 +47,7 @@ class ScheduledLayer : public Lab {
 
   // On the host: it outlives the layer.
   struct Result {
-    Tensor y, dx, penalty;
+    Tensor y, dx, aux_losses;
     std::vector<Tensor> gradients;
     RouterStatistics statistics;
   };
@@ -53,10 +65,10 @@ class ScheduledLayer : public Lab {
     Tape tape(stream(), *policy);
     const Value in = tape.leaf(x);
     const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics.layers});
-    const Replay::Root roots[] = {{out.y, dy}, {out.penalty, values<double>({1.0})}};
+    const Replay::Root roots[] = {{out.y, dy}, {out.aux_losses, values<double>({1.0})}};
     statistics.read(stream());
     const auto kept = [](const Tensor& t) { return to_host(copy_of(t)); };
-    Result result{kept(out.y.data), {}, kept(out.penalty.data), {}, statistics.layers[0]};
+    Result result{kept(out.y.data), {}, kept(out.aux_losses.data), {}, statistics.layers[0]};
     Replay replay(tape, roots);
     replay.run();
     result.dx = to_host(replay.take_gradient(in));

@@ -13,6 +13,8 @@
 #include "tests/training/scratch.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 struct Mesh4 {
@@ -38,7 +40,7 @@ constexpr auto forward_only = Schedule::Bits::forward, other_sums = Schedule::Bi
 std::vector<Schedule> schedules() {
   const std::string moe = "schedule.moe.";
   const auto cut = [&](const std::string& by, int parts) {
-    return Words{moe + "cut=" + by, moe + "chunks=" + std::to_string(parts)};
+    return Words{moe + "chunk_by=" + by, moe + "chunks=" + std::to_string(parts)};
   };
   const Words o2{moe + "overlap=a2a_allgather", moe + "chunks=2"},
       o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
@@ -63,21 +65,21 @@ std::vector<Schedule> schedules() {
           {"NodesReturnLast", joined(cut("nodes", 2), {moe + "order=returns_last"})},
           {"ExpertsWeightsLast", joined(cut("experts", 2), {moe + "order=weights_last"})},
           {"BaselineTokens", joined({moe + "duplicates=baseline"}, cut("tokens", 3))},
-          {"Dense", {moe + "products=dense"}},
-          {"DenseExperts", joined({moe + "products=dense"}, cut("experts", 2))},
-          {"ByLoadTokens", joined({moe + "products=by_load", moe + "dense_rows=2"}, cut("tokens", 3))},
-          {"DenseRestoreS4", joined({moe + "products=dense", moe + "memory_reuse=s4"}, cut("tokens", 3)), forward_only},
-          {"DenseOfTokens", joined({moe + "products=dense"}, of_tokens), other_sums},
-          {"RestoreS1", joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), forward_only},
-          {"RestoreS2", joined({moe + "memory_reuse=s2"}, cut("tokens", 3)), forward_only},
-          {"RestoreS3", joined({moe + "memory_reuse=s3"}, cut("tokens", 3)), forward_only},
-          {"RestoreS4", joined({moe + "memory_reuse=s4"}, cut("tokens", 3)), forward_only},
-          {"RestoreS1WeightsLast",
+          {"Dense", {moe + "gemms=dense"}},
+          {"DenseExperts", joined({moe + "gemms=dense"}, cut("experts", 2))},
+          {"ByLoadTokens", joined({moe + "gemms=by_load", moe + "dense_rows=2"}, cut("tokens", 3))},
+          {"DenseReuseS4", joined({moe + "gemms=dense", moe + "memory_reuse=s4"}, cut("tokens", 3)), forward_only},
+          {"DenseOfTokens", joined({moe + "gemms=dense"}, of_tokens), other_sums},
+          {"ReuseS1", joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), forward_only},
+          {"ReuseS2", joined({moe + "memory_reuse=s2"}, cut("tokens", 3)), forward_only},
+          {"ReuseS3", joined({moe + "memory_reuse=s3"}, cut("tokens", 3)), forward_only},
+          {"ReuseS4", joined({moe + "memory_reuse=s4"}, cut("tokens", 3)), forward_only},
+          {"ReuseS1WeightsLast",
            joined(joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), {moe + "order=weights_last"}), forward_only},
-          {"RestoreS4ReturnsLast",
+          {"ReuseS4ReturnsLast",
            joined(joined({moe + "memory_reuse=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}), forward_only},
-          {"RestoreS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
-          {"RestoreS2Whole", {moe + "memory_reuse=s2"}, forward_only},
+          {"ReuseS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
+          {"ReuseS2Whole", {moe + "memory_reuse=s2"}, forward_only},
           {"OfTokens", of_tokens, other_sums},
           {"OfTokensDirect", joined(of_tokens, direct), other_sums},
           {"OfTokensS2Saa", joined(of_tokens, joined(s2, o2)), other_sums, true},
@@ -88,9 +90,9 @@ std::vector<Schedule> schedules() {
           {"OfTokensTokens3", joined(of_tokens, cut("tokens", 3)), other_sums},
           {"OfTokensNodes", joined(of_tokens, cut("nodes", 2)), other_sums},
           {"OfTokensExperts", joined(of_tokens, cut("experts", 2)), other_sums},
-          {"OfTokensRestoreS1", joined(of_tokens, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), other_sums},
-          {"OfTokensRestoreS4", joined(of_tokens, joined({moe + "memory_reuse=s4"}, cut("tokens", 3))), other_sums},
-          {"OfTokensRestoreS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
+          {"OfTokensReuseS1", joined(of_tokens, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), other_sums},
+          {"OfTokensReuseS4", joined(of_tokens, joined({moe + "memory_reuse=s4"}, cut("tokens", 3))), other_sums},
+          {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
 }
 
 bool possible(const Schedule& s, const Mesh4& m) {
@@ -170,16 +172,16 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
                   "model.moe.trace=" + scratch / "trace"});
 }
 
-// As are gradients of weights and of what is computed again, since the products alone differ.
-TEST(Schedules, OfDenseProductsGiveTheBitsOfGroupedOnes) {
-  const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.cut=tokens",
+// As are gradients of weights and of what is computed again, since the GEMMs alone differ.
+TEST(Schedules, OfDenseGemmsGiveTheBitsOfGroupedOnes) {
+  const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.chunk_by=tokens",
                   "schedule.moe.chunks=3"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     for (const char* reuse : {"schedule.moe.memory_reuse=none", "schedule.moe.memory_reuse=s4"})
-      for (const Words& products : {Words{"schedule.moe.products=dense"},
-                                    Words{"schedule.moe.products=by_load", "schedule.moe.dense_rows=2"}}) {
+      for (const Words& gemms :
+           {Words{"schedule.moe.gemms=dense"}, Words{"schedule.moe.gemms=by_load", "schedule.moe.dense_rows=2"}}) {
         const auto grouped = ScheduledLayer(world, joined(cut, {reuse})).run();
-        const auto other = ScheduledLayer(world, joined(joined(cut, {reuse}), products)).run();
+        const auto other = ScheduledLayer(world, joined(joined(cut, {reuse}), gemms)).run();
         expect_bitwise(grouped.y, other.y);
         expect_bitwise(grouped.dx, other.dx);
         for (size_t i = 0; i < other.gradients.size(); ++i) expect_bitwise(grouped.gradients[i], other.gradients[i]);
@@ -188,16 +190,18 @@ TEST(Schedules, OfDenseProductsGiveTheBitsOfGroupedOnes) {
 }
 
 TEST(Schedules, ByLoadAreDenseFromSoManyRowsOnAverageOfExpertsThatHaveAny) {
-  using moe::Products;
-  const auto is_dense = [](Products products, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
-    return moe::MoeSchedule{.products = products, .dense_rows = rows}.is_dense(offsets);
+  using moe::Gemms;
+  const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
+    moe::MoeSchedule s;
+    s.gemms = gemms, s.dense_rows = rows;
+    return s.is_dense(offsets);
   };
-  EXPECT_TRUE(is_dense(Products::by_load, 4, {0, 7, 7, 8}));  // 8 rows of two experts
-  EXPECT_FALSE(is_dense(Products::by_load, 4, {0, 6, 6, 7}));
-  EXPECT_FALSE(is_dense(Products::by_load, {}, {0, 7, 7, 8}));
-  EXPECT_FALSE(is_dense(Products::by_load, 1, {0, 0, 0}));
-  EXPECT_FALSE(is_dense(Products::grouped, {}, {0, 100000}));
-  EXPECT_TRUE(is_dense(Products::dense, {}, {0, 0, 1}));
+  EXPECT_TRUE(is_dense(Gemms::by_load, 4, {0, 7, 7, 8}));  // 8 rows of two experts
+  EXPECT_FALSE(is_dense(Gemms::by_load, 4, {0, 6, 6, 7}));
+  EXPECT_FALSE(is_dense(Gemms::by_load, {}, {0, 7, 7, 8}));
+  EXPECT_FALSE(is_dense(Gemms::by_load, 1, {0, 0, 0}));
+  EXPECT_FALSE(is_dense(Gemms::grouped, {}, {0, 100000}));
+  EXPECT_TRUE(is_dense(Gemms::dense, {}, {0, 0, 1}));
 }
 
 // The choice is the layer's own, call by call.
@@ -219,7 +223,7 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
   routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
   routes.plan.counts.chunks[0].offsets = {0, 3, 6}, routes.plan.counts.chunks[1].offsets = {0, 0, 2};
   moe::ExpertRoute route{};
-  route.schedule = {.products = moe::Products::by_load, .dense_rows = 3};
+  route.schedule.gemms = moe::Gemms::by_load, route.schedule.dense_rows = 3;
   const moe::PassCall call{.routes = std::move(routes), .route = std::move(route), .experts = &experts};
   EXPECT_TRUE(call.groups(0).dense);
   EXPECT_FALSE(call.groups(1).dense);
@@ -267,8 +271,8 @@ TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
       {},
       {"schedule.moe.wire=fp8"},
       {"schedule.moe.rows=token", "schedule.moe.wire=fp8"},
-      {"schedule.moe.cut=tokens", "schedule.moe.chunks=5"},
-      {"schedule.moe.memory_reuse=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"},
+      {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=5"},
+      {"schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"},
       {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.routing=zipf", "model.moe.zipf_exponent=4"}};
   for (const auto& nodes : topologies)
     for (const Words& way : ways) {
@@ -312,7 +316,7 @@ TEST(Schedules, InTwoStepsAreRefusedWhereOnlySomeGroupsHaveTwoLevels) {
 
 // Gradients of weights, too, are the same bits: they are added up by chunk in every order.
 TEST(Schedules, OfEveryOrderGiveTheSameBits) {
-  const Words chunks{"parallel.ep=4", "schedule.moe.cut=tokens", "schedule.moe.chunks=4"};
+  const Words chunks{"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const auto alternating = ScheduledLayer(world, chunks).run();
     for (const moe::IssueOrder& order : moe::built_in_orders()) {

@@ -8,6 +8,8 @@
 #include "tests/moe/scheduled_layer.h"
 
 namespace hexad::tests {
+
+using namespace verify;
 namespace {
 
 const Words shared{"model.moe.shared_experts=2", "model.moe.shared_hidden=8"}, beside{"schedule.moe.shared=beside"};
@@ -42,13 +44,13 @@ const Choice choices[] = {{"Plain", {}},
                           {"S2Saa", {"duplicates=pause_after_gate", "overlap=a2a_allgather", "chunks=2"}, true},
                           {"O3", {"duplicates=drop", "overlap=a2a_allgather_copy", "chunks=3"}},
                           {"Direct", {"esp_exchange=direct"}},
-                          {"Tokens3", {"cut=tokens", "chunks=3"}},
-                          {"ReturnsLast", {"cut=tokens", "chunks=3", "order=returns_last"}},
-                          {"Experts2", {"cut=experts", "chunks=2"}},
+                          {"Tokens3", {"chunk_by=tokens", "chunks=3"}},
+                          {"ReturnsLast", {"chunk_by=tokens", "chunks=3", "order=returns_last"}},
+                          {"Experts2", {"chunk_by=experts", "chunks=2"}},
                           {"RowsOfTokens", {"rows=token"}},
-                          {"S1", {"memory_reuse=s1", "cut=tokens", "chunks=3"}},
-                          {"S4", {"memory_reuse=s4", "cut=tokens", "chunks=3"}},
-                          {"S4OfTokens", {"memory_reuse=s4", "cut=tokens", "chunks=3", "rows=token"}}};
+                          {"S1", {"memory_reuse=s1", "chunk_by=tokens", "chunks=3"}},
+                          {"S4", {"memory_reuse=s4", "chunk_by=tokens", "chunks=3"}},
+                          {"S4OfTokens", {"memory_reuse=s4", "chunk_by=tokens", "chunks=3", "rows=token"}}};
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
   expect_bitwise(a.y, b.y);
@@ -89,7 +91,7 @@ void PrintTo(const Run& r, std::ostream* out) { *out << r.name; }
 
 class SharedExpertsOfRuns : public testing::TestWithParam<Run> {};
 
-// Whatever is computed again, put aside or delayed.
+// Whatever is computed again, offloaded or delayed.
 TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
   const Words common =
       joined(joined(shared, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
@@ -101,7 +103,7 @@ TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
   });
 }
 
-const Words chunks{"schedule.moe.cut=tokens", "schedule.moe.chunks=2"};
+const Words chunks{"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
 const Run runs[] = {{"Plain", {}},
                     {"Norms", {"recompute=norms"}},
                     {"Blocks", {"recompute=block"}},
@@ -172,9 +174,9 @@ TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
       // 12 tokens of 16 features, and 2 experts of 8 features cut over the tp ranks; with gates 3 products.
       const double product = 2.0 * 12 * 16 * 16 / layer.mesh.size(Axis::tp);
       EXPECT_EQ(forward.cost->flops, 3 * product);
-      EXPECT_EQ(forward.cost->products, (schedule::ByPass<int64_t>{3, 0, 0}));
+      EXPECT_EQ(forward.cost->products, (schedule::ByGemmPass<int64_t>{3, 0, 0}));
       EXPECT_EQ(backward.cost->flops, 6 * product);
-      EXPECT_EQ(backward.cost->products, (schedule::ByPass<int64_t>{0, 3, 3}));
+      EXPECT_EQ(backward.cost->products, (schedule::ByGemmPass<int64_t>{0, 3, 3}));
 
       Looker looker;
       layer.layer.show_passes(l.sequence ? 6 : 12, Dtype::f64, layer.context, looker);

@@ -15,11 +15,13 @@
 #include "tools/plan/papers/eps.h"
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using namespace plan;
 
-using ep::Cutting;
+using ep::Chunking;
 using ep::EspExchange;
 using ep::RowOf;
 using moe::MoePass;
@@ -52,7 +54,7 @@ Tensor ids_of(Lab& lab, const Load& load, int source) {
 
 struct Way {
   std::string name;
-  Cutting cutting{};
+  Chunking chunking{};
   Overlap overlap = Overlap::sequential;  // not sequential: chunks are computed together
 };
 
@@ -69,7 +71,7 @@ class FactorPass : public moe::PassWork {
         x(lab.integers({ids.dim(0), width}, 1, 9)),
         weights(lab.integers(ids.shape(), 1, 5)),
         plan(ep::make_routing_plan(ids, experts, groups,
-                                   {.cutting = way.cutting,
+                                   {.chunking = way.chunking,
                                     .esp_exchange = esp_exchange,
                                     .row_of = row_of,
                                     .merged = way.overlap != Overlap::sequential},
@@ -138,7 +140,7 @@ class FactorPass : public moe::PassWork {
 
   // Where rows are held alike, etp ranks hold the same tokens.
   static int source(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange) {
-    return esp_exchange == EspExchange::held ? world.rank() / etp_size : world.rank();
+    return esp_exchange == EspExchange::replicated ? world.rank() / etp_size : world.rank();
   }
 
   Lab lab;
@@ -153,14 +155,14 @@ class FactorPass : public moe::PassWork {
 
 std::vector<Way> ways(int ep_ranks) {
   std::vector<Way> all{{"Whole"},
-                       {"Tokens3", {Cutting::By::tokens, 3}},
-                       {"Tokens16", {Cutting::By::tokens, 16}},
-                       {"Experts2", {Cutting::By::experts, 2}},
-                       {"O2", {Cutting::By::tokens, 2}, Overlap::a2a_allgather},
-                       {"O3", {Cutting::By::tokens, 3}, Overlap::a2a_allgather_copy}};
+                       {"Tokens3", {Chunking::By::tokens, 3}},
+                       {"Tokens16", {Chunking::By::tokens, 16}},
+                       {"Experts2", {Chunking::By::experts, 2}},
+                       {"O2", {Chunking::By::tokens, 2}, Overlap::a2a_allgather},
+                       {"O3", {Chunking::By::tokens, 3}, Overlap::a2a_allgather_copy}};
   if (ep_ranks > 1) {
-    all.push_back({"Peers2", {Cutting::By::peers, 2}});
-    all.push_back({"Phases", {Cutting::By::phases, 2}, Overlap::a2a_allgather});
+    all.push_back({"Peers2", {Chunking::By::peers, 2}});
+    all.push_back({"Phases", {Chunking::By::phases, 2}, Overlap::a2a_allgather});
   }
   return all;
 }
@@ -172,7 +174,7 @@ class TokenRows : public testing::TestWithParam<Load> {
   void on_every_mesh(const F& f) {
     for (int ranks : {1, 2, 4})
       for (int etp : {1, 2})
-        for (EspExchange esp_exchange : {EspExchange::gather, EspExchange::direct, EspExchange::held}) {
+        for (EspExchange esp_exchange : {EspExchange::gather, EspExchange::direct, EspExchange::replicated}) {
           if (etp > ranks || (etp == 1 && esp_exchange != EspExchange::gather)) continue;
           for (const Way& way : ways(ranks / etp)) {
             SCOPED_TRACE(
@@ -234,7 +236,7 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
   EXPECT_EQ(graph(1, EspExchange::gather, {"Whole"}), "inter: S0(P0) R0(U0) | compute: P0 D0(S0) C0(D0) U0(C0)");
   EXPECT_EQ(graph(2, EspExchange::gather, {"Whole"}),
             "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)");
-  EXPECT_EQ(graph(1, EspExchange::gather, {"O3", {Cutting::By::tokens, 2}, Overlap::a2a_allgather_copy}),
+  EXPECT_EQ(graph(1, EspExchange::gather, {"O3", {Chunking::By::tokens, 2}, Overlap::a2a_allgather_copy}),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | "
             "compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }

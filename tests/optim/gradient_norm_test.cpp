@@ -9,6 +9,9 @@
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 Parameter& add(ParameterSet& set, const std::string& name, int64_t size, const Placement& placement,

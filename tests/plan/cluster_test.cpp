@@ -10,9 +10,9 @@
 namespace hexad::plan {
 namespace {
 
-using schedule::Kind;
 using schedule::Lane;
 using schedule::LaneSet;
+using schedule::TaskKind;
 using telemetry::TemporaryFolder;
 
 // A profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which one was taken.
@@ -67,9 +67,9 @@ TEST(Cluster, ReadsWhatItWrites) {
   EXPECT_EQ(cluster.links[2].group, GroupKind::inter);
   EXPECT_EQ(cluster.links[2].points, Curve({{4096, 0.003}, {8192, 0.0035}}));
   ASSERT_EQ(cluster.products.size(), 4u);
-  EXPECT_EQ(cluster.products[1].pass, Pass::weight_gradient);
+  EXPECT_EQ(cluster.products[1].pass, GemmPass::weight_gradient);
   ASSERT_EQ(cluster.slowdowns.size(), 3u);
-  EXPECT_EQ(cluster.slowdowns[2].beside, (std::vector{Work::inter, Work::copy}));
+  EXPECT_EQ(cluster.slowdowns[2].beside, (std::vector{Lane::inter, Lane::copy}));
 }
 
 TEST(Cluster, BadFilesAreRefusedWithTheLine) {
@@ -133,17 +133,17 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   const schedule::Rates rates =
       rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 4, 1}, {"dp", 1, 1}}, .inputs = 10, .outputs = 40});
   EXPECT_EQ(rates.links.size(), 10u) << "five kinds of ep and tp; a group of one sends nothing";
-  const auto* ep = rates.find(Kind::all_to_all, "ep", 2, true);
+  const auto* ep = rates.find(TaskKind::all_to_all, "ep", 2, true);
   ASSERT_TRUE(ep);
   EXPECT_EQ(ep->curve.seconds(4096), 0.003);
-  const auto* tp = rates.find(Kind::all_gather, "tp", 4, false);
+  const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
   // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs; they take as long by the size of the weight.
-  const auto seconds = [&](Pass pass) { return rates.compute[static_cast<size_t>(pass)].seconds(1600); };
-  EXPECT_DOUBLE_EQ(seconds(Pass::forward), 1e-5 / 8 * 40 / 50);
-  EXPECT_DOUBLE_EQ(seconds(Pass::weight_gradient), 3e-5 / 8 * 40 / 50);
-  EXPECT_DOUBLE_EQ(seconds(Pass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";
+  const auto seconds = [&](GemmPass pass) { return rates.compute[static_cast<size_t>(pass)].seconds(1600); };
+  EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
+  EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
+  EXPECT_DOUBLE_EQ(seconds(GemmPass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";
   EXPECT_EQ(rates.copy.seconds(65536), 1e-5);
   EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter}), 0.75);
   EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter, Lane::copy}), 0.5);
@@ -157,7 +157,7 @@ TEST(Rates, OfALinkDoNotFallForEverWhereItsLastPointWasSlow) {
     for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
       cluster.links.push_back(cluster.links[2]), cluster.links.back().operation = c;
     const schedule::Rates rates = rates_of(cluster, {.groups = {{"ep", 2, 2}}});
-    return rates.find(Kind::all_to_all, "ep", 2, true)->curve.seconds(bytes);
+    return rates.find(TaskKind::all_to_all, "ep", 2, true)->curve.seconds(bytes);
   };
   const auto with = [](const std::string& points) {
     std::string changed = text;
@@ -210,9 +210,9 @@ TEST(DefaultCluster, IsAsTheRatesThatNobodyMeasured) {
   const schedule::Rates defaults = schedule::Rates::defaults();
   const schedule::Rates rates = rates_of(default_cluster(2, 4), {.groups = {{"ep", 8, 2}, {"tp", 4, 1}, {"dp", 2, 2}}});
   for (double bytes : {4096.0, 65536.0, 16777216.0}) {
-    EXPECT_EQ(rates.find(Kind::all_to_all, "ep", 8, true)->curve.seconds(bytes),
+    EXPECT_EQ(rates.find(TaskKind::all_to_all, "ep", 8, true)->curve.seconds(bytes),
               defaults.other_links->between_nodes.seconds(bytes));
-    EXPECT_EQ(rates.find(Kind::all_reduce, "tp", 4, false)->curve.seconds(bytes),
+    EXPECT_EQ(rates.find(TaskKind::all_reduce, "tp", 4, false)->curve.seconds(bytes),
               defaults.other_links->within_node.seconds(bytes));
     EXPECT_EQ(rates.copy.seconds(bytes), defaults.copy.seconds(bytes));
   }

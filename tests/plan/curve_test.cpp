@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/tolerance.h"
+#include "tools/plan/least_squares.h"
 
 namespace hexad::plan {
 namespace {
@@ -44,6 +46,27 @@ TEST(Seconds, GoOnAlongTheLastSegmentAndNeverFall) {
   EXPECT_NEAR(seconds(measured, 40), 7, 7 * rounding);
   EXPECT_EQ(seconds(Points{{10, 3}, {20, 1}}, 40), 1);
   EXPECT_EQ(seconds(0.5, 40), 0.5);
+}
+
+// What a table of `hexad profile` shows of a curve.
+TEST(FitOfACurve, LeavesNothingOverOfALinkWithLatencyAndRate) {
+  Points times;
+  for (double bytes = 4096; bytes <= 1 << 24; bytes *= 2) times.push_back({bytes, 5e-5 + bytes / 1e9});
+  const Fit fit = fit_alpha_beta(times);
+  EXPECT_NEAR(fit.line.alpha, 5e-5, times.back().y * rounding);
+  EXPECT_NEAR(1 / fit.line.beta, 1e9, 1e9 * rounding);
+  for (const double left : fit.residuals) EXPECT_NEAR(left, 0, times.back().y * rounding);
+}
+
+TEST(FitOfACurve, ShowsABurstThatALineCannotFollow) {
+  // A shaper lets 128 KB pass at once, then 25 MB/s: no line goes through that.
+  Points times;
+  for (double bytes = 16384; bytes <= 1 << 20; bytes *= 2)
+    times.push_back({bytes, 1e-4 + std::max(0.0, bytes - 131072) / 25e6});
+  const Fit fit = fit_alpha_beta(times);
+  EXPECT_GT(fit.worst_relative_error, 5);
+  EXPECT_LE(times[fit.worst].x, 131072) << "where the line is off is in the burst";
+  EXPECT_NEAR(seconds(times, 65536), 1e-4, rounding) << "a curve's own points know";
 }
 
 TEST(Link, PricesWhatMovesByTheEfficiencyOfTheWholeVolume) {

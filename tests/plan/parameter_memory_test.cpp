@@ -1,12 +1,16 @@
-// The formulas of parameter memory, against hand counts and against the parameters that a model makes.
+// The formulas of parameter memory against hand counts, and the parameters on a meta device against those of a run.
 #include "tools/plan/parameter_memory.h"
 
 #include <gtest/gtest.h>
 
+#include "framework/device/meta/meta_run.h"
+#include "parallel/comm/imagined_group.h"
 #include "tests/training/training.h"
-#include "tools/plan/held_parameters.h"
 
 namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
 namespace {
 
 using namespace plan;
@@ -31,29 +35,42 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
+struct Held {
+  std::string name;
+  base::Shape global, local;
+  base::Dtype dtype;
+  int sharers;
+  int64_t owned;
+  bool operator==(const Held&) const = default;
+};
+void PrintTo(const Held& h, std::ostream* out) {
+  *out << h.name << " " << h.global << ", here " << h.local << " " << h.dtype << ", " << h.owned << " of it owned, of "
+       << h.sharers << " ranks";
+}
+
+std::vector<Held> held_by(const ModelInstance& instance) {
+  std::vector<Held> all;
+  for (const auto& p : instance.parameters)
+    all.push_back({p->name(), p->global_shape(), p->shape(), p->dtype(), instance.mesh.reducers(p->placement()).size(),
+                   p->owned().size()});
+  return all;
+}
+
 class HeldParameters : public testing::TestWithParam<Case> {};
 
-// Elements, and elements over sharers, of every rank.
-TEST_P(HeldParameters, AreThoseOfTheModel) {
+// A rank that has its peers, and one that imagines them.
+TEST_P(HeldParameters, OfAMetaDeviceAreThoseOfTheModel) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {
     const ModelInstance instance(recipe, Registry(), world);
-    int64_t elements = 0, accumulators = 0, counted = 0, counted_accumulators = 0;
-    double shares = 0, counted_shares = 0;
-    for (const auto& p : instance.parameters) {
-      const int64_t n = p->shape().numel();
-      elements += n;
-      shares += static_cast<double>(n) / instance.mesh.reducers(p->placement()).size();
-      if (p->dtype() != train::dtype_of(recipe.train.precision)) accumulators += n;
-    }
-    for (const auto& h : held_parameters(recipe, instance.mesh.layout(), world.rank())) {
-      counted += h.elements;
-      counted_shares += static_cast<double>(h.elements) / static_cast<double>(h.sharers);
-      if (h.accumulator) counted_accumulators += h.elements;
-    }
-    EXPECT_EQ(counted, elements);
-    EXPECT_EQ(counted_accumulators, accumulators);
-    EXPECT_NEAR(counted_shares, shares, 1e-6 * shares);
+    const comm::ImaginedGroup alone(world.rank(), world.size());
+    const ModelInstance imagined(recipe, Registry(), alone, {},
+                                 std::make_shared<device::MetaRun>(device::DeviceKind::cpu));
+    EXPECT_EQ(held_by(imagined), held_by(instance)) << "rank " << world.rank();
+    const auto bytes = [](const ModelInstance& i) {
+      return i.context.allocator()->stats().used_in(device::Category::parameter);
+    };
+    EXPECT_EQ(bytes(imagined), bytes(instance));
   });
 }
 
@@ -79,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
              4,
              {"parallel.pp=2", "model.tied_embedding=true", "train.precision=bf16", "model.position=learned"}},
         Case{"Tied", 2, {"model.tied_embedding=true", "train.precision=bf16"}},
-        Case{"Contexts", 4, {"parallel.cp=2", "train.precision=bf16"}}),
+        Case{"Contexts", 4, {"parallel.cp=2", "train.precision=bf16"}},
+        Case{"Pieces", 4, {"parallel.ep=2", "parallel.zero=3", "train.precision=bf16"}}),
     [](const auto& i) { return i.param.name; });
 
 }  // namespace

@@ -102,13 +102,14 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   EXPECT_EQ(cluster.measured.nodes, 2);
   EXPECT_EQ(cluster.measured.ranks_per_node, 2);
   EXPECT_EQ(cluster.links.size(), 3u * enum_names(Collective{}).size());
-  EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(Pass{}).size());
+  EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(GemmPass{}).size());
   EXPECT_EQ(cluster.copies.size(), enum_names(CopyKind{}).size());
   EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u) << "every pair, and all four together";
   for (const MeasuredLink& link : cluster.links) EXPECT_EQ(link.points.points.size(), 2u);
   EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 2, 1}, {"world", 4, 2}}}));
   const std::string table = profile_table(cluster);
-  for (const char* part : {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "offload", "speed beside"})
+  for (const char* part : {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "offload", "speed beside",
+                           "fit: start + size / rate", "two points"})
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 

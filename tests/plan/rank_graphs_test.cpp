@@ -12,9 +12,9 @@ namespace {
 using namespace plan;
 
 using schedule::Cost;
-using schedule::Kind;
 using schedule::Lane;
 using schedule::TaskGraph;
+using schedule::TaskKind;
 
 // As many tasks as the rank's number; every field of every one differs.
 TaskGraph graph_of(int rank) {
@@ -34,7 +34,7 @@ TaskGraph graph_of(int rank) {
     graph.add({.lane = i == 0 ? Lane::inter : Lane::copy,
                .name = "T",
                .cost = cost,
-               .kind = i == 0 ? Kind::reduce_scatter : Kind::copy},
+               .kind = i == 0 ? TaskKind::reduce_scatter : TaskKind::copy},
               after, [](schedule::Stream&) { return schedule::Event{}; });
   }
   return graph;

@@ -21,18 +21,23 @@
 #include "tools/train/trainer.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
 namespace {
 
 using namespace plan;
 
-using moe::Cut;
+using moe::ChunkBy;
 using moe::Duplicates;
 using moe::MoeSchedule;
 
 using Overrides = std::vector<std::string>;
 
 Recipe open_recipe(Overrides overrides, const Overrides& more = {}) {
-  for (const char* key : {"duplicates", "overlap", "cut"}) overrides.push_back(cat("schedule.moe.", key, "=auto"));
+  for (const char* key : {"duplicates", "overlap", "chunk_by"}) overrides.push_back(cat("schedule.moe.", key, "=auto"));
   overrides.insert(overrides.end(), more.begin(), more.end());
   return small_recipe(overrides);
 }
@@ -64,15 +69,15 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
 // Links of `latency` seconds and `bytes_per_second`, products at `flops` a second.
 schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   schedule::Rates rates;
-  rates.compute.fill(schedule::Curve::linear(1e-7, flops));
-  rates.copy = schedule::Curve::linear(1e-7, 1e10);
-  const auto link = schedule::Curve::linear(latency, bytes_per_second);
+  rates.compute.fill(schedule::TimeCurve::linear(1e-7, flops));
+  rates.copy = schedule::TimeCurve::linear(1e-7, 1e10);
+  const auto link = schedule::TimeCurve::linear(latency, bytes_per_second);
   rates.other_links = {link, link};
   return rates;
 }
 
 TEST(LegalSchedules, AreOneWhereNothingIsOpen) {
-  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"});
+  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"});
   ASSERT_EQ(legal(recipe).size(), 1u);
   EXPECT_EQ(legal(recipe)[0], recipe.schedule.moe.settled());
 }
@@ -103,9 +108,9 @@ TEST(LegalSchedules, ContradictNothing) {
 TEST(LegalSchedules, KeepWhatTheRecipeSays) {
   for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.chunks=3"})))
     EXPECT_EQ(s.chunks, 3) << to_string(s);
-  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.cut=tokens"});
+  const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens"});
   EXPECT_TRUE(recipe.schedule.moe.open()) << "chunks are auto";
-  for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.cut, Cut::tokens);
+  for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.chunk_by, ChunkBy::tokens);
 }
 
 TEST(LegalSchedules, VaryRowsOnlyWhereTheyTravel) {
@@ -132,7 +137,7 @@ TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
 TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.order=auto"}));
   for (const MoeSchedule& s : all) {
-    if (!s.is_cut()) {
+    if (!s.is_chunked()) {
       EXPECT_EQ(s.order, "alternating");
     }
   }
@@ -140,7 +145,7 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
   // Restored parts share two buffers, so that no third may be on its way.
   const Recipe restored = small_recipe(
-      {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.memory_reuse=s4", "schedule.moe.order=auto"});
+      {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.memory_reuse=s4", "schedule.moe.order=auto"});
   for (const MoeSchedule& s : legal(restored)) {
     if (s.order == "returns_last") {
       EXPECT_EQ(s.chunks, 2);
@@ -148,12 +153,12 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   }
 }
 
-TEST(LegalSchedules, VaryWhatIsRestoredWhereThatWorks) {
+TEST(LegalSchedules, VaryMemoryReuseWhereThatWorks) {
   const auto of = [](const MoeSchedule& s) { return s.memory_reuse; };
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto"}));
   EXPECT_EQ(distinct(all, of).size(), 5u);
   for (const MoeSchedule& s : all) {
-    if (s.cut == Cut::nodes) {
+    if (s.chunk_by == ChunkBy::nodes) {
       EXPECT_EQ(s.memory_reuse, moe::ReuseStrategy::none);
     }
   }
@@ -163,9 +168,9 @@ TEST(LegalSchedules, ThatDoNotExistAreRefusedWithTheReason) {
   // Offloading works chunk by chunk, which the peers' phases are not.
   const std::string message = message_of(ExitCode::usage, [] {
     small_recipe(
-        {"parallel.ep=2", "schedule.moe.cut=nodes", "schedule.moe.chunks=auto", "schedule.moe.memory_reuse=s1"});
+        {"parallel.ep=2", "schedule.moe.chunk_by=nodes", "schedule.moe.chunks=auto", "schedule.moe.memory_reuse=s1"});
   });
-  EXPECT_NE(message.find("schedule.moe.cut must be none or tokens"), std::string::npos) << message;
+  EXPECT_NE(message.find("schedule.moe.chunk_by must be none or tokens"), std::string::npos) << message;
 }
 
 TEST(ScheduleChoice, ASlowWireLetsEveryTokenTravelOnce) {
@@ -181,15 +186,15 @@ TEST(ScheduleChoice, AnotherWireChangesIt) {
   // As long on the wire as in the experts: to cut hides one behind the other.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
-  EXPECT_TRUE(balanced.front().is_cut()) << to_string(balanced.front());
+  EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
   // Messages that cost their latency: every part costs it again.
   const auto slow_to_start = predicted_on(machine(1e-2, 1e12, flops), recipe);
-  EXPECT_FALSE(slow_to_start.front().is_cut()) << to_string(slow_to_start.front());
+  EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }
 
 // A forward and a backward that take `seconds` each.
-std::vector<PassRecorder::Pass> passes_of(double seconds) {
-  std::vector<PassRecorder::Pass> passes(2);
+std::vector<PassRecorder::Recording> passes_of(double seconds) {
+  std::vector<PassRecorder::Recording> passes(2);
   for (size_t p = 0; p < 2; ++p) {
     passes[p].name = p == 0 ? "moe forward" : "moe backward";
     passes[p].graph.add({}, {}, [](device::Stream&) { return device::Event{}; });
@@ -232,7 +237,7 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
 }
 
 Recipe cut_recipe(const Overrides& more = {}) {
-  Overrides all{"parallel.ep=2", "model.context=32", "schedule.moe.cut=tokens", "train.steps=100",
+  Overrides all{"parallel.ep=2", "model.context=32", "schedule.moe.chunk_by=tokens", "train.steps=100",
                 "schedule.moe.trial_share=0.12"};
   all.insert(all.end(), more.begin(), more.end());
   return small_recipe(all);
@@ -273,11 +278,11 @@ TEST(ScheduleChoice, FindsTheChunksOfTheFastestFamily) {
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
-    const auto tried =
-        try_all(choice, [](const MoeSchedule& s) { return best_at_five(s) + (s.cut == Cut::tokens ? 0 : 10); });
+    const auto tried = try_all(
+        choice, [](const MoeSchedule& s) { return best_at_five(s) + (s.chunk_by == ChunkBy::tokens ? 0 : 10); });
     EXPECT_LE(tried.size(), 40u);
-    EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.cut; }).size(), 4u) << "one of each family";
-    EXPECT_EQ(choice.current().schedule.cut, Cut::tokens);
+    EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.chunk_by; }).size(), 4u) << "one of each family";
+    EXPECT_EQ(choice.current().schedule.chunk_by, ChunkBy::tokens);
     EXPECT_EQ(choice.current().schedule.chunks, 5);
   });
 }
@@ -335,9 +340,9 @@ TEST(ScheduleChoice, ForgetsWhatTheRecipeDoesNotAllow) {
     TrainingRun run(recipe, world);
     const Predictor predictor(recipe, run.instance.mesh);
     ScheduleChoice choice(recipe, run.instance, predictor, world);
-    EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, cut none, chunks 1", ""));
+    EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, chunk_by none, chunks 1", ""));
     EXPECT_FALSE(choice.resume("", ""));
-    EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, cut tokens, chunks 3", ""))
+    EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, chunk_by tokens, chunks 3", ""))
         << "as runs of earlier versions were saved";
     EXPECT_TRUE(choice.made());
     EXPECT_EQ(choice.current().schedule.chunks, 3);

@@ -18,17 +18,20 @@
 #include "tools/plan/cluster.h"
 
 namespace hexad::tests {
+
+using namespace train;
+using namespace verify;
 namespace {
 
 using namespace plan;
 
 constexpr double rounding = 1e-6;  // microseconds: of sums of times
 
-using Passes = std::vector<PassRecorder::Pass>;
+using Passes = std::vector<PassRecorder::Recording>;
 
 // Two layers, and on each of two ranks two micro-batches, cut in two parts.
 Recipe traced_recipe(std::vector<std::string> overrides = {}) {
-  overrides.insert(overrides.end(), {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.chunks=2"});
+  overrides.insert(overrides.end(), {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"});
   return small_recipe(overrides);
 }
 

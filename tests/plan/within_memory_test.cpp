@@ -14,13 +14,18 @@
 #include "tools/train/schedule_check.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
 namespace {
 
 using namespace plan;
 
 using Overrides = std::vector<std::string>;
 
-std::set<moe::ReuseStrategy> restored_by(const std::vector<moe::MoeSchedule>& schedules) {
+std::set<moe::ReuseStrategy> strategies_of(const std::vector<moe::MoeSchedule>& schedules) {
   std::set<moe::ReuseStrategy> all;
   for (const moe::MoeSchedule& s : schedules) all.insert(s.memory_reuse);
   return all;
@@ -28,12 +33,12 @@ std::set<moe::ReuseStrategy> restored_by(const std::vector<moe::MoeSchedule>& sc
 
 TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
   const auto restores = [](double limit) {
-    const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.cut=tokens",
+    const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.chunk_by=tokens",
                                    cat("memory.limit_bytes=", static_cast<int64_t>(limit)), "model.context=64"});
-    return restored_by(allowed_schedules(r, Registry(), 2));
+    return strategies_of(allowed_schedules(r, Registry(), 2));
   };
-  const Recipe free =
-      small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.cut=tokens", "model.context=64"});
+  const Recipe free = small_recipe(
+      {"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.chunk_by=tokens", "model.context=64"});
   const WithinMemory m = within_memory(free, 2, legal_schedules(free, Registry()));
   ASSERT_LT(m.least, m.kept);
   const std::set<moe::ReuseStrategy> keep{moe::ReuseStrategy::none};
@@ -58,7 +63,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
                   "batch.micro=4",
                   "batch.global=16",
                   "train.precision=f32",
-                  "schedule.moe.cut=tokens",
+                  "schedule.moe.chunk_by=tokens",
                   "train.steps=4",
                   "schedule.moe.trial_share=0"};
     all.insert(all.end(), more.begin(), more.end());
@@ -99,10 +104,10 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
   EXPECT_LE(chosen, limit);
 }
 
-TEST(AllowedSchedules, OfALimitOfBuffersAllRestore) {
+TEST(AllowedSchedules, OfALimitOfBuffersAllReuse) {
   const Recipe r =
       small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.memory_limit=100000000"});
-  EXPECT_EQ(restored_by(allowed_schedules(r, Registry(), 2)).size(), 4u);
+  EXPECT_EQ(strategies_of(allowed_schedules(r, Registry(), 2)).size(), 4u);
 }
 
 }  // namespace

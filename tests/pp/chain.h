@@ -14,7 +14,22 @@
 
 namespace hexad::pp::chain {
 
-using namespace autograd;
+using autograd::backward;
+using autograd::keep_policy;
+using autograd::linear;
+using autograd::Parameter;
+using autograd::Replay;
+using autograd::SavePolicy;
+using autograd::Tape;
+using autograd::Value;
+using base::cat;
+using base::Dtype;
+using base::Philox;
+using base::Purpose;
+using base::Shape;
+using device::Device;
+using tensor::Tensor;
+
 using tests::Lab;
 
 inline constexpr int64_t layers = 12, rows = 3, width = 4;

@@ -6,6 +6,9 @@
 #include "tests/pp/kinds.h"
 
 namespace hexad::pp {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using namespace chain;

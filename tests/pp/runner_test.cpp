@@ -11,6 +11,10 @@
 #include "tests/pp/kinds.h"
 
 namespace hexad::pp {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 using namespace chain;
@@ -18,30 +22,30 @@ using comm::ProcessGroup;
 using comm::with_ranks;
 
 // Hands over before and after all that it does.
-class HandingOver final : public StageWork {
+class Yielding final : public StageWork {
  public:
-  HandingOver(StageWork& work, schedule::Turns& turns) : work_(work), turns_(turns) {}
+  Yielding(StageWork& work, schedule::Fibers& fibers) : work_(work), fibers_(fibers) {}
   Boundary boundary(int micro) const override { return work_.boundary(micro); }
   Tensor forward(int chunk, int micro, const Tensor& input) override {
-    turns_.hand_over();
+    fibers_.yield();
     const Tensor out = work_.forward(chunk, micro, input);
-    turns_.hand_over();
+    fibers_.yield();
     return out;
   }
   Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override {
-    turns_.hand_over();
+    fibers_.yield();
     const Tensor out = work_.backward(chunk, micro, doutput, weights);
-    turns_.hand_over();
+    fibers_.yield();
     return out;
   }
   void weights(int chunk, int micro) override { work_.weights(chunk, micro); }
 
  private:
   StageWork& work_;
-  schedule::Turns& turns_;
+  schedule::Fibers& fibers_;
 };
 
-enum class Pairs : uint8_t { one_after_the_other, in_turns };
+enum class Pairs : uint8_t { one_after_the_other, as_fibers };
 
 // Runs a schedule on `schedule.stages.ranks` threads and compares every gradient, summed over ranks for the tied
 // weight.
@@ -55,9 +59,9 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
   with_ranks(schedule.stages.ranks, [&](const ProcessGroup& pp) {
     Cut cut(schedule, pp.rank());
     Jittered jittered(cut.stages, pp.rank(), jitter_seed);
-    schedule::Turns turns;
-    HandingOver work(jitter_seed ? static_cast<StageWork&>(jittered) : cut.stages, turns);
-    run(schedule, pp, work, cut.lab.context, pairs == Pairs::in_turns ? &turns : nullptr);
+    schedule::Fibers fibers;
+    Yielding work(jitter_seed ? static_cast<StageWork&>(jittered) : cut.stages, fibers);
+    run(schedule, pp, work, cut.lab.context, pairs == Pairs::as_fibers ? &fibers : nullptr);
     pp.barrier(cut.lab.stream()).wait();  // a peer may still hold what it has just brought
     EXPECT_EQ(cut.lab.used(Category::activation), 0) << "nothing is kept";
     EXPECT_EQ(cut.lab.used(Category::communication), 0);
@@ -101,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RunnerOfPairs, testing::Values(PipelineKind::one
 PipelineConfig pairs_of(PipelineKind kind) { return {.kind = kind, .split = {}, .overlap = Overlap::micro_batches}; }
 
 TEST_P(RunnerOfPairs, InTurnsOrNotGivesOneRanksGradients) {
-  for (const Pairs pairs : {Pairs::one_after_the_other, Pairs::in_turns})
+  for (const Pairs pairs : {Pairs::one_after_the_other, Pairs::as_fibers})
     for (const int ranks : {1, 2, 3, 4})
       for (const int micro_batches : {1, 2, 3, 7, 8})
         expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), ranks, micro_batches), 0, pairs);
@@ -109,7 +113,7 @@ TEST_P(RunnerOfPairs, InTurnsOrNotGivesOneRanksGradients) {
 
 TEST_P(RunnerOfPairs, DelaysChangeNothing) {
   for (uint64_t seed = 1; seed <= 4; ++seed)
-    expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::in_turns);
+    expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }
 
 TEST(InterleavedRunner, ManyChunksARank) {
@@ -262,7 +266,8 @@ TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
 // Writes down what begins and ends.
 class Noting final : public Fake {
  public:
-  Noting(Device device, schedule::Turns& turns, int fails_at = -1) : Fake(device), turns_(turns), fails_at_(fails_at) {}
+  Noting(Device device, schedule::Fibers& fibers, int fails_at = -1)
+      : Fake(device), fibers_(fibers), fails_at_(fails_at) {}
   Tensor forward(int, int micro, const Tensor&) override { return note("F", micro); }
   Tensor backward(int, int micro, const Tensor&, Replay::Weights) override { return note("B", micro); }
   std::string log;
@@ -270,21 +275,21 @@ class Noting final : public Fake {
  private:
   Tensor note(const char* what, int micro) {
     log += cat(what, micro, "( ");
-    turns_.hand_over();
+    fibers_.yield();
     if (*what == 'B' && micro == fails_at_) fail(ExitCode::numeric, "gradient is NaN");
     log += cat(")", what, micro, " ");
     return Fake::forward(0, 0, {});
   }
-  schedule::Turns& turns_;
+  schedule::Fibers& fibers_;
   int fails_at_;
 };
 
 TEST(RunnerOfOneRank, DoesThePartsOfAPairInTurns) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
-    schedule::Turns turns;
-    Noting work(lab.context, turns);
-    run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 3), pp, work, lab.context, &turns);
+    schedule::Fibers fibers;
+    Noting work(lab.context, fibers);
+    run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 3), pp, work, lab.context, &fibers);
     EXPECT_EQ(work.log, "F0( )F0 B0( F1( )B0 )F1 B1( F2( )B1 )F2 B2( )B2 ");
   });
 }
@@ -292,9 +297,9 @@ TEST(RunnerOfOneRank, DoesThePartsOfAPairInTurns) {
 TEST(RunnerErrors, AFailureOfOneOfAPairEndsBoth) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
-    schedule::Turns turns;
-    Noting work(lab.context, turns, 1);
-    EXPECT_THROW(run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 4), pp, work, lab.context, &turns), Error);
+    schedule::Fibers fibers;
+    Noting work(lab.context, fibers, 1);
+    EXPECT_THROW(run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 4), pp, work, lab.context, &fibers), Error);
     EXPECT_EQ(work.log, "F0( )F0 B0( F1( )B0 )F1 B1( F2( ") << "nothing after the failure";
   });
 }

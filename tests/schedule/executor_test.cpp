@@ -340,51 +340,51 @@ TaskGraph passing(std::string& log, char name) {
   };
   const TaskId pack = g.add({Lane::compute, "P"}, {}, note('P'));
   const TaskId send =
-      g.add({.lane = Lane::inter, .name = "S", .kind = Kind::all_to_all}, {pack}, [](Stream&) { return Event{}; });
+      g.add({.lane = Lane::inter, .name = "S", .kind = TaskKind::all_to_all}, {pack}, [](Stream&) { return Event{}; });
   const TaskId experts = g.add({Lane::compute, "C"}, {send}, note('C'));
   g.add({Lane::compute, "W"}, {experts}, note('W'));
-  g.add({.lane = Lane::inter, .name = "R", .kind = Kind::all_to_all}, {experts}, [](Stream&) { return Event{}; });
+  g.add({.lane = Lane::inter, .name = "R", .kind = TaskKind::all_to_all}, {experts}, [](Stream&) { return Event{}; });
   return g;
 }
 
-TEST_P(Executor, TwoGraphsHandOverWhereTheyWouldWaitWhetherOrNotTheyHaveTo) {
+TEST_P(Executor, TwoGraphsYieldWhereTheyWouldWaitWhetherOrNotTheyHaveTo) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     std::string log;
-    Turns turns;
+    Fibers fibers;
     const auto pass = [&](char name) {
       return [&, name] {
-        execute(passing(log, name), context, nullptr, &turns);
+        execute(passing(log, name), context, nullptr, &fibers);
         log += std::string{' ', 'E', name};
       };
     };
-    turns.run(pass('a'), pass('b'));
+    fibers.run(pass('a'), pass('b'));
     EXPECT_EQ(log, " Pa Pb Ca Wa Cb Wb Ea Eb");
   }
 }
 
 TEST_P(Executor, AGraphIsUnwoundWhenTheOtherFails) {
   std::string log;
-  Turns turns;
+  Fibers fibers;
   const auto fails = [] { throw std::runtime_error("no"); };
-  const auto pass = [&] { execute(passing(log, 'a'), context, nullptr, &turns); };
-  EXPECT_THROW(turns.run(pass, fails), std::runtime_error);
+  const auto pass = [&] { execute(passing(log, 'a'), context, nullptr, &fibers); };
+  EXPECT_THROW(fibers.run(pass, fails), std::runtime_error);
   EXPECT_EQ(std::exchange(log, {}), " Pa");
   const auto fails_later = [&] {
-    turns.hand_over();
+    fibers.yield();
     fails();
   };
-  EXPECT_THROW(turns.run(fails_later, pass), std::runtime_error);
+  EXPECT_THROW(fibers.run(fails_later, pass), std::runtime_error);
   EXPECT_EQ(std::exchange(log, {}), " Pa");
-  execute(passing(log, 'a'), context, nullptr, &turns);
+  execute(passing(log, 'a'), context, nullptr, &fibers);
   EXPECT_EQ(log, " Pa Ca Wa");
 }
 
 TEST_P(Executor, WithoutCollectivesAndLanesNobodyWaits) {
   if (GetParam()) return;  // lanes with threads are waited for
   std::string log;
-  Turns turns;
+  Fibers fibers;
   Chain chain(true);
-  turns.run([&] { execute(chain.graph, context, nullptr, &turns), log += 'a'; }, [&] { log += 'b'; });
+  fibers.run([&] { execute(chain.graph, context, nullptr, &fibers), log += 'a'; }, [&] { log += 'b'; });
   EXPECT_EQ(log, "ab");
 }
 

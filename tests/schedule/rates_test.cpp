@@ -9,9 +9,9 @@
 namespace hexad::schedule {
 namespace {
 
-const Curve measured{{{10, 4}, {20, 6}, {40, 18}}};
+const TimeCurve measured{{{10, 4}, {20, 6}, {40, 18}}};
 
-TEST(Curve, IsLinearBetweenMeasuredPoints) {
+TEST(TimeCurve, IsLinearBetweenMeasuredPoints) {
   EXPECT_EQ(measured.seconds(10), 4);
   EXPECT_EQ(measured.seconds(15), 5);
   EXPECT_EQ(measured.seconds(20), 6);
@@ -19,19 +19,19 @@ TEST(Curve, IsLinearBetweenMeasuredPoints) {
   EXPECT_EQ(measured.seconds(40), 18);
 }
 
-TEST(Curve, CostsItsLatencyBelowTheFirstPointAndNothingForNoWork) {
+TEST(TimeCurve, CostsItsLatencyBelowTheFirstPointAndNothingForNoWork) {
   EXPECT_EQ(measured.seconds(1), 4);
   EXPECT_EQ(measured.seconds(0), 0);
 }
 
-TEST(Curve, GoesOnAlongItsLastSegment) {
+TEST(TimeCurve, GoesOnAlongItsLastSegment) {
   EXPECT_EQ(measured.seconds(50), 24);
-  EXPECT_EQ((Curve{{{10, 4}}}.seconds(30)), 12) << "one point: through the origin";
-  EXPECT_EQ((Curve{{{10, 4}, {20, 3}}}.seconds(1000)), 3) << "noise at the end does not make more work cheaper";
+  EXPECT_EQ((TimeCurve{{{10, 4}}}.seconds(30)), 12) << "one point: through the origin";
+  EXPECT_EQ((TimeCurve{{{10, 4}, {20, 3}}}.seconds(1000)), 3) << "noise at the end does not make more work cheaper";
 }
 
-TEST(Curve, OfALatencyAndARateIsExactOverManySizes) {
-  const Curve curve = Curve::linear(20e-6, 1e11);
+TEST(TimeCurve, OfALatencyAndARateIsExactOverManySizes) {
+  const TimeCurve curve = TimeCurve::linear(20e-6, 1e11);
   for (double size : {2.0, 1e3, 1e6, 1e9, 1e12, 1e15})
     EXPECT_NEAR(curve.seconds(size), 20e-6 + size / 1e11, rounding(20e-6 + size / 1e11)) << size;
 }
@@ -65,15 +65,15 @@ TEST(Alpha, AddsUpDelaysOfLanesThatWereMeasuredOneByOne) {
 }
 
 TaskSpec exchange(int64_t bytes) {
-  return {Lane::inter, "D0", {.wire_bytes = bytes, .group = "ep", .group_size = 4}, Kind::all_to_all};
+  return {Lane::inter, "D0", {.wire_bytes = bytes, .group = "ep", .group_size = 4}, TaskKind::all_to_all};
 }
 
 TEST(Seconds, AddUpWhatATaskDoes) {
   Rates rates = unit_rates();
-  rates.links = {{Kind::all_to_all, "ep", 4, false, Curve::linear(0, 0.5)}};
+  rates.links = {{TaskKind::all_to_all, "ep", 4, false, TimeCurve::linear(0, 0.5)}};
   EXPECT_NEAR(rates.seconds({Lane::compute, "E", {.flops = 3, .copy_bytes = 4}}), 7, rounding(7));
   EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "its own link";
-  rates.compute = {Curve{{{2, 5}, {4, 7}}}, Curve{{{2, 10}, {4, 14}}}, Curve{{{2, 1}, {4, 2}}}};
+  rates.compute = {TimeCurve{{{2, 5}, {4, 7}}}, TimeCurve{{{2, 10}, {4, 14}}}, TimeCurve{{{2, 1}, {4, 2}}}};
   const auto products = [&](int64_t forward, int64_t of_inputs, int64_t of_weights) {
     return rates.seconds({Lane::compute, "E", {.flops = 6, .products = {forward, of_inputs, of_weights}}});
   };
@@ -105,8 +105,8 @@ TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
   EXPECT_EQ(
       error_of([&] { rates.seconds(exchange(1)); }),
       "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: no link");
-  rates.links = {{Kind::all_to_all, "ep", 4, true, Curve::linear(0, 1)},
-                 {Kind::all_gather, "etp", 2, false, Curve::linear(0, 1)}};
+  rates.links = {{TaskKind::all_to_all, "ep", 4, true, TimeCurve::linear(0, 1)},
+                 {TaskKind::all_gather, "etp", 2, false, TimeCurve::linear(0, 1)}};
   EXPECT_EQ(error_of([&] { rates.seconds(exchange(1)); }),
             "rates: task 'D0' needs all_to_all of ep, 4 ranks, within a node, which was not measured; measured: "
             "all_to_all of ep, 4 ranks, between nodes; all_gather of etp, 2 ranks, within a node");
@@ -115,7 +115,7 @@ TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
             }),
             "rates: task 'E0' computes, but no speed of that was measured");
   EXPECT_EQ(error_of([&] {
-              rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, Kind::copy});
+              rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, TaskKind::copy});
             }),
             "rates: task 'M0' copies, but no speed of that was measured");
   EXPECT_EQ(error_of([&] {
@@ -125,8 +125,8 @@ TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
 }
 
 TEST(RatesCheck, RefusesWhatNoMeasurementGives) {
-  const auto with_compute = [](std::vector<Curve::Point> points) {
-    return Rates{.compute = {Curve{std::move(points)}}};
+  const auto with_compute = [](std::vector<TimeCurve::Point> points) {
+    return Rates{.compute = {TimeCurve{std::move(points)}}};
   };
   EXPECT_EQ(error_of([&] {
               with_compute({{2, 1}, {2, 3}}).check();
@@ -146,7 +146,7 @@ TEST(RatesCheck, RefusesWhatNoMeasurementGives) {
             }),
             "rates: lane copy beside inter runs at 1.5 of its speed; expected above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
-              Rates{.links = {{Kind::send, "pp", 2, true, {}}}}.check();
+              Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),
             "rates: send of pp, 2 ranks, between nodes has no measured point");
 }
@@ -162,17 +162,17 @@ TEST(DefaultRates, PriceEveryTask) {
     EXPECT_GT(rates.seconds(task), within) << "networks are slower than memory";
   }
   EXPECT_GT(rates.seconds({Lane::compute, "E", {.flops = 1e9}}), 0);
-  EXPECT_GT(rates.seconds({Lane::copy, "M", {.copy_bytes = 1}, Kind::copy}), 0);
+  EXPECT_GT(rates.seconds({Lane::copy, "M", {.copy_bytes = 1}, TaskKind::copy}), 0);
 }
 
 TEST(UnmeasuredLinks, AreNamedOnce) {
   TaskGraph g;
   sends(g, Lane::inter, "D0", 1);
   sends(g, Lane::inter, "D1", 1);
-  sends(g, Lane::intra, "G0", 1, {}, Kind::all_gather);
-  sends(g, Lane::intra, "A0", 0, {}, Kind::all_reduce);
+  sends(g, Lane::intra, "G0", 1, {}, TaskKind::all_gather);
+  sends(g, Lane::intra, "A0", 0, {}, TaskKind::all_reduce);
   Rates rates = unit_rates();
-  rates.links = {{Kind::all_gather, "tp", 2, false, Curve::linear(0, 1)}};
+  rates.links = {{TaskKind::all_gather, "tp", 2, false, TimeCurve::linear(0, 1)}};
   EXPECT_EQ(unmeasured_links(g, rates), std::vector<std::string>{"all_to_all of ep, 2 ranks, within a node"});
   EXPECT_EQ(unmeasured_links(g, {}).size(), 2u);
 }

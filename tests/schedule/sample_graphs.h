@@ -12,7 +12,7 @@ inline Event nothing(Stream&) { return {}; }
 
 /// One second a FLOP, a copied byte and a byte on any wire: a cost is its seconds.
 inline Rates unit_rates() {
-  const Curve one = Curve::linear(0, 1);
+  const TimeCurve one = TimeCurve::linear(0, 1);
   return {.compute = {one, one, one}, .copy = one, .other_links = Rates::OtherLinks{one, one}};
 }
 
@@ -20,11 +20,11 @@ inline TaskId computes(TaskGraph& g, std::string name, double seconds, std::vect
   return g.add({Lane::compute, std::move(name), {.flops = seconds}}, std::move(after), nothing);
 }
 inline TaskId copies(TaskGraph& g, std::string name, int64_t seconds, std::vector<TaskId> after = {}) {
-  return g.add({Lane::copy, std::move(name), {.copy_bytes = seconds}, Kind::copy}, std::move(after), nothing);
+  return g.add({Lane::copy, std::move(name), {.copy_bytes = seconds}, TaskKind::copy}, std::move(after), nothing);
 }
 /// In the group "ep" (lane inter) or "tp" (lane intra) of two ranks.
 inline TaskId sends(TaskGraph& g, Lane lane, std::string name, int64_t seconds, std::vector<TaskId> after = {},
-                    Kind kind = Kind::all_to_all) {
+                    TaskKind kind = TaskKind::all_to_all) {
   const Cost cost{.wire_bytes = seconds, .group = lane == Lane::inter ? "ep" : "tp", .group_size = 2};
   return g.add({lane, std::move(name), cost, kind}, std::move(after), nothing);
 }

@@ -96,8 +96,8 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   std::vector<TaskGraph> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
     TaskGraph& g = graphs[static_cast<size_t>(rank)];
-    const TaskId d = sends(g, Lane::inter, "D", rank + 1);               // 0 with 2, 1 with 3
-    sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, Kind::all_gather);  // 0 with 1, 2 with 3
+    const TaskId d = sends(g, Lane::inter, "D", rank + 1);                   // 0 with 2, 1 with 3
+    sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);  // 0 with 1, 2 with 3
   }
   const auto ranks = simulate_all(graphs, {{"ep", {0, 1, 0, 1}}, {"tp", {0, 0, 1, 1}}});
   for (int rank : {0, 2}) expect_span(ranks[static_cast<size_t>(rank)], 0, 0, 3);
@@ -110,7 +110,7 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
 
 TEST(SimulatedRanks, AGroupOfOneNeedsNoPeers) {
   TaskGraph g;
-  g.add({Lane::inter, "D", {.wire_bytes = 2, .group = "ep", .group_size = 1}, Kind::all_to_all}, {}, nothing);
+  g.add({Lane::inter, "D", {.wire_bytes = 2, .group = "ep", .group_size = 1}, TaskKind::all_to_all}, {}, nothing);
   expect_span(simulate_all({g}, {})[0], 0, 0, 2);
 }
 
@@ -128,7 +128,7 @@ TEST(SimulatedRanks, ErrorsNameWhoDisagrees) {
   sends(once, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D1", 1);
-  sends(gathers, Lane::inter, "G0", 1, {}, Kind::all_gather);
+  sends(gathers, Lane::inter, "G0", 1, {}, TaskKind::all_gather);
   EXPECT_EQ(error_of({once, twice}, pair), "[schedule] group 'ep': rank 0 takes part in 1 collectives, rank 1 in 2");
   EXPECT_EQ(error_of({once, gathers}, pair),
             "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather");

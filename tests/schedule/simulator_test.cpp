@@ -116,7 +116,7 @@ TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
 
 TEST(Simulate, PaysLatencyForEveryChunk) {
   Rates rates = unit_rates();
-  rates.links = {{Kind::all_to_all, "ep", 2, false, Curve::linear(0.5, 1)}};
+  rates.links = {{TaskKind::all_to_all, "ep", 2, false, TimeCurve::linear(0.5, 1)}};
   // 8 bytes each way and experts of 8 seconds, cut into n: the link never rests and pays 2 n latencies.
   for (int n : {1, 2, 4, 8}) {
     const double expected = n == 1 ? 2 * 8.5 + 8 : 2 * (8 + 0.5 * n);
@@ -172,7 +172,7 @@ TaskGraph random_graph(uint64_t seed) {
         sends(g, Lane::inter, base::cat("D", i), seconds, after);
         break;
       case 1:
-        sends(g, Lane::intra, base::cat("G", i), seconds, after, Kind::all_gather);
+        sends(g, Lane::intra, base::cat("G", i), seconds, after, TaskKind::all_gather);
         break;
       case 2:
         copies(g, base::cat("M", i), seconds, after);
@@ -226,7 +226,7 @@ TEST(SimulateRandomGraphs, LieBetweenTheBusiestLaneAndOneTaskAtATime) {
 TEST(SimulateChains, AreNeverSlowerOnAFasterMachine) {
   TaskGraph g;
   TaskId last = sends(g, Lane::inter, "D", 5);
-  last = sends(g, Lane::intra, "G", 4, {last}, Kind::all_gather);
+  last = sends(g, Lane::intra, "G", 4, {last}, TaskKind::all_gather);
   last = computes(g, "E", 7, {last});
   last = copies(g, "M", 3, {last});
   sends(g, Lane::inter, "C", 5, {last});
@@ -234,7 +234,7 @@ TEST(SimulateChains, AreNeverSlowerOnAFasterMachine) {
   EXPECT_NEAR(before, 24, rounding(24));
   for (double faster : {1.5, 2.0, 8.0, 1e6}) {
     Rates rates = unit_rates();
-    rates.other_links = {Curve::linear(0, faster), Curve::linear(0, faster)};
+    rates.other_links = {TimeCurve::linear(0, faster), TimeCurve::linear(0, faster)};
     const double total = simulate(g, rates).total();
     EXPECT_LT(total, before) << faster;
     before = total;

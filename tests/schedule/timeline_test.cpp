@@ -7,7 +7,7 @@
 namespace hexad::schedule {
 namespace {
 
-Timeline::Span span(Lane lane, const char* name, Kind kind, double begin, double end, int64_t bytes = 0) {
+Timeline::Span span(Lane lane, const char* name, TaskKind kind, double begin, double end, int64_t bytes = 0) {
   return {{lane, name, {.wire_bytes = bytes}, kind}, begin, end};
 }
 
@@ -17,13 +17,13 @@ Timeline::Span span(Lane lane, const char* name, Kind kind, double begin, double
 // copy                       M  M  M
 // compute     E0    E1 E1 E1
 const Timeline sample{{
-    span(Lane::inter, "D0", Kind::all_to_all, 0, 3, 10),
-    span(Lane::compute, "E0", Kind::compute, 1, 2),
-    span(Lane::intra, "G", Kind::all_gather, 1, 4),
-    span(Lane::inter, "D1", Kind::all_to_all, 4, 8, 20),
-    span(Lane::compute, "E1", Kind::compute, 3, 6),
-    span(Lane::copy, "M", Kind::copy, 6, 9),
-    span(Lane::intra, "G1", Kind::all_gather, 9, 10),
+    span(Lane::inter, "D0", TaskKind::all_to_all, 0, 3, 10),
+    span(Lane::compute, "E0", TaskKind::compute, 1, 2),
+    span(Lane::intra, "G", TaskKind::all_gather, 1, 4),
+    span(Lane::inter, "D1", TaskKind::all_to_all, 4, 8, 20),
+    span(Lane::compute, "E1", TaskKind::compute, 3, 6),
+    span(Lane::copy, "M", TaskKind::copy, 6, 9),
+    span(Lane::intra, "G1", TaskKind::all_gather, 9, 10),
 }};
 
 TEST(Timeline, TotalIsTheLastEnd) {
@@ -35,8 +35,9 @@ TEST(Timeline, BusyCountsTimeOnce) {
   EXPECT_EQ(sample.busy(Lane::inter), 7);
   EXPECT_EQ(sample.busy(Lane::compute), 4);
   EXPECT_EQ(sample.busy(Lane::copy), 3);
-  const Timeline overlapping{{span(Lane::inter, "a", Kind::send, 0, 3), span(Lane::inter, "b", Kind::send, 1, 2),
-                              span(Lane::inter, "c", Kind::send, 2, 5), span(Lane::inter, "d", Kind::send, 7, 8)}};
+  const Timeline overlapping{
+      {span(Lane::inter, "a", TaskKind::send, 0, 3), span(Lane::inter, "b", TaskKind::send, 1, 2),
+       span(Lane::inter, "c", TaskKind::send, 2, 5), span(Lane::inter, "d", TaskKind::send, 7, 8)}};
   EXPECT_EQ(overlapping.busy(Lane::inter), 6);
   EXPECT_EQ(Timeline{}.busy(Lane::inter), 0);
 }
@@ -46,10 +47,10 @@ TEST(Timeline, ExposedIsWhatNoComputationRunsBeside) {
   EXPECT_EQ(sample.exposed(Lane::intra), 2);  // [2, 3], [9, 10]
   EXPECT_EQ(sample.exposed(Lane::copy), 3);   // [6, 9]
   EXPECT_EQ(sample.exposed(Lane::compute), 0);
-  EXPECT_EQ(sample.exposed(Kind::all_to_all), 4);
-  EXPECT_EQ(sample.exposed(Kind::all_gather), 2);
-  EXPECT_EQ(sample.exposed(Kind::copy), 3);
-  EXPECT_EQ(sample.exposed(Kind::send), 0);
+  EXPECT_EQ(sample.exposed(TaskKind::all_to_all), 4);
+  EXPECT_EQ(sample.exposed(TaskKind::all_gather), 2);
+  EXPECT_EQ(sample.exposed(TaskKind::copy), 3);
+  EXPECT_EQ(sample.exposed(TaskKind::send), 0);
   EXPECT_EQ(sample.exposed(), 5) << "[2, 3] counts once, and copies are no communication";
 }
 
@@ -76,7 +77,7 @@ TEST(Timeline, CollectivesJoinChunks) {
 }
 
 TEST(Timeline, ANameOfDigitsStaysAName) {
-  const Timeline t{{span(Lane::inter, "7", Kind::send, 0, 1), span(Lane::inter, "8", Kind::send, 1, 2)}};
+  const Timeline t{{span(Lane::inter, "7", TaskKind::send, 0, 1), span(Lane::inter, "8", TaskKind::send, 1, 2)}};
   ASSERT_EQ(t.collectives().size(), 2u);
   EXPECT_EQ(t.collectives()[1].name, "8");
 }
@@ -91,7 +92,7 @@ TEST(MeasuredTimeline, BeginsAtItsFirstTaskOrAtTheOrigin) {
   EXPECT_EQ(own.spans[0].end, 5);
   EXPECT_EQ(own.spans[1].begin, 0);
   EXPECT_EQ(own.spans[0].task.name, "D");
-  EXPECT_EQ(own.spans[0].task.kind, Kind::all_to_all);
+  EXPECT_EQ(own.spans[0].task.kind, TaskKind::all_to_all);
   EXPECT_EQ(own.spans[0].task.cost.wire_bytes, 7);
   EXPECT_EQ(measured(g, times, 100).spans[1].begin, 3);
   EXPECT_TRUE(measured({}, {}).spans.empty());
@@ -99,8 +100,8 @@ TEST(MeasuredTimeline, BeginsAtItsFirstTaskOrAtTheOrigin) {
 }
 
 TEST(PredictionRatio, IsPredictedOverMeasured) {
-  const Timeline two{{span(Lane::compute, "E", Kind::compute, 0, 2)}};
-  const Timeline four{{span(Lane::compute, "E", Kind::compute, 0, 4)}};
+  const Timeline two{{span(Lane::compute, "E", TaskKind::compute, 0, 2)}};
+  const Timeline four{{span(Lane::compute, "E", TaskKind::compute, 0, 4)}};
   EXPECT_EQ(prediction_ratio(four, two), 2);
   EXPECT_EQ(prediction_ratio(two, four), 0.5);
   EXPECT_EQ(prediction_ratio({}, {}), 1);

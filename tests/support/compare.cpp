@@ -6,6 +6,8 @@
 #include <cstring>
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using namespace tensor;

@@ -31,7 +31,7 @@ void expect_zeros(const tensor::Tensor& actual, std::source_location where = std
 /// Elements in row-major order, as doubles. Strides allowed.
 std::vector<double> values_of(const tensor::Tensor& t);
 /// "[3, 17]": where element `index` (row-major) of a tensor lies.
-std::string coordinate(const tensor::Shape& shape, int64_t index);
+std::string coordinate(const base::Shape& shape, int64_t index);
 /// Adds a failure of the running test with the command that repeats it.
 void report(const std::string& failure, std::source_location where);
 

@@ -9,6 +9,9 @@
 #include "framework/base/philox.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 // The five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h is wrong by about h^4 times the fifth derivative

@@ -13,6 +13,9 @@
 
 namespace hexad::tests {
 
+using autograd::Tape;
+using autograd::Value;
+
 struct GradcheckOptions {
   /// For losses that are told their gradient beforehand; otherwise every output gets random gradients.
   std::optional<double> root_gradient = {};

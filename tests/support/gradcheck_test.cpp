@@ -9,6 +9,8 @@
 #include "framework/autograd/ops/ops.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
 namespace {
 
 using Inputs = const std::vector<Value>&;

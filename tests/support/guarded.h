@@ -14,7 +14,7 @@ namespace hexad::tests {
 class Guarded {
  public:
   /// [rows, columns] with `right` elements between the rows: strided unless 0.
-  Guarded(int64_t rows, int64_t columns, tensor::Dtype dtype, device::Device device, int64_t right = 0)
+  Guarded(int64_t rows, int64_t columns, base::Dtype dtype, device::Device device, int64_t right = 0)
       : rows_(rows), row_bytes_((columns + right) * base::size_of(dtype)), used_(columns * base::size_of(dtype)) {
     block_ = tensor::Tensor::empty({rows + 2 * band, columns + right}, dtype, device);
     std::memset(block_.raw(), 0xff, static_cast<size_t>(block_.bytes()));

@@ -4,6 +4,10 @@
 #include "framework/tensor/host_read.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 device::DeviceContext::Options poisoned(device::DeviceContext::Options options) {

@@ -11,7 +11,13 @@
 
 namespace hexad::tests {
 
-using namespace autograd;
+using autograd::Parameter;
+using autograd::ParameterSet;
+using base::Dtype;
+using base::Shape;
+using device::Category;
+using device::Stream;
+using tensor::Tensor;
 
 /// Numbers depend on the seed and on the order of calls; the seed is printed with every failure.
 class Lab {

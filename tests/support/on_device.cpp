@@ -8,6 +8,8 @@
 
 namespace hexad::tests {
 
+using namespace base;
+
 using namespace tensor;
 
 device::DeviceKind test_device() {

@@ -9,7 +9,7 @@
 
 namespace hexad::tests {
 
-using tensor::Shape;
+using base::Shape;
 using tensor::Tensor;
 
 namespace detail {
@@ -34,7 +34,7 @@ inline Tensor entry_of(const Tensor& stack, int dim, int64_t index) {
   detail::for_each_block(to_host(stack), dim, index, [&](const char* there, int64_t at, size_t bytes) {
     std::memcpy(static_cast<char*>(out.raw()) + at, there, bytes);
   });
-  return tensor::on_device(out, stack.device(), tensor::Category::temporary);
+  return tensor::on_device(out, stack.device(), device::Category::temporary);
 }
 
 /// The inverse: entries of one shape, `dim` being their number's.
@@ -47,7 +47,7 @@ inline Tensor stack_of(const std::vector<Tensor>& entries, int dim) {
     detail::for_each_block(out, dim, static_cast<int64_t>(i), [&](char* there, int64_t at, size_t bytes) {
       std::memcpy(there, static_cast<const char*>(to_host(entries[i]).raw()) + at, bytes);
     });
-  return tensor::on_device(out, first.device(), tensor::Category::temporary);
+  return tensor::on_device(out, first.device(), device::Category::temporary);
 }
 
 }  // namespace hexad::tests

@@ -75,16 +75,13 @@ TEST(MetricsJson, OnlyARecordedStepHasASchedule) {
   StepMetrics before = full_step(5), after = before;
   before.schedule.reset();
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(before)).contains("schedule"));
-  EvalMetrics eval;
-  ASSERT_EQ(parse_json_line(to_json_line(before), after, eval), RecordKind::step);
+  after = std::get<StepMetrics>(parse_json_line(to_json_line(before)));
   EXPECT_FALSE(after.schedule);
 }
 
 TEST(MetricsJson, StepsReadBackExactly) {
   const StepMetrics before = full_step(5);
-  StepMetrics after;
-  EvalMetrics eval;
-  ASSERT_EQ(parse_json_line(to_json_line(before), after, eval), RecordKind::step);
+  const auto after = std::get<StepMetrics>(parse_json_line(to_json_line(before)));
   EXPECT_EQ(after.step, 5);
   EXPECT_EQ(after.tokens, 5120);
   EXPECT_EQ(after.loss, before.loss);
@@ -107,12 +104,19 @@ TEST(MetricsJson, EvaluationsHaveNamesOfTheirOwn) {
   const EvalMetrics before{.step = 9, .tokens = 4096, .loss = 1.75, .bits_per_byte = 0.9};
   const std::string line = to_json_line(before);
   EXPECT_FALSE(nlohmann::json::parse(line).contains("loss")) << "readers of \"loss\" must see training steps only";
-  StepMetrics step;
-  EvalMetrics after;
-  ASSERT_EQ(parse_json_line(line, step, after), RecordKind::eval);
+  const auto after = std::get<EvalMetrics>(parse_json_line(line));
   EXPECT_EQ(after.tokens, 4096);
   EXPECT_EQ(after.loss, 1.75);
   EXPECT_EQ(after.bits_per_byte, 0.9);
+}
+
+TEST(MetricsJson, SavesHaveNamesOfTheirOwn) {
+  const std::string line = to_json_line(SaveMetrics{.step = 4, .bytes = 123456, .seconds = 0.25});
+  EXPECT_FALSE(nlohmann::json::parse(line).contains("loss")) << "readers of \"loss\" must see training steps only";
+  const auto after = std::get<SaveMetrics>(parse_json_line(line));
+  EXPECT_EQ(after.step, 4);
+  EXPECT_EQ(after.bytes, 123456);
+  EXPECT_EQ(after.seconds, 0.25);
 }
 
 TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
@@ -124,9 +128,7 @@ TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
   EXPECT_EQ(json["loss"], "NaN");
   EXPECT_EQ(json["grad_norm"], "Infinity");
   EXPECT_EQ(json["aux_loss"], "-Infinity");
-  StepMetrics after;
-  EvalMetrics eval;
-  ASSERT_EQ(parse_json_line(json.dump(), after, eval), RecordKind::step);
+  const auto after = std::get<StepMetrics>(parse_json_line(json.dump()));
   EXPECT_TRUE(std::isnan(after.loss));
   EXPECT_EQ(after.grad_norm, s.grad_norm);
   EXPECT_EQ(after.aux_loss, s.aux_loss);

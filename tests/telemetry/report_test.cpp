@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/telemetry/comparison.h"
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/timeline_svg.h"
 #include "tests/telemetry/sample_timelines.h"
@@ -185,6 +186,52 @@ TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
   EXPECT_EQ(data["experts"]["max_over_mean"], Json::parse("[[null, 1.5, null]]"));
   EXPECT_EQ(data["experts"]["snapshots"], Json::parse(R"([{"step": 2, "load": [[0.25, 0.75]]}])"));
   EXPECT_EQ(data["eval"]["tokens"], Json::parse("[200]")) << "training tokens at the evaluation, its place on the axis";
+}
+
+TEST(Report, SaysWhichStepsRanHow) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  inputs.run.ranks = 2;
+  inputs.parts = {{.after = 0, .date = "monday", .layout = "1 rank", .changes = {}}};
+  EXPECT_EQ(report_of(inputs).find("How the steps ran"), std::string::npos) << "all ran alike";
+  inputs.parts.push_back({.after = 4, .date = "tuesday", .layout = "2 ranks", .changes = {"optim.lr: 1 -> <2>"}});
+  const std::string page = report_of(inputs);
+  EXPECT_NE(page.find("<td>1 – 4</td><td>monday</td><td>1 rank</td><td></td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>5 – 10</td><td>tuesday</td><td>2 ranks</td><td>optim.lr: 1 -&gt; &lt;2&gt;</td>"),
+            std::string::npos);
+  EXPECT_NE(page.find("10 steps, the last 6 on 2 ranks"), std::string::npos);
+}
+
+TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  EXPECT_EQ(report_of(inputs).find("<dt>Checkpoint</dt>"), std::string::npos);
+  inputs.trouble = "The run failed after step 10: no space";
+  write_text(inputs.metrics,
+             contents(inputs.metrics) + to_json_line(SaveMetrics{.step = 10, .bytes = 1 << 20, .seconds = 0.5}) + "\n");
+  const std::string page = report_of(inputs);
+  EXPECT_NE(page.find("<p class=\"notice\">The run failed after step 10: no space</p>"), std::string::npos);
+  EXPECT_NE(page.find("<dt>Checkpoint</dt><dd>1.00 MiB<small>written 1 time, 500 ms each (median), 9.1% of the run"),
+            std::string::npos)
+      << page.substr(page.find("<dt>Checkpoint"), 200);
+}
+
+TEST(Comparison, HoldsEveryRunUnderItsName) {
+  const TemporaryFolder folder;
+  const ReportInputs run = small_run(folder);
+  ComparisonInputs inputs;
+  inputs.runs = {{.name = "plain", .metrics = run.metrics, .layout = "1 rank", .differences = {}},
+                 {.name = "<b>", .metrics = run.metrics, .layout = "2 ranks", .differences = {"optim.lr: 1 -> 2"}}};
+  inputs.output = folder / "comparison.html";
+  inputs.charts = charts;
+  write_comparison(inputs);
+  const std::string page = contents(inputs.output);
+  EXPECT_NE(page.find("<h1>plain, &lt;b&gt;</h1>"), std::string::npos);
+  EXPECT_NE(page.find("{\"name\":\"\\u003cb>\",\"columns\":{\"step\":[1,"), std::string::npos);
+  EXPECT_EQ(page.find("<b>"), std::string::npos) << "names are text";
+  EXPECT_NE(page.find("What differs from plain"), std::string::npos);
+  inputs.runs[1].metrics = folder / "nowhere.jsonl";
+  EXPECT_THROW(write_comparison(inputs), base::Error);
 }
 
 }  // namespace

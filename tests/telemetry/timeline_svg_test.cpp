@@ -9,8 +9,8 @@
 namespace hexad::telemetry {
 namespace {
 
-using schedule::Kind;
 using schedule::Lane;
+using schedule::TaskKind;
 using schedule::Timeline;
 
 int count(const std::string& text, const std::string& what) {
@@ -90,7 +90,7 @@ TEST(TimelineSvg, HatchesOnlyWhatNoComputationRunsBeside) {
 
 TEST(TimelineSvg, EscapesNames) {
   Timeline t;
-  t.spans = {{{Lane::inter, "a<b>&\"c\"\x01", {}, Kind::send}, 0, 1}};
+  t.spans = {{{Lane::inter, "a<b>&\"c\"\x01", {}, TaskKind::send}, 0, 1}};
   const std::string svg = timeline_svg("R & <D>", {&t});
   EXPECT_EQ(flaw(svg), "");
   EXPECT_NE(svg.find(">a&lt;b&gt;&amp;&quot;c&quot;\xef\xbf\xbd</text>"), std::string::npos);
@@ -110,7 +110,7 @@ TEST(TimelineSvg, AnEmptyTimelineSaysSo) {
 
 TEST(TimelineSvg, TasksThatTakeNoTimeAreDrawn) {
   Timeline t;
-  t.spans = {{{Lane::inter, "D", {}, Kind::all_to_all}, 0, 0}};
+  t.spans = {{{Lane::inter, "D", {}, TaskKind::all_to_all}, 0, 0}};
   const std::string svg = timeline_svg("instant", {&t, &t});
   EXPECT_EQ(flaw(svg), "");
   EXPECT_EQ(count(svg, "<g class=\"task\">"), 2);
@@ -120,7 +120,7 @@ TEST(TimelineSvg, TasksThatTakeNoTimeAreDrawn) {
 TEST(TimelineSvg, TheAxisHasRoundTicksInAUnitThatFits) {
   const auto axis = [](double seconds) {
     Timeline t;
-    t.spans = {{{Lane::compute, "E", {}, Kind::compute}, 0, seconds}};
+    t.spans = {{{Lane::compute, "E", {}, TaskKind::compute}, 0, seconds}};
     const std::string svg = timeline_svg("", {&t});
     std::string ticks;
     static const std::regex tick("<text class=\"small middle\"[^>]*>([^<]*)</text>");

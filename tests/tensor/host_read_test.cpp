@@ -8,6 +8,8 @@
 #include <atomic>
 
 namespace hexad::tests {
+
+using namespace base;
 namespace {
 
 using namespace tensor;

@@ -6,6 +6,10 @@
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace kernels;
 namespace {
 
 // A feed-forward layer with a gate.

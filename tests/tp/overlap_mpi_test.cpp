@@ -8,6 +8,9 @@
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 const comm::World* world = nullptr;  // of main(): MPI is initialised once in a process

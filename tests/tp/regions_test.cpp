@@ -4,6 +4,8 @@
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
 namespace {
 
 using Region = Value (*)(Tape&, const Value&, const ProcessGroup&);

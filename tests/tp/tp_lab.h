@@ -11,6 +11,15 @@
 
 namespace hexad::tests {
 
+using autograd::keep_policy;
+using autograd::Replay;
+using autograd::SavePolicy;
+using autograd::Tape;
+using autograd::Value;
+using base::Axis;
+using base::cat;
+using base::Placement;
+
 using comm::ProcessGroup;
 using tp::TensorParallel;
 

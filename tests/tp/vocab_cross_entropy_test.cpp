@@ -5,6 +5,9 @@
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
 constexpr int64_t rows = 11, hidden = 5;

@@ -3,6 +3,8 @@
 #include "tests/tp/tp_lab.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
 namespace {
 
 constexpr int64_t rows = 12, hidden = 5;

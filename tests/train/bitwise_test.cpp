@@ -9,6 +9,11 @@
 #include "tools/train/trainer.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;

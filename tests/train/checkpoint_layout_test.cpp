@@ -10,6 +10,11 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;
@@ -165,7 +170,7 @@ TEST(CheckpointLayouts, WeightsAloneLoadIntoAnotherPrecision) {
   const TensorMap saved = save_under(two, scratch);
   auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
   Recipe recipe = recipe_in(scratch);
-  recipe.train.precision = Precision::bf16, recipe.optim.kind = optim::OptimizerKind::sgd;
+  recipe.train.precision = Precision::bf16, recipe.optim.name = "sgd";
   TrainingRun run(recipe, self);
   Checkpointer::load_weights(checkpoint, run.instance, run.optimizer);
   for (const auto& p : run.instance.parameters) {

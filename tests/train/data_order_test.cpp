@@ -15,6 +15,9 @@
 #include "tools/train/trainer.h"
 
 namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
 namespace {
 
 namespace fs = std::filesystem;

@@ -9,6 +9,8 @@
 #include "tests/training/training.h"
 
 namespace hexad::kernels {
+
+using namespace base;
 namespace {
 
 std::atomic<int> with_choice, without;
@@ -36,6 +38,11 @@ const KernelTable cpu_table =
 }  // namespace hexad::kernels
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
+using namespace tensor;
+using namespace verify;
 namespace {
 
 struct Asked {

@@ -10,6 +10,12 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace layers;
+using namespace tensor;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;

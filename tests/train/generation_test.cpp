@@ -12,6 +12,13 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace tensor;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;

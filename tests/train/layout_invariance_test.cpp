@@ -10,6 +10,10 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace train;
+using namespace verify;
 namespace {
 
 constexpr double layout_tolerance = 1e-10;  // of the project's definition of layout invariance
@@ -84,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"Adamw", {}},
         // Adam hides a wrong scale of gradients, and clipping a wrong scale of all of them together.
-        Case{"G1_G5_G6_Sgd", {"optim.kind=sgd", "optim.lr=0.5", "optim.clip=0"}},
-        Case{"MicroBatchesOfOne", {"optim.kind=sgd", "batch.micro=1"}},
+        Case{"G1_G5_G6_Sgd", {"optim.name=sgd", "optim.lr=0.5", "optim.clip=0"}},
+        Case{"MicroBatchesOfOne", {"optim.name=sgd", "batch.micro=1"}},
         Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=1"}},
         Case{"R1_CapacityByPositionAndSequence",
              {"model.moe.capacity_factor=0.8", "model.moe.drop=position", "model.moe.capacity_scope=sequence"}},
@@ -93,9 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
              {"model.moe.capacity_factor=1", "model.moe.capacity_scope=sequence"}},
         Case{"R1_CapacityByPosition", {"model.moe.capacity_factor=0.8", "model.moe.drop=position"}},
         Case{"B1_BiasBalancing", {"model.moe.bias_rate=0.05", "model.moe.score=sigmoid"}},
-        Case{"A1_AuxOverTheGlobalBatch", {"model.moe.aux_loss.scope=global_batch", "optim.kind=sgd"}},
-        Case{"A1_AuxOverSequences", {"model.moe.aux_loss.scope=sequence", "optim.kind=sgd"}},
-        Case{"A1_AuxAndZLoss", {"model.moe.z_loss=0.01", "optim.kind=sgd"}},
+        Case{"A1_AuxOverTheGlobalBatch", {"model.moe.aux_loss.scope=global_batch", "optim.name=sgd"}},
+        Case{"A1_AuxOverSequences", {"model.moe.aux_loss.scope=sequence", "optim.name=sgd"}},
+        Case{"A1_AuxAndZLoss", {"model.moe.z_loss=0.01", "optim.name=sgd"}},
         Case{"SharedExperts", {"model.moe.shared_experts=2", "model.moe.shared_hidden=10"}},
         Case{"DenseResidual", {"model.moe.dense_residual=true", "model.mlp_hidden=20"}},
         Case{"SigmoidWithGroups",
@@ -113,32 +117,33 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RecomputedBlocks", {"recompute=block", "model.moe.capacity_factor=1"}},
         Case{"Dense", {"model.moe.experts=0", "model.mlp_hidden=20"}},
         Case{"R7_WorkerLanes", {"schedule.worker_lanes=true", "recompute=block", "model.moe.shared_experts=1"}},
-        Case{"Drop", {"schedule.moe.duplicates=drop", "model.moe.z_loss=0.01", "optim.kind=sgd"}},
+        Case{"Drop", {"schedule.moe.duplicates=drop", "model.moe.z_loss=0.01", "optim.name=sgd"}},
         Case{"DropWithCapacityAndChunks",
-             {"schedule.moe.duplicates=drop", "schedule.moe.cut=tokens", "schedule.moe.chunks=3",
+             {"schedule.moe.duplicates=drop", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3",
               "model.moe.capacity_factor=1"}},
         Case{"PauseBeforeGateDirect", {"schedule.moe.esp_exchange=direct", "model.bias=true", "model.moe.expert=gelu"}},
         Case{"PauseAfterGateDirect",
-             {"schedule.moe.duplicates=pause_after_gate", "schedule.moe.esp_exchange=direct", "optim.kind=sgd"}},
-        Case{"Baseline", {"schedule.moe.duplicates=baseline", "optim.kind=sgd", "optim.clip=0"}},
-        Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.kind=sgd", "optim.clip=0"}},
-        Case{"RowsOfTokens", {"schedule.moe.rows=token", "model.moe.capacity_factor=1", "optim.kind=sgd"}},
+             {"schedule.moe.duplicates=pause_after_gate", "schedule.moe.esp_exchange=direct", "optim.name=sgd"}},
+        Case{"Baseline", {"schedule.moe.duplicates=baseline", "optim.name=sgd", "optim.clip=0"}},
+        Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.name=sgd", "optim.clip=0"}},
+        Case{"RowsOfTokens", {"schedule.moe.rows=token", "model.moe.capacity_factor=1", "optim.name=sgd"}},
         Case{"RowsOfTokensByExperts",
-             {"schedule.moe.rows=token", "schedule.moe.cut=experts", "schedule.moe.chunks=2", "model.moe.experts=8",
-              "model.bias=true"}},
+             {"schedule.moe.rows=token", "schedule.moe.chunk_by=experts", "schedule.moe.chunks=2",
+              "model.moe.experts=8", "model.bias=true"}},
         Case{"O2", {"schedule.moe.overlap=a2a_allgather", "schedule.moe.chunks=3"}},
         Case{"O3WithDrop",
              {"schedule.moe.duplicates=drop", "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.chunks=2"}},
-        Case{"RestoreS1", {"schedule.moe.memory_reuse=s1", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"}},
-        Case{"RestoreS2Biases",
-             {"schedule.moe.memory_reuse=s2", "schedule.moe.cut=tokens", "schedule.moe.chunks=3", "model.bias=true",
-              "model.moe.expert=gelu", "optim.kind=sgd"}},
-        Case{"RestoreS3Capacity", {"schedule.moe.memory_reuse=s3", "model.moe.capacity_factor=1"}},
-        Case{"RestoreS4Direct",
-             {"schedule.moe.memory_reuse=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=4",
-              "schedule.moe.esp_exchange=direct", "optim.kind=sgd"}},
+        Case{"ReuseS1", {"schedule.moe.memory_reuse=s1", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"}},
+        Case{"ReuseS2Biases",
+             {"schedule.moe.memory_reuse=s2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3",
+              "model.bias=true", "model.moe.expert=gelu", "optim.name=sgd"}},
+        Case{"ReuseS3Capacity", {"schedule.moe.memory_reuse=s3", "model.moe.capacity_factor=1"}},
+        Case{"ReuseS4Direct",
+             {"schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4",
+              "schedule.moe.esp_exchange=direct", "optim.name=sgd"}},
         // More chunks than tokens on some ranks.
-        Case{"ChunksOfOneTokenAndOfNone", {"schedule.moe.cut=tokens", "schedule.moe.chunks=64", "recompute=block"}},
+        Case{"ChunksOfOneTokenAndOfNone",
+             {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=64", "recompute=block"}},
         // Every parameter is a bucket of its own, so reductions run while backward goes on.
         Case{"SmallBuckets", {"distributed.bucket_bytes=1"}}),
     [](const auto& i) { return i.param.name; });
@@ -178,7 +183,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertIsRightWithAndWithoutDrops) {
 }
 
 TEST(Layouts, L1_RanksWithoutTargetsJoin) {
-  const Recipe recipe = small_recipe({"optim.kind=sgd"});
+  const Recipe recipe = small_recipe({"optim.name=sgd"});
   data::Batch batch = documents_of(recipe).batch(0, recipe.batch.global);
   std::fill(batch.targets.begin(), batch.targets.begin() + static_cast<ptrdiff_t>(batch.targets.size() / 2),
             data::ignored);  // those of the first half of the ranks
@@ -250,7 +255,7 @@ TEST(Layouts, I1_ExpertsDiffer) {
 
 // Integer weights and gradients would be needed for equality in f32; what can be claimed is the rounding of sums.
 TEST(Layouts, F32AgreesUpToRounding) {
-  const Recipe recipe = small_recipe({"train.precision=f32", "optim.kind=sgd"});
+  const Recipe recipe = small_recipe({"train.precision=f32", "optim.name=sgd"});
   const FixedSource source = documents_of(recipe);
   const Trajectory one = trajectory_alone(recipe, source, 1);
   const double allowed = 100 * tolerance(Dtype::f32, recipe.batch.global * recipe.model.context);

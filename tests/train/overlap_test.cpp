@@ -10,6 +10,10 @@
 #include "tools/plan/schedule_trace.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace train;
+using namespace verify;
 namespace {
 
 using namespace plan;
@@ -73,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Alone", 1, {}}, Case{"Experts", 2, {"parallel.ep=2"}},
         Case{"Lanes", 2, {"parallel.ep=2", "schedule.worker_lanes=true"}},
         Case{"Bf16", 2, {"parallel.ep=2", "train.precision=bf16"}},
-        Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.cut=tokens", "schedule.moe.chunks=3"}},
+        Case{"Parts", 2, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"}},
         Case{"RowsOfTokens", 2, {"parallel.ep=2", "schedule.moe.rows=token"}},
         Case{"Blocks", 2, {"parallel.ep=2", "recompute=block"}},
         Case{"Offloaded", 2, {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"}},
@@ -110,9 +114,9 @@ int64_t interleaved_passes(const std::vector<std::string>& more) {
     const PassRecorder recorder(run.instance);
     run.step(documents_of(run.recipe));
     if (world.rank() != 0) return;
-    const auto begin = [](const PassRecorder::Pass& p) { return p.times.front().begin; };
-    for (const PassRecorder::Pass& a : recorder.passes())
-      for (const PassRecorder::Pass& b : recorder.passes())
+    const auto begin = [](const PassRecorder::Recording& p) { return p.times.front().begin; };
+    for (const PassRecorder::Recording& a : recorder.passes())
+      for (const PassRecorder::Recording& b : recorder.passes())
         count += begin(a) < begin(b) && begin(b) < a.times.back().begin;
   });
   return count;
@@ -166,10 +170,11 @@ TEST(MicroBatchOverlap, IsRefusedWhereThereIsNothingToPairOrTheOrderWouldNotBeFi
           .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "
                 "for; legal kinds with stages: 1f1b, dualpipe_v"),
       std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.cut=tokens", "schedule.moe.chunks=2"})
+  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
                 .find("needs schedule.moe.memory_reuse: none"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.cut=auto"}).find("auto compares how long passes take"), std::string::npos);
+  EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares how long passes take"),
+            std::string::npos);
   EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("of which there are none"), std::string::npos);
 }
 

@@ -10,6 +10,9 @@
 #include "tools/train/renamed_keys.h"
 
 namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
 namespace {
 
 constexpr const char* yaml = R"(model:
@@ -113,31 +116,35 @@ TEST(Recipe, RoutingMustBePossible) {
 
 TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_EQ(problem({"model.mlp=swigly"}),
-            "command line: model.mlp=swigly: model.mlp (swigly) is no registered layer; there are: gelu, swiglu");
+            "command line: model.mlp=swigly: model.mlp (swigly) is no registered layer; there are: swiglu, gelu");
   EXPECT_NE(problem({"model.moe.expert=8"}).find("model.moe.expert"), std::string::npos);
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
 
-TEST(Recipe, OnlyProductsByLoadReadDenseRows) {
+TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
-                .find("schedule.moe.dense_rows (8) is read by schedule.moe.products: "
+                .find("schedule.moe.dense_rows (8) is read by schedule.moe.gemms: "
                       "by_load alone: choose that, or dense_rows: auto"),
             std::string::npos)
       << problem({"schedule.moe.dense_rows=8"});
-  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.products=by_load"}));
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
 }
 
 TEST(Recipe, OldNamesAreReadWithAWarning) {
   const std::string before[] = {"schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.spread=auto",
-                                "schedule.moe.restore=keep"};
+                                "schedule.moe.restore=keep", "schedule.moe.products=dense"};
   std::vector<std::string> said;
   const Recipe r = load_recipe(config::parse(yaml, "recipe.yaml", before), Registry(), 1,
                                [&](const std::string& text) { said.push_back(text); });
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
-  EXPECT_EQ(said.size(), 4u);  // three keys and a word
-  EXPECT_EQ(rename_schedules("duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1"),
-            "duplicates drop, overlap sequential, cut tokens, chunks 4, esp_exchange direct, memory_reuse s1");
+  EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
+  EXPECT_EQ(said.size(), 5u);  // four keys and a word
+  EXPECT_EQ(
+      rename_schedules(
+          "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
+      "duplicates drop, overlap sequential, chunk_by tokens, chunks 4, esp_exchange direct, memory_reuse s1, gemms "
+      "dense");
   EXPECT_EQ(rename_schedules(""), "");
 }
 
@@ -149,8 +156,8 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(
       problem({"schedule.moe.order=returns_last"}),
       "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no chunks to order: set "
-      "schedule.moe.cut, or order: alternating");
-  const std::vector<std::string> cut{"schedule.moe.cut=tokens", "schedule.moe.order=returns_last"};
+      "schedule.moe.chunk_by, or order: alternating");
+  const std::vector<std::string> cut{"schedule.moe.chunk_by=tokens", "schedule.moe.order=returns_last"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), cut.begin(), cut.end());
     return more;
@@ -184,7 +191,7 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
             "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) has nothing to compute beside the "
             "routed experts: model.moe.shared_experts is 0; legal here: after");
-  const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.cut=auto"});
+  const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
   EXPECT_TRUE(r.schedule.lanes_run_by_themselves(r.schedule.moe.settled()));

@@ -9,6 +9,11 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;

@@ -10,6 +10,11 @@
 #include "tools/train/evaluation.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
 namespace {
 
 const comm::SelfGroup self;
@@ -32,7 +37,7 @@ TEST_P(MicroBatchSize, A1_DoesNotEnterTheAuxiliaryLossOfThisScope) {
     // SGD without clipping, so that the second step, too, shows the scale of the first one's gradients.
 
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
-                                  "optim.kind=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
+                                  "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
                     self);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
@@ -167,7 +172,7 @@ TEST(TrainStep, C1_TheNormIsThatOfAllGradients) {
 
 TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
   for (const double clip : {0.01, 1e6, 0.0}) {
-    TrainingRun run(small_recipe({"optim.kind=sgd", "optim.lr=0.5", cat("optim.clip=", clip)}), self);
+    TrainingRun run(small_recipe({"optim.name=sgd", "optim.lr=0.5", cat("optim.clip=", clip)}), self);
     const TensorMap before = run.weights();
     const StepResult r = run.step(documents_of(run.recipe));
     const double scale = clip == 0.01 ? clip / r.grad_norm : 1;

@@ -11,6 +11,9 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace verify;
 namespace {
 
 using Words = std::vector<std::string>;
@@ -88,15 +91,15 @@ const std::string moe = "schedule.moe.", reuse = moe + "memory_reuse=";
 const Words biases{"model.bias=true"}, shared{"model.moe.shared_experts=1", moe + "shared=beside"};
 
 INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
-                         testing::Values(Case{"Kept", {}}, Case{"KeptDense", {moe + "products=dense"}},
-                                         Case{"KeptParts", {moe + "cut=tokens", moe + "chunks=3"}, biases},
+                         testing::Values(Case{"Kept", {}}, Case{"KeptDense", {moe + "gemms=dense"}},
+                                         Case{"KeptParts", {moe + "chunk_by=tokens", moe + "chunks=3"}, biases},
                                          Case{"S1", {reuse + "s1"}}, Case{"S2", {reuse + "s2"}},
                                          Case{"S3", {reuse + "s3"}}, Case{"S4", {reuse + "s4"}},
-                                         Case{"S4Dense", {reuse + "s4", moe + "products=dense"}},
+                                         Case{"S4Dense", {reuse + "s4", moe + "gemms=dense"}},
                                          Case{"S4Lanes", {reuse + "s4", "schedule.worker_lanes=true"}},
                                          Case{"S4Biases", {reuse + "s4"}, biases},
                                          Case{"S2Gelu", {reuse + "s2"}, joined(biases, {"model.moe.expert=gelu"})},
-                                         Case{"S4Parts", {reuse + "s4", moe + "cut=tokens", moe + "chunks=3"}},
+                                         Case{"S4Parts", {reuse + "s4", moe + "chunk_by=tokens", moe + "chunks=3"}},
                                          Case{"S4Shared", {reuse + "s4"}, shared},
                                          Case{"Blocks", {"recompute=block"}, biases},
                                          Case{"RowsOfTokens", {moe + "rows=token"}}),

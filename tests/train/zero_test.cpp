@@ -8,6 +8,13 @@
 #include "tools/train/evaluation.h"
 
 namespace hexad::tests {
+
+using device::Category;
+using namespace base;
+using namespace layers;
+using namespace train;
+using namespace verify;
+
 namespace {
 
 using namespace plan;
@@ -77,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ExpertsOverTwoOfFour", 4, {"parallel.ep=2"}}, Case{"F32", 4, {"parallel.ep=2", "train.precision=f32"}},
         Case{"Bf16", 4, {"parallel.ep=2", "train.precision=bf16"}},
         Case{"Bf16Gradients", 4, {"parallel.ep=2", "train.precision=bf16", "optim.grad_dtype=bf16"}},
-        Case{"Sgd", 2, {"optim.kind=sgd", "train.precision=bf16"}}, Case{"Tied", 2, {"model.tied_embedding=true"}},
+        Case{"Sgd", 2, {"optim.name=sgd", "train.precision=bf16"}}, Case{"Tied", 2, {"model.tied_embedding=true"}},
         Case{"Blocks", 2, {"recompute=block"}}, Case{"Norms", 2, {"recompute=norms"}},
         Case{"Biases", 3, {"model.bias=true", "model.norm=layer_norm"}}, Case{"Tensors", 4, {"parallel.tp=2"}, 2},
         Case{"Sequences", 4, {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}, 2},
@@ -221,7 +228,7 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
       TrainingRun run(recipe_for(c, level), world);
       run.step(documents_of(run.recipe));
       const auto memory = run.instance.context.allocator()->stats();
-      const auto size = model_size(run.recipe.model);
+      const auto size = parameter_counts(run.recipe.model);
       const double counted =
           static_cast<double>(memory.used_in(Category::parameter) + memory.used_in(Category::gradient) +
                               memory.used_in(Category::optimizer));

@@ -8,6 +8,11 @@
 #include "parallel/comm/thread_group.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace layers;
+using namespace tensor;
+using namespace train;
 namespace {
 
 constexpr const char* small_yaml = R"(

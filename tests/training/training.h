@@ -11,8 +11,10 @@
 
 namespace hexad::tests {
 
-using namespace train;
-using namespace verify;
+using base::ExitCode;
+using train::Recipe;
+using verify::TensorMap;
+using verify::Trajectory;
 
 /// A recipe from YAML with "key.path=value" overrides. Throws Error(usage) as `hexad train` does.
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int64_t world = 0);

@@ -11,6 +11,9 @@
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
+
+using namespace train;
+using namespace verify;
 namespace {
 
 // Pipelines crash, and ranks of context parallelism wait for ever.

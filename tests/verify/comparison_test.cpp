@@ -10,6 +10,11 @@
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
+using namespace train;
+using namespace verify;
 namespace {
 
 constexpr double allowed = 1e-10;

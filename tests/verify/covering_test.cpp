@@ -11,6 +11,9 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace verify;
 namespace {
 
 std::string nothing_is_illegal(const Variant&) { return {}; }
@@ -178,6 +181,16 @@ TEST(Variants, ListsMayLeaveOutWhatFollows) {
   EXPECT_EQ(read[1].text(), "pp=2,dp=4,ep=4,zero=1");
 }
 
+TEST(Variants, HaveAnOverrideForEveryValue) {
+  for (const Option& option : options()) {
+    EXPECT_GE(option.values.size(), 2u) << option.name;
+    if (!option.sets.empty()) {
+      EXPECT_EQ(option.sets.size(), option.values.size()) << option.name;
+    }
+    EXPECT_TRUE(option.key.empty() || option.sets.empty()) << option.name;
+  }
+}
+
 TEST(Variants, AreRecipeOverrides) {
   EXPECT_EQ(parse_layouts("tp=2,ep=4,etp=1,sp=true", 8)[0].overrides(),
             (std::vector<std::string>{"parallel.pp=1",
@@ -195,7 +208,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.esp_exchange=auto",
                                       "schedule.moe.all_to_all=direct",
                                       "schedule.moe.rows=slot",
-                                      "schedule.moe.products=grouped",
+                                      "schedule.moe.gemms=grouped",
                                       "schedule.moe.dense_rows=auto",
                                       "schedule.moe.shared=after",
                                       "schedule.moe.memory_reuse=none",
@@ -204,7 +217,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "offload.optimizer=none",
                                       "schedule.worker_lanes=false"}));
   const auto cut = parse_layouts("ep=2,moe=tokens", 2)[0].overrides();
-  EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.cut=tokens"), cut.end());
+  EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.chunk_by=tokens"), cut.end());
 }
 
 TEST(Variants, AnIllegalListSaysWhatIsLegal) {
@@ -220,7 +233,7 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
       message("pp=2,pipelin=1f1b"),
       "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
       "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
-      "rows, products, shared, moe, memory_reuse, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
+      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
       "subject");
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),

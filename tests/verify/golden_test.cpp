@@ -8,6 +8,11 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
+using namespace train;
+using namespace verify;
 namespace {
 
 using Direction = std::map<std::string, std::vector<double>>;
@@ -27,22 +32,22 @@ Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {
   return {std::move(result), run.gradients()};
 }
 
-struct Penalty {
+struct AuxLoss {
   std::string name, key;
   double layers::RouterStatistics::*sum;  // over micro-batches
 };
-void PrintTo(const Penalty& p, std::ostream* out) { *out << p.name; }
+void PrintTo(const AuxLoss& p, std::ostream* out) { *out << p.name; }
 
-class Penalties : public testing::TestWithParam<Penalty> {};
+class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
 // The recipe weighs the mean over MoE layers and micro-batches. Its gradient is what a coefficient adds to that of the
 // loss; along itself it must be as long as the reported losses, which have no weight, grow.
-TEST_P(Penalties, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
-  const Penalty& penalty = GetParam();
+TEST_P(AuxLosses, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
+  const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;
   const auto recipe = [&](double c) {
     return small_recipe({"model.layers=3", "model.moe.dense_layers=1", "model.mlp_hidden=12",
-                         "model.moe.aux_loss.coefficient=0", "model.moe.z_loss=0", cat(penalty.key, "=", c)});
+                         "model.moe.aux_loss.coefficient=0", "model.moe.z_loss=0", cat(aux_losses.key, "=", c)});
   };
   const double moe_layers = 2, micro_batches = 4;
   ASSERT_EQ(recipe(0).model.moe_layers(), moe_layers);
@@ -63,16 +68,16 @@ TEST_P(Penalties, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
   const auto weighed = [&](double length) {
     double sum = 0;
     for (const auto& layer : first_step(recipe(coefficient), gradient, length / norm).result.routers)
-      sum += layer.*penalty.sum;
+      sum += layer.*aux_losses.sum;
     return coefficient * sum / (moe_layers * micro_batches);
   };
   EXPECT_NEAR((weighed(step) - weighed(-step)) / (2 * step), norm, 1e-6 * norm);
 }
 
-INSTANTIATE_TEST_SUITE_P(, Penalties,
-                         testing::Values(Penalty{"AuxiliaryLoss", "model.moe.aux_loss.coefficient",
+INSTANTIATE_TEST_SUITE_P(, AuxLosses,
+                         testing::Values(AuxLoss{"AuxiliaryLoss", "model.moe.aux_loss.coefficient",
                                                  &layers::RouterStatistics::aux_loss},
-                                         Penalty{"ZLoss", "model.moe.z_loss", &layers::RouterStatistics::z_loss}),
+                                         AuxLoss{"ZLoss", "model.moe.z_loss", &layers::RouterStatistics::z_loss}),
                          [](const auto& i) { return i.param.name; });
 
 }  // namespace

@@ -8,6 +8,10 @@
 #include "tests/training/training.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
+using namespace verify;
 namespace {
 
 // Elements [begin, begin + count) of a region of the [5, 7] tensor whose elements are their own indices.
@@ -47,7 +51,7 @@ TEST(Gather, UnevenShardsOfTwoDimensions) {
 
 TEST(Gather, RunsOfElementsOfAColumnShard) {
   expect_gathered(4, [](int rank, Device device) {
-    const int64_t side = rank % 2;  // columns 0..2 and 3..6, each dealt to two ranks
+    const int64_t side = rank % 2;  // columns 0..2 and 3..6, each on two ranks
     const Placement::Region region{{0, side == 0 ? 0 : 3}, {5, side == 0 ? 3 : 4}};
     const int64_t all = region.size.numel(), cut = 8;
     return std::vector{rank < 2 ? piece_of_35("w", region, 0, cut, true, device)

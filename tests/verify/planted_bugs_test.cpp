@@ -16,6 +16,11 @@
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace train;
+using namespace verify;
 namespace {
 
 using comm::Event;
@@ -355,7 +360,7 @@ std::vector<Bug> bugs() {
        "loss of held-out text: tokens",
        "dp=1",
        std::make_shared<Heldout>()},
-      {"DownBiasGradientLostUnderRestore",
+      {"DownBiasGradientLostUnderReuse",
        {"model.bias=true"},
        "dp=4,ep=2,memory_reuse=s2",
        "gradient layers.",

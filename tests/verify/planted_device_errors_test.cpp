@@ -19,6 +19,12 @@
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
+
+using device::Device;
+using namespace base;
+using namespace train;
+using namespace verify;
+
 namespace {
 
 using comm::Operation;

@@ -10,6 +10,9 @@
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
+
+using namespace train;
+using namespace verify;
 namespace {
 
 using Kind = comm::Operation::Kind;

@@ -9,7 +9,7 @@
 
 namespace hexad::tests {
 
-using namespace verify;
+using tensor::Tensor;
 
 /// Does an operation of a group wrongly, or returns nothing to have it done right.
 using Wrong = std::function<std::optional<comm::Event>(const comm::ProcessGroup& right, const comm::Operation& op,

@@ -6,6 +6,8 @@
 #include <regex>
 
 namespace hexad::verify {
+
+using namespace base;
 namespace {
 
 // Wrong where tensors are cut, and a crash where sequences are.

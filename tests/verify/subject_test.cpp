@@ -17,6 +17,10 @@
 #include "tools/verify/subject_kind.h"
 
 namespace hexad::tests {
+
+using namespace base;
+using namespace train;
+using namespace verify;
 namespace {
 
 const layers::Registry registry;

@@ -6,7 +6,7 @@
 #                             [--intra 200mbit] [--schedule KEY=VALUE,...]
 #
 # --shapes: nodes x ranks of a node; --tokens: of a rank, each of which is sent one expert's row of 1 KiB, every rank
-# having one expert; --schedule: further keys of schedule.moe for both, such as cut=tokens,chunks=4. Raw rows follow the
+# having one expert; --schedule: further keys of schedule.moe for both, such as chunk_by=tokens,chunks=4. Raw rows follow the
 # table. Environment: BENCH (program; build/release/bench/moe_layer). Needs root (tools/testbed/rank_nodes.sh; exit 77
 # without).
 set -euo pipefail

@@ -22,6 +22,8 @@
 #include "parallel/comm/world.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -75,7 +77,7 @@ class Traffic {
         break;
     }
   }
-  // Waiting for an operation would lift it above all classes.
+  // Waiting for an operation would boost it above all classes.
   Clock::time_point end() const {
     for (const Event& e : events_)
       while (!e.done()) std::this_thread::sleep_for(std::chrono::microseconds(200));

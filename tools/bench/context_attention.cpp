@@ -19,6 +19,8 @@
 #include "parallel/cp/blocks.h"
 
 namespace hexad::cp {
+
+using namespace autograd;
 namespace {
 
 struct Options {

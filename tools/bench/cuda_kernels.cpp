@@ -11,6 +11,9 @@
 #include "tools/bench/cuda_timer.h"
 
 namespace hexad::bench {
+
+using namespace base;
+using namespace kernels;
 namespace {
 
 constexpr int64_t sequences = 4, positions = 4096, tokens = sequences * positions;

@@ -12,6 +12,9 @@
 #include "framework/tensor/device_access.h"
 
 namespace hexad::bench {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using device::cuda::check;

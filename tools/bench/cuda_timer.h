@@ -10,7 +10,10 @@
 
 namespace hexad::bench {
 
-using namespace kernels;
+using base::Dtype;
+using base::Shape;
+using device::Stream;
+using tensor::Tensor;
 
 /// What a call must do at least: operations of a product, bytes to and from memory. Zero: does not count.
 struct Work {

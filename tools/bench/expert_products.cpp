@@ -23,7 +23,7 @@ namespace {
 using kernels::GroupOffsets;
 using kernels::Weight;
 using kernels::Write;
-using tensor::Dtype;
+using base::Dtype;
 using tensor::Tensor;
 
 struct Options {
@@ -32,9 +32,10 @@ struct Options {
   int threads = 1, runs = 9;
 };
 
-enum class Pass : uint8_t { forward, input_gradient, weight_gradient };
-constexpr std::pair<Pass, const char*> passes[] = {
-    {Pass::forward, "forward"}, {Pass::input_gradient, "input gradient"}, {Pass::weight_gradient, "weight gradient"}};
+enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
+constexpr std::pair<GemmPass, const char*> passes[] = {{GemmPass::forward, "forward"},
+                                                       {GemmPass::input_gradient, "input gradient"},
+                                                       {GemmPass::weight_gradient, "weight gradient"}};
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -88,27 +89,28 @@ class Products {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  void grouped_call(Pass pass, const std::vector<int64_t>& offsets) {
+  void grouped_call(GemmPass pass, const std::vector<int64_t>& offsets) {
     const auto& k = kernels::kernels(x_.device()).grouped_matmul;
     const Tensor x = x_.slice(0, 0, offsets.back()), y = y_.slice(0, 0, offsets.back());
     device::Stream& s = context_.compute();
     const Weight w(weight_, &packs_);
     const auto groups = GroupOffsets::on_host(offsets);
-    if (pass == Pass::forward) k.forward(s, y, x, w, groups, Write::replace);
-    if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w, groups, Write::replace);
-    if (pass == Pass::weight_gradient) k.weight_gradient(s, gradient_, y, x, groups, Write::add);
+    if (pass == GemmPass::forward) k.forward(s, y, x, w, groups, Write::replace);
+    if (pass == GemmPass::input_gradient) k.input_gradient(s, x, y, w, groups, Write::replace);
+    if (pass == GemmPass::weight_gradient) k.weight_gradient(s, gradient_, y, x, groups, Write::add);
   }
 
-  void dense_calls(Pass pass, const std::vector<int64_t>& offsets) {
+  void dense_calls(GemmPass pass, const std::vector<int64_t>& offsets) {
     const auto& k = kernels::kernels(x_.device()).matmul;
     device::Stream& s = context_.compute();
     for (int64_t e = 0; e < options_.experts; ++e) {
       const auto i = static_cast<size_t>(e);
       const Tensor x = x_.slice(0, offsets[i], offsets[i + 1]), y = y_.slice(0, offsets[i], offsets[i + 1]);
       const Weight w = Weight(weight_, &packs_).of_expert(e);
-      if (pass == Pass::forward) k.forward(s, y, x, w, Write::replace);
-      if (pass == Pass::input_gradient) k.input_gradient(s, x, y, w, Write::replace);
-      if (pass == Pass::weight_gradient) k.weight_gradient(s, Weight(gradient_).of_expert(e).data, y, x, Write::add);
+      if (pass == GemmPass::forward) k.forward(s, y, x, w, Write::replace);
+      if (pass == GemmPass::input_gradient) k.input_gradient(s, x, y, w, Write::replace);
+      if (pass == GemmPass::weight_gradient)
+        k.weight_gradient(s, Weight(gradient_).of_expert(e).data, y, x, Write::add);
     }
   }
 

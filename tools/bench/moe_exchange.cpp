@@ -106,8 +106,8 @@ class Bench {
     const bool merged = way.overlap != Overlap::sequential;
     const ep::RoutingPlan plan =
         ep::make_routing_plan(ids, experts, groups,
-                              {.cutting = {ep::Cutting::By::tokens, way.chunks},
-                               .esp_exchange = way.baseline ? ep::EspExchange::held : ep::EspExchange::gather,
+                              {.chunking = {ep::Chunking::By::tokens, way.chunks},
+                               .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
                                .merged = merged},
                               device_.compute());
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);

@@ -1,7 +1,8 @@
 // One MoE layer, forward and backward, under several schedules in turn, on the ranks it is started on: the tables of
 // tools/bench/papers/{mpmoe,parm,eps}.sh.
 //
-//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule n4:cut=tokens,chunks=4
+//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule
+//   n4:chunk_by=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k of them a
 // token, tp, etp, ep; or any key of a recipe with a dot in it. Tokens choose experts in turn. --schedule: a name and
@@ -20,8 +21,8 @@
 //   peak bytes of activations, temporaries and communication of the step so far, of the rank with most
 // with --tasks FILE, there, of each task of the last round on rank 0: layer, schedule, pass, task, lane, begin and end
 // as measured and as predicted; and with --search, for each layer: "search", layer, schedule, measurements: what
-// MPMoE's Algorithm 1 finds among the schedules without a cut and with cut=tokens, in their order. Layers that differ
-// in B only share what it learns.
+// MPMoE's Algorithm 1 finds among the schedules without a cut and with chunk_by=tokens, in their order. Layers that
+// differ in B only share what it learns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,6 +43,9 @@
 #include "tools/train/recipe.h"
 
 namespace hexad::bench {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using namespace autograd;
@@ -135,7 +139,7 @@ class Contestant final : public schedule::GraphRunner {
     if (options.block)
       block_ = std::make_unique<layers::Block>(recipe.model, nullptr, 0, 0, registry, builder / "block");
     else
-      alone_ = std::make_unique<moe::MoeLayer>(recipe.model, 0, 0, builder / "moe");
+      alone_ = std::make_unique<moe::MoeLayer>(recipe.model, 0, 0, registry, builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
     statistics_.resize(1);
     statistics_[0].counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
@@ -238,7 +242,8 @@ class Contestant final : public schedule::GraphRunner {
       if (task.spec.cost.group == "tp" || task.spec.cost.group == "etp")
         bytes -= static_cast<double>(task.spec.cost.wire_bytes);
     const Axis axis = mesh_.size(Axis::tp) > 1 ? Axis::tp : Axis::etp;
-    schedule::TaskSpec gathering{.lane = schedule::Lane::intra, .name = "outside", .kind = schedule::Kind::all_gather};
+    schedule::TaskSpec gathering{
+        .lane = schedule::Lane::intra, .name = "outside", .kind = schedule::TaskKind::all_gather};
     gathering.cost.group = axis == Axis::tp ? "tp" : "etp";
     gathering.cost.group_size = mesh_.size(axis);
     gathering.cost.crosses_nodes = mesh_[axis].crosses_nodes();
@@ -360,7 +365,7 @@ class Bench {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.memory_reuse == moe::ReuseStrategy::none && (s.cut == moe::Cut::tokens || !s.overlaps()))
+      if (s.memory_reuse == moe::ReuseStrategy::none && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
         by_parts.push_back(c.get());
     }
     base::require(!by_parts.empty(), "[moe_layer] --search has no schedule to choose");

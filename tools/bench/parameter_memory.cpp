@@ -16,6 +16,10 @@
 #include "tools/verify/training_run.h"
 
 namespace hexad::verify {
+
+using namespace base;
+using namespace layers;
+using namespace train;
 namespace {
 
 using device::Category;
@@ -37,7 +41,7 @@ device::MemoryStats measure(const Recipe& recipe, int ranks) {
 
 double monta(const Recipe& recipe, int ranks) {
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
-  const auto size = layers::model_size(recipe.model);
+  const auto size = layers::parameter_counts(recipe.model);
   const auto degree = [&](Axis axis) { return static_cast<double>(layout.size(axis)); };
   const auto bytes = plan::monta::state_bytes(static_cast<double>(size.parameters - size.expert_parameters),
                                               static_cast<double>(size.expert_parameters),

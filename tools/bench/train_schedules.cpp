@@ -1,7 +1,7 @@
 // Whole training steps of a recipe under several schedules of its MoE layers in turn, on the ranks it is started on:
 // the tables of tools/bench/papers/{whole_step,monta_step,parm_step}.sh.
 //
-//   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:cut=tokens,chunks=4
+//   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
 // --schedule: a name and keys of schedule.moe, or of the whole recipe where they have a dot. In every round each
 // schedule trains one step, after one of each that does not count. What a schedule leaves open (auto) is chosen as
@@ -13,16 +13,15 @@
 //   seconds of the step, of the slowest rank
 //   seconds of all passes through the experts, of the rank with most
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
-//   seconds of one layer's forward and backward, the same, and as the simulator had predicted them on the rates of
-//     --profile; - without one
+//   seconds of one layer's forward and backward, the same
+//   seconds of these as the simulator had predicted them on the rates of --profile; "-" without one
 //   means over the ranks: seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its
 //     peers; seconds of all passes in which all-to-alls do, in which these or all-gathers do, and in which there is
 //     communication but no computation
 //   tokens a second
 //   peak bytes of activations, temporaries and communication, of the rank with most
-//   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks: bytes sent, seconds in which there
-//   is
-//     any under way, seconds in which a thread is blocked waiting for it, be it one that has nothing else to do
+//   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks: bytes sent, seconds in which any
+//     is under way, seconds in which a thread is blocked waiting for it, even one that has nothing else to do
 // and before them, for each schedule that leaves something open, "chosen", schedule, what was chosen.
 #include <fmt/format.h>
 
@@ -45,10 +44,13 @@
 #include "tools/train/train_step.h"
 
 namespace hexad::bench {
+
+using device::Category;
+
 namespace {
 
 using plan::PassRecorder;
-using schedule::Kind;
+using schedule::TaskKind;
 using tensor::Tensor;
 
 struct Options {
@@ -121,7 +123,9 @@ class Training {
 
 /// What the schedules of one Training have in common.
 std::string shared_part(train::Recipe recipe) {
-  recipe.schedule.moe = {.order = recipe.schedule.moe.order};
+  moe::MoeScheduleConfig usual;
+  usual.order = recipe.schedule.moe.order;
+  recipe.schedule.moe = usual;
   recipe.distributed.priority = {};
   return config::write(recipe);
 }
@@ -133,7 +137,7 @@ struct PassTimes {
 };
 
 /// In which at least one task of such a kind runs.
-double seconds_of(const schedule::Timeline& t, const std::vector<Kind>& kinds) {
+double seconds_of(const schedule::Timeline& t, const std::vector<TaskKind>& kinds) {
   std::vector<std::pair<double, double>> spans;
   for (const schedule::Timeline::Span& s : t.spans)
     if (std::find(kinds.begin(), kinds.end(), s.task.kind) != kinds.end()) spans.emplace_back(s.begin, s.end);
@@ -146,14 +150,14 @@ double seconds_of(const schedule::Timeline& t, const std::vector<Kind>& kinds) {
   return seconds;
 }
 
-PassTimes times_of(const std::vector<PassRecorder::Pass>& passes) {
+PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
   PassTimes sum;
   double forwards = 0;
-  for (const PassRecorder::Pass& pass : passes) {
+  for (const PassRecorder::Recording& pass : passes) {
     const schedule::Timeline t = schedule::measured(pass.graph, pass.times);
-    const double exchange = seconds_of(t, {Kind::all_to_all, Kind::all_gather});
+    const double exchange = seconds_of(t, {TaskKind::all_to_all, TaskKind::all_gather});
     sum.all += t.total(), sum.exposed += t.exposed(), sum.exchange += exchange;
-    sum.all_to_all += seconds_of(t, {Kind::all_to_all});
+    sum.all_to_all += seconds_of(t, {TaskKind::all_to_all});
     if (!pass.name.ends_with(" forward")) continue;
     ++forwards, sum.forward += t.total(), sum.forward_exchange += exchange;
   }
@@ -227,7 +231,7 @@ class Contestant {
  private:
   train::ModelInstance& instance() { return training_.instance(); }
 
-  Measurement over_ranks(const std::vector<PassRecorder::Pass>& passes, double seconds, int64_t tokens) {
+  Measurement over_ranks(const std::vector<PassRecorder::Recording>& passes, double seconds, int64_t tokens) {
     using device::Category;
     const comm::ProcessGroup& world = world_.group();
     device::DeviceContext& context = instance().context;

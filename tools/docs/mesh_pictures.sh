@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws docs/images/mesh-*.svg with the program, $HEXAD or build/release/bin/hexad. --check: draws nothing, but fails
+# Draws docs/reports/images/mesh-*.svg with the program, $HEXAD or build/release/bin/hexad. --check: draws nothing, but fails
 # when the pictures there are not what it draws.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -19,7 +19,7 @@ picture everything 16 parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.cp=2
 rm "$drawn/out"
 
 if $check; then
-  diff -rq "$drawn" docs/images || { echo "to renew them: tools/docs/mesh_pictures.sh" >&2; exit 1; }
+  diff -rq "$drawn" docs/reports/images || { echo "to renew them: tools/docs/mesh_pictures.sh" >&2; exit 1; }
 else
-  cp "$drawn"/mesh-*.svg docs/images/
+  cp "$drawn"/mesh-*.svg docs/reports/images/
 fi

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Writes the reference trajectories of tests/golden with PyTorch in float64. See tests/golden/README.md.
 
-Run:  python3 tools/golden/make_golden.py [OUTPUT_FOLDER]
+Without arguments it writes the files that are there, bit for bit. Other sizes and seeds are for those who look for a
+mistake:
+
+    python3 tools/golden/make_golden.py /tmp/golden --seed 5 --decoder layers=1 experts=8 --encoder heads=2
 """
+import argparse
 import dataclasses
 import json
 import pathlib
-import sys
 
 import torch
 import torch.nn.functional as F
@@ -16,10 +19,7 @@ import moe_decoder
 from random_tensors import RandomTensors
 from safetensors_writer import save
 
-SEED = 33  # of 40 tried, the one whose top-2 choices stay farthest from a tie (steps[].router_margin)
-STEPS = 10
-MICRO_BATCHES = 2
-SEQUENCES = 2  # of one micro-batch
+DEFAULT_SEED = 33  # of 40 tried, the one whose top-2 choices stay farthest from a tie (steps[].router_margin)
 OPTIMIZER = {"lr": 1e-2, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0}
 
 
@@ -29,6 +29,13 @@ def cross_entropy_sum(logits, targets):
 
 def global_norm(gradients):
     return torch.stack([g.pow(2).sum() for g in gradients]).sum().sqrt()
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    steps: int
+    micro_batches: int
+    sequences: int  # of one micro-batch
 
 
 class AdamW:
@@ -56,17 +63,17 @@ class AdamW:
             w.sub_(o["lr"] * first_hat / (second_hat.sqrt() + o["eps"]))
 
 
-def decoder_step(c, weights, ids, targets):
-    """One global batch, forward and backward. ids, targets [MICRO_BATCHES * SEQUENCES, S]."""
+def decoder_step(c, batches, weights, ids, targets):
+    """One global batch, forward and backward. ids, targets [micro_batches * sequences, S]."""
     for w in weights.values():
         w.grad = None
     all_logits, terms, margin = [], {"cross_entropy": 0.0, "aux_loss": 0.0, "z_loss": 0.0}, 1.0
-    for x, t in zip(ids.split(SEQUENCES), targets.split(SEQUENCES)):
+    for x, t in zip(ids.split(batches.sequences), targets.split(batches.sequences)):
         logits, routings = moe_decoder.forward(c, weights, x)
         part = {
             "cross_entropy": cross_entropy_sum(logits, t) / targets.numel(),
-            "aux_loss": torch.stack([r.aux_loss for r in routings]).mean() / MICRO_BATCHES,
-            "z_loss": torch.stack([r.z_loss for r in routings]).mean() / MICRO_BATCHES,
+            "aux_loss": torch.stack([r.aux_loss for r in routings]).mean() / batches.micro_batches,
+            "z_loss": torch.stack([r.z_loss for r in routings]).mean() / batches.micro_batches,
         }
         loss = (
             part["cross_entropy"]
@@ -81,36 +88,39 @@ def decoder_step(c, weights, ids, targets):
     return torch.cat(all_logits), {**terms, "grad_norm": norm.item(), "router_margin": margin}, norm
 
 
-def make_decoder(folder):
-    c = moe_decoder.Config()
-    rng = RandomTensors(SEED)
+def make_decoder(folder, c, batches, seed):
+    rng = RandomTensors(seed)
     weights = {name: w.requires_grad_() for name, w in moe_decoder.initial_weights(c, rng).items()}
-    tokens = rng.integers(MICRO_BATCHES * SEQUENCES, c.context + 1, below=c.vocab)
+    tokens = rng.integers(batches.micro_batches * batches.sequences, c.context + 1, below=c.vocab)
     ids, targets = tokens[:, :-1], tokens[:, 1:]
 
     tensors = {"weights/" + name: w.detach().clone() for name, w in weights.items()}
     tensors |= {"ids": ids, "targets": targets}
     optimizer = AdamW(weights)
     steps = []
-    for step in range(STEPS):
-        logits, scalars, norm = decoder_step(c, weights, ids, targets)
+    for step in range(batches.steps):
+        logits, scalars, norm = decoder_step(c, batches, weights, ids, targets)
         steps.append(scalars)
         if step == 0:
             tensors["logits"] = logits
             tensors |= {"gradients/" + name: w.grad.clone() for name, w in weights.items()}
         optimizer.step(weights, norm)
 
-    scalars = {"model": dataclasses.asdict(c), "micro_batch_sequences": SEQUENCES, "optimizer": OPTIMIZER, "steps": steps}
-    write(folder, "moe_decoder", tensors, scalars)
+    scalars = {
+        "model": dataclasses.asdict(c),
+        "micro_batch_sequences": batches.sequences,
+        "optimizer": OPTIMIZER,
+        "steps": steps,
+    }
+    write(folder, "moe_decoder", tensors, scalars, seed)
 
 
-def make_encoder(folder):
-    c = encoder.Config()
-    rng = RandomTensors(SEED + 1)
+def make_encoder(folder, c, batches, seed):
+    rng = RandomTensors(seed + 1)
     weights = {name: w.requires_grad_() for name, w in encoder.initial_weights(c, rng).items()}
     mask_id = c.vocab - 1
-    targets = rng.integers(SEQUENCES, c.context, below=mask_id)
-    loss_mask = (rng.integers(SEQUENCES, c.context, below=4) == 0).int()
+    targets = rng.integers(batches.sequences, c.context, below=mask_id)
+    loss_mask = (rng.integers(batches.sequences, c.context, below=4) == 0).int()
     ids = torch.where(loss_mask == 1, torch.full_like(targets, mask_id), targets)
 
     logits = encoder.forward(c, weights, ids)
@@ -127,25 +137,62 @@ def make_encoder(folder):
         "cross_entropy": loss.item(),
         "grad_norm": global_norm([w.grad for w in weights.values()]).item(),
     }
-    write(folder, "encoder", tensors, scalars)
+    write(folder, "encoder", tensors, scalars, seed)
 
 
-def write(folder, name, tensors, scalars):
-    scalars = {"torch": torch.__version__, "seed": SEED, **scalars}
+def write(folder, name, tensors, scalars, seed):
+    scalars = {"torch": torch.__version__, "seed": seed, **scalars}
     path = folder / f"{name}.safetensors"
     save(path, tensors)
     (folder / f"{name}.json").write_text(json.dumps(scalars, indent=1) + "\n")
     print(f"{path}: {len(tensors)} tensors, {path.stat().st_size} bytes")
 
 
-def main():
+def config(default, sizes):
+    """`default` with its fields set as "layers=1" says."""
+    kinds = {field.name: field.type for field in dataclasses.fields(default)}
+    changes = {}
+    for size in sizes:
+        name, _, value = size.partition("=")
+        if name not in kinds:
+            raise SystemExit(f"make_golden.py: {name} is no size; there are: {', '.join(kinds)}")
+        try:
+            changes[name] = kinds[name](value)
+        except ValueError:
+            raise SystemExit(f"make_golden.py: {size}: expected {kinds[name].__name__}") from None
+    return dataclasses.replace(default, **changes)
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def arguments():
     default = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=default, help="what to write to [tests/golden]")
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="of weights and tokens [%(default)s]")
+    parser.add_argument("--steps", type=positive, default=10, help="updates of the decoder [%(default)s]")
+    parser.add_argument("--micro-batches", type=positive, default=2, help="of a global batch [%(default)s]")
+    parser.add_argument("--sequences", type=positive, default=2, help="of a micro-batch [%(default)s]")
+    for name, module in (("--decoder", moe_decoder), ("--encoder", encoder)):
+        sizes = " ".join(f"{f.name}={f.default}" for f in dataclasses.fields(module.Config))
+        parser.add_argument(name, nargs="+", metavar="SIZE=N", default=[], help=f"sizes [{sizes}]")
+    return parser.parse_args()
+
+
+def main():
+    a = arguments()
+    decoder_config, encoder_config = config(moe_decoder.Config(), a.decoder), config(encoder.Config(), a.encoder)
+    batches = Batches(a.steps, a.micro_batches, a.sequences)
     torch.set_num_threads(1)
-    print(f"PyTorch {torch.__version__}, seed {SEED}")
-    folder.mkdir(parents=True, exist_ok=True)
-    make_decoder(folder)
-    make_encoder(folder)
+    print(f"PyTorch {torch.__version__}, seed {a.seed}")
+    a.folder.mkdir(parents=True, exist_ok=True)
+    make_decoder(a.folder, decoder_config, batches, a.seed)
+    make_encoder(a.folder, encoder_config, batches, a.seed)
 
 
 if __name__ == "__main__":

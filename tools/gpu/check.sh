@@ -108,13 +108,13 @@ train() {
 # Each line: a name and what differs from the plain run.
 ways_of_training() {
   cat <<'END'
-tokens schedule.moe.cut=tokens schedule.moe.chunks=3
-experts schedule.moe.cut=experts schedule.moe.chunks=2
+tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3
+experts schedule.moe.chunk_by=experts schedule.moe.chunks=2
 merged schedule.moe.overlap=a2a_allgather schedule.moe.chunks=2
-dense schedule.moe.products=dense
+dense schedule.moe.gemms=dense
 beside schedule.moe.shared=beside
 turns schedule.pipeline.overlap=micro_batches
-restored schedule.moe.memory_reuse=s1 schedule.moe.cut=tokens schedule.moe.chunks=3
+restored schedule.moe.memory_reuse=s1 schedule.moe.chunk_by=tokens schedule.moe.chunks=3
 norms recompute=norms
 attention recompute=attention
 block recompute=block

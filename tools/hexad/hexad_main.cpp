@@ -11,7 +11,6 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/usage.h"
 #include "tools/train/crash_report.h"
 #include "tools/train/signals.h"
 #include "tools/train/version.h"
@@ -19,27 +18,15 @@
 namespace hexad {
 namespace {
 
-int run(int argc, char** argv, const layers::Registry& registry) {
-  CLI::App app("Trains Mixture-of-Experts transformers with mpirun and a YAML recipe.", "hexad");
-  app.set_version_flag("--version", std::string(train::version));
-  app.require_subcommand(1);
-  app::CommandLine line{app, registry};
+int run(int argc, char** argv, const train::Extensions& extensions) {
+  app::CommandLine line("hexad", std::string(train::version),
+                        "Trains Mixture-of-Experts transformers with mpirun and a YAML recipe.");
+  const app::Program program{line.root(), extensions};
   for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,
                          app::add_inspect, app::add_env, app::add_bench, app::add_profile, app::add_reference,
-                         app::add_simulate, app::add_verify, app::add_completion})
-    add(line);
-  const CLI::App& command = app::find_command(app, std::vector<std::string>(argv + 1, argv + argc));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    if (command.get_require_subcommand_min() > 0)
-      fmt::print("{}", app.help());  // `hexad` alone
-    else
-      fmt::print(stderr, "hexad: {}\n", app::explain(command, e));
-    return static_cast<int>(base::ExitCode::usage);
-  }
-  return static_cast<int>(line.exit_code);
+                         app::add_report, app::add_simulate, app::add_verify, app::add_completion})
+    add(program);
+  return static_cast<int>(line.parse(argc, argv));
 }
 
 /// A program started with a standard descriptor closed would get the next file it opens in its place, and print into
@@ -57,12 +44,12 @@ int flush(int code) {
 
 }  // namespace
 
-int hexad_main(int argc, char** argv, const layers::Registry& registry) {
+int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   open_standard_descriptors();
   train::ignore_closed_pipes();
   train::install_crash_handlers();
   try {
-    return flush(run(argc, argv, registry));
+    return flush(run(argc, argv, extensions));
   } catch (const base::Error& e) {
     fmt::print(stderr, "hexad: {}\n", e.what());
     return static_cast<int>(e.code());

@@ -1,11 +1,11 @@
-// The program, as a function: a user's own main() hands it a registry with their layers and orders.
+// The program, as a function: a user's own main() hands it train::Extensions with their layers and orders.
 #pragma once
 
-#include "layers/feed_forward.h"
+#include "tools/train/extensions.h"
 
 namespace hexad {
 
 /// Runs the command line; returns the exit code of the process. Errors are printed here.
-int hexad_main(int argc, char** argv, const layers::Registry& registry = {});
+int hexad_main(int argc, char** argv, const train::Extensions& extensions = {});
 
 }  // namespace hexad

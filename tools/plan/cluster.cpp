@@ -42,7 +42,7 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
 
 void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, config::Problems& problems) {
   if (!problems.good({path + ".of", path + ".beside"})) return;
-  std::vector<Work> all = slowdown.beside;
+  std::vector<Lane> all = slowdown.beside;
   all.push_back(slowdown.of);
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
@@ -59,17 +59,17 @@ std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   return (wanted.nodes == wanted.ranks) == (measured == GroupKind::inter) ? 0 : 1;
 }
 
-schedule::Curve curve_of(const Curve& points) {
-  schedule::Curve curve;
+schedule::TimeCurve curve_of(const Curve& points) {
+  schedule::TimeCurve curve;
   for (const auto& [size, seconds] : points.points) curve.points.push_back({size, seconds});
   return curve;
 }
 
 // Where the last size took more a byte, or a FLOP, than the one before, beyond it the last two points would promise
 // that it gets worse and worse with size: links and kernels keep their rate.
-schedule::Curve steady(schedule::Curve curve) {
-  const schedule::Curve::Point last = curve.points.back();
-  const auto rate = [](const schedule::Curve::Point& p) { return p.size / p.seconds; };
+schedule::TimeCurve steady(schedule::TimeCurve curve) {
+  const schedule::TimeCurve::Point last = curve.points.back();
+  const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
   if (curve.points.size() > 1 && rate(last) < rate(curve.points[curve.points.size() - 2]))
     curve.points.push_back({2 * last.size, 2 * last.seconds});
   return curve;
@@ -79,15 +79,15 @@ double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * s
 
 // Seconds over FLOPs of one expert's product with a weight of `wanted` elements: as many rows take as long for each
 // element of the weight as measured, since few of them take as long as reading it does.
-schedule::Curve curve_of(const MeasuredProduct& p, double wanted) {
+schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
-  schedule::Curve curve;
+  schedule::TimeCurve curve;
   for (const auto& [rows, seconds] : p.points.points)
     curve.points.push_back({rows / experts * 2 * wanted, seconds / experts * wanted / area(p)});
   return steady(std::move(curve));
 }
 
-schedule::ByPass<schedule::Curve> compute_curves(const Cluster& cluster, const RatesQuery& query) {
+schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster, const RatesQuery& query) {
   const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
   const auto better = [&](const MeasuredProduct& a, const MeasuredProduct& b) {
     return wanted > 0 ? octaves(area(a), wanted) < octaves(area(b), wanted) : area(a) > area(b);
@@ -98,7 +98,7 @@ schedule::ByPass<schedule::Curve> compute_curves(const Cluster& cluster, const R
   if (!best)
     base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
                "; hexad profile measures them");
-  schedule::ByPass<schedule::Curve> curves;
+  schedule::ByGemmPass<schedule::TimeCurve> curves;
   curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // for passes that were not measured
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
@@ -107,38 +107,24 @@ schedule::ByPass<schedule::Curve> compute_curves(const Cluster& cluster, const R
   return curves;
 }
 
-schedule::Kind kind_of(Collective c) {
+schedule::TaskKind kind_of(Collective c) {
   switch (c) {
     case Collective::all_to_all:
-      return schedule::Kind::all_to_all;
+      return schedule::TaskKind::all_to_all;
     case Collective::all_gather:
-      return schedule::Kind::all_gather;
+      return schedule::TaskKind::all_gather;
     case Collective::reduce_scatter:
-      return schedule::Kind::reduce_scatter;
+      return schedule::TaskKind::reduce_scatter;
     case Collective::all_reduce:
-      return schedule::Kind::all_reduce;
+      return schedule::TaskKind::all_reduce;
     case Collective::send:
-      return schedule::Kind::send;
+      return schedule::TaskKind::send;
   }
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-schedule::Lane lane_of(Work work) {
-  switch (work) {
-    case Work::inter:
-      return schedule::Lane::inter;
-    case Work::intra:
-      return schedule::Lane::intra;
-    case Work::copy:
-      return schedule::Lane::copy;
-    case Work::compute:
-      return schedule::Lane::compute;
-  }
-  base::fail_invariant("[cluster] work without a lane");
-}
-
 // A curve at sizes from 4 KiB to 16 MiB, at each fourth octave.
-Curve sampled(const schedule::Curve& curve) {
+Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
   return points;
@@ -176,7 +162,7 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
   }
   constexpr int64_t width = 1024;
   for (Element element : {Element::f32, Element::bf16})
-    for (const auto& [pass, name] : enum_names(Pass{})) {
+    for (const auto& [pass, name] : enum_names(GemmPass{})) {
       std::vector<Curve::Point> points;
       for (int64_t rows = 16; rows <= 4096; rows *= 4)
         points.push_back({static_cast<double>(rows), rates.compute[static_cast<size_t>(pass)].seconds(
@@ -222,8 +208,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
   }
   for (const MeasuredSlowdown& s : cluster.slowdowns) {
     schedule::LaneSet beside;
-    for (Work work : s.beside) beside.add(lane_of(work));
-    rates.slowdowns.push_back({lane_of(s.of), beside, std::min(1.0, s.speed)});
+    for (Lane lane : s.beside) beside.add(lane);
+    rates.slowdowns.push_back({s.of, beside, std::min(1.0, s.speed)});
   }
   rates.check();
   return rates;

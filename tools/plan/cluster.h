@@ -36,7 +36,7 @@ constexpr auto enum_names(Element) {
   return std::to_array<std::pair<Element, std::string_view>>({{Element::f32, "f32"}, {Element::bf16, "bf16"}});
 }
 
-using schedule::Pass;
+using schedule::GemmPass;
 
 /// Tensor to tensor; rows by index; into offload memory and back.
 enum class CopyKind : uint8_t { copy, gather, offload, restore };
@@ -47,11 +47,7 @@ constexpr auto enum_names(CopyKind) {
                                                                {CopyKind::restore, "restore"}});
 }
 
-enum class Work : uint8_t { inter, intra, copy, compute };  // the lanes of a schedule
-constexpr auto enum_names(Work) {
-  return std::to_array<std::pair<Work, std::string_view>>(
-      {{Work::inter, "inter"}, {Work::intra, "intra"}, {Work::copy, "copy"}, {Work::compute, "compute"}});
-}
+using schedule::Lane;
 
 /// Sizes (x, ascending) and seconds (y).
 using config::Curve;
@@ -98,7 +94,7 @@ struct MeasuredLink {
 /// Products of `experts` equally loaded experts, all ranks at once.
 struct MeasuredProduct {
   Element element = Element::f32;
-  Pass pass = Pass::forward;
+  GemmPass pass = GemmPass::forward;
   int64_t experts = 1, inputs = 1, outputs = 1;
   Curve points;
 
@@ -128,8 +124,8 @@ struct MeasuredCopy {
 
 /// MPMoE's alpha(y, x), Fig. 3.
 struct MeasuredSlowdown {
-  Work of = Work::compute;
-  std::vector<Work> beside;
+  Lane of = Lane::compute;
+  std::vector<Lane> beside;
   double speed = 1;
 
   template <class V>
@@ -186,10 +182,10 @@ struct RatesQuery {
 /// Among these the nearest number of ranks, as a ratio, wins; of two equally near ones the larger.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// For the simulator: each collective of every group by nearest_link(), products of the element type and the nearest
-/// inputs x outputs (as a ratio), of which as many rows take as long for each element of the weight, slowdowns up to 1.
-/// A pass that was not measured is taken for the first one of its shape that was. Throws Error(usage) naming what the
-/// cluster lacks.
+/// For the simulator. Each collective of every group comes from nearest_link(). Products come from the measured ones of
+/// the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the weight; a pass that was
+/// not measured takes the first measured pass of that shape. Slowdowns are at most 1. Throws Error(usage) naming what
+/// the cluster lacks.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

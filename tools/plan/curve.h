@@ -1,5 +1,5 @@
-// What measured points say of a transfer or a computation of another size. In all of them a constant is the same for
-// every size, and nothing smaller than the smallest measured size is quicker than that: small work costs its latency.
+// What measured points say of a transfer or a computation of another size. For all of them: a constant holds for every
+// size, and work below the smallest measured size takes as long as that size: its latency.
 #pragma once
 
 #include "framework/config/curve.h"

@@ -9,9 +9,10 @@
 
 namespace hexad::plan {
 
-/// The n in [low, high] of which f is least, for an f that falls and then rises (it may do only one of them): of the
-/// thirds of an interval, the one behind the larger of two values is dropped. `f` tells a value, or nothing where it
-/// must be measured first: then that n is returned, unsettled. Of equal values the smaller n counts.
+/// The n in [low, high] for which f is least. f must fall and then rise (or do only one of them). Ternary search: f is
+/// compared at the two inner points of an interval's thirds, and the third behind the larger value is dropped. Where
+/// `f` returns nothing it must be measured first: then that n is returned, unsettled. Of equal values the smaller n
+/// counts.
 struct Trial {
   int64_t n;
   bool settled;  // n is the answer; otherwise measure n and ask again
@@ -50,8 +51,7 @@ class GranularitySearch {
   /// 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// The n to use for `batch`; settled: without measuring any further. What was measured besides the proposals counts,
-  /// too.
+  /// The n to use for `batch` (settled), or the n to measure next. Times recorded of other n count, too.
   Trial propose(int64_t batch);
   /// Settles `batch` without measuring any further: the quickest n that was measured, `otherwise` where none was.
   int64_t conclude(int64_t batch, int64_t otherwise);

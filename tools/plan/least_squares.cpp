@@ -1,30 +1,81 @@
 #include "tools/plan/least_squares.h"
 
-#include <algorithm>
+#include <Eigen/QR>
 #include <cmath>
+#include <string>
 
 #include "framework/base/error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan {
+namespace {
 
-Fit fit_alpha_beta(std::span<const config::Curve::Point> samples) {
-  // Around the means: sums of x^2 of sizes that span decades would cancel.
-  double mean_x = 0, mean_y = 0;
-  for (const auto& [x, y] : samples) {
-    mean_x += x / static_cast<double>(samples.size());
-    mean_y += y / static_cast<double>(samples.size());
+using Eigen::Index;
+using Qr = Eigen::ColPivHouseholderQR<Eigen::MatrixXd>;
+
+Qr decompose(const Eigen::MatrixXd& matrix) {
+  Qr qr(matrix.rows(), matrix.cols());
+  qr.setThreshold(base::tolerance(base::Dtype::f64, matrix.rows()));
+  return qr.compute(matrix);
+}
+
+// "'c' from 'a', 'b'": the terms that these columns do not tell from those before them.
+std::string untold(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms) {
+  std::string told, dependent;
+  Index rank = 0;
+  for (Index j = 0; j < matrix.cols(); ++j) {
+    const Index now = decompose(matrix.leftCols(j + 1)).rank();
+    std::string& list = now > rank ? told : dependent;
+    list += base::cat(list.empty() ? "'" : ", '", terms[static_cast<size_t>(j)].name, "'");
+    rank = now;
   }
-  double xx = 0, xy = 0;
-  for (const auto& [x, y] : samples) {
-    xx += (x - mean_x) * (x - mean_x);
-    xy += (x - mean_x) * (y - mean_y);
+  return base::cat(dependent, " from ", told.empty() ? "zero" : told);
+}
+
+}  // namespace
+
+TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y) {
+  const auto rows = static_cast<Index>(y.size()), columns = static_cast<Index>(terms.size());
+  const Eigen::Map<const Eigen::VectorXd> seen(y.data(), rows);
+  Eigen::MatrixXd matrix(rows, columns);
+  for (Index j = 0; j < columns; ++j) {
+    const FitTerm& term = terms[static_cast<size_t>(j)];
+    base::require(term.values.size() == y.size(), "[least_squares] '", term.name, "' has ", term.values.size(),
+                  " values for ", y.size(), " samples");
+    matrix.col(j) = Eigen::Map<const Eigen::VectorXd>(term.values.data(), rows);
+    base::require(matrix.col(j).allFinite(), "[least_squares] '", term.name, "' has a value that is not finite");
   }
-  base::require(xx > 0, "[fit_alpha_beta] a line needs samples of two sizes");
-  Fit fit;
-  fit.line.beta = xy / xx;
-  fit.line.alpha = mean_y - fit.line.beta * mean_x;
-  for (const auto& [x, y] : samples)
-    if (y != 0) fit.worst_relative_error = std::max(fit.worst_relative_error, std::fabs(fit.line(x) / y - 1));
+  base::require(seen.allFinite(), "[least_squares] a sample is not finite");
+
+  // Columns of length one: what is small beside the others in its unit alone is not taken for dependent.
+  Eigen::VectorXd length = matrix.colwise().norm();
+  for (Index j = 0; j < columns; ++j)
+    if (length[j] == 0) length[j] = 1;
+  const Eigen::MatrixXd scaled = matrix * length.cwiseInverse().asDiagonal();
+  const Qr qr = decompose(scaled);
+  if (qr.rank() < columns)
+    base::fail_invariant(base::cat("[least_squares] ", rows, " samples do not tell ", untold(scaled, terms)));
+
+  const Eigen::VectorXd coefficients = qr.solve(seen).cwiseQuotient(length);
+  const Eigen::VectorXd residuals = seen - matrix * coefficients;
+  return {{coefficients.begin(), coefficients.end()}, {residuals.begin(), residuals.end()}};
+}
+
+Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least) {
+  FitTerm terms[] = {{"seconds to start", {}}, {"seconds a unit", {}}};
+  std::vector<double> weighted;
+  for (const auto& [x, y] : samples) {
+    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] ", y, " seconds for ", x, " have no share");
+    const double weight = least == Least::residuals ? 1 : 1 / y;
+    terms[0].values.push_back(weight), terms[1].values.push_back(weight * x), weighted.push_back(weight * y);
+  }
+  const std::vector<double> found = least_squares(terms, weighted).coefficients;
+  Fit fit{.line = {found[0], found[1]}};
+  for (const auto& [x, y] : samples) {
+    fit.residuals.push_back(y - fit.line(x));
+    const double error = y == 0 ? 0 : std::fabs(fit.residuals.back() / y);
+    if (error > fit.worst_relative_error) fit.worst_relative_error = error, fit.worst = fit.residuals.size() - 1;
+  }
   return fit;
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "framework/telemetry/units.h"
 #include "tools/plan/memory_estimate.h"
+#include "tools/plan/step_on_meta.h"
+#include "tools/plan/traffic_estimate.h"
 #include "tools/plan/within_memory.h"
 #include "tools/train/schedule_check.h"
 
@@ -19,9 +22,9 @@ namespace {
 using telemetry::human_bytes;
 
 // With what memory makes of a memory_reuse that is left open.
-Recipe planned(const Recipe& r, const layers::Registry& registry, int64_t world) {
+Recipe planned(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   if (r.schedule.moe.memory_reuse || r.model.moe.experts == 0) return r;
-  return with_schedule(r, within_memory(r, world, legal_schedules(r, registry)).schedules.front());
+  return with_schedule(r, within_memory(r, world, legal_schedules(r, extensions), extensions).schedules.front());
 }
 
 template <class Bytes>
@@ -30,10 +33,10 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
 }
 
 // As memory.limit_bytes counts; of a memory_reuse that is left open the least that it may come to.
-double needed(const Recipe& r, const layers::Registry& registry, int64_t world) {
+double needed(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   if (!r.schedule.moe.memory_reuse && r.model.moe.experts > 0)
-    return within_memory(r, world, legal_schedules(r, registry)).least;
-  const auto stages = estimate_stages(r, world);
+    return within_memory(r, world, legal_schedules(r, extensions), extensions).least;
+  const auto stages = estimate_stages(r, world, RoutingLoad::even, extensions);
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
 
@@ -70,14 +73,14 @@ std::vector<Change> changes(const Recipe& r, int64_t world) {
   return all;
 }
 
-std::string help(const Recipe& r, const layers::Registry& registry, int64_t world, double limit, double need) {
+std::string help(const Recipe& r, const train::Extensions& extensions, int64_t world, double limit, double need) {
   std::string enough, best;
   double least = need;
   for (const Change& change : changes(r, world)) {
     Recipe changed = r;
     change.make(changed);
     if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
-    const double bytes = needed(changed, registry, world);
+    const double bytes = needed(changed, extensions, world);
     const std::string text = base::cat(change.text, " (", human_bytes(bytes), ")");
     if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
     if (bytes < least) least = bytes, best = text;
@@ -86,36 +89,29 @@ std::string help(const Recipe& r, const layers::Registry& registry, int64_t worl
   return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
 }
 
-}  // namespace
+// Where tokens choose other experts than those that are loaded evenly.
+std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
+  const moe::MoeConfig& m = r.model.moe;
+  if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return {};
+  std::string text;
+  double share = 0, total = 0;
+  for (const auto& [load, name] :
+       {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "at worst"}}) {
+    const double before =
+        std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, m.experts, m.top_k, m.capacity_factor));
+    if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // by its capacity
+    if (share != before) total = estimate_memory(r, world, load, extensions).total;
+    text += fmt::format("  {:<18}{:>18}   one rank's experts get {:.3g} times their share\n", name, human_bytes(total),
+                        share * static_cast<double>(r.parallel.ep));
+  }
+  return text;
+}
 
-std::string memory_table(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
-  const Recipe r = planned(recipe, registry, world);
-  const auto stages = estimate_stages(r, world);
-  const size_t worst = neediest(stages, &MemoryEstimate::total), count = stages.size();
-  const MemoryEstimate& m = stages[worst];
-  std::string text = "memory of a rank (estimate)";
-  if (count > 1) text += fmt::format("{:>11}stage {} of {} needs the most", "", worst, count);
-  const auto row = [&](std::string_view name, double bytes, const std::string& note) {
-    text += fmt::format("\n  {:<18}{:>18}{}{}", name, human_bytes(bytes), note.empty() ? "" : "   ", note);
-  };
-  row("weights", m.weights, "");
-  row("gradients", m.gradients, "");
-  row("optimizer", m.optimizer, "");
-  if (m.offloaded > 0) row("  in a file", m.offloaded, "");
-  row("activations", m.activations,
-      m.in_flight == 1 ? "of one micro-batch, evenly loaded experts"
-                       : fmt::format("of {} micro-batches{} at once, evenly loaded experts", m.in_flight,
-                                     r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : ""));
-  row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
-  row("total", m.total(), recipe.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
-  if (recipe.memory.limit_bytes > 0)
-    row("  of the limit", static_cast<double>(recipe.memory.limit_bytes),
-        fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
-  if (r.parallel.ep > 1 && r.model.moe.experts > 0)
-    row("  at worst", estimate_memory(r, world, RoutingLoad::one_rank).total(), "all tokens choose one rank's experts");
-  text += "\n";
-  if (count == 1) return text;
+std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst) {
+  const size_t count = stages.size();
+  if (count == 1) return {};
   constexpr size_t most_lines = 8;
+  std::string text;
   for (size_t s = 0; s < count; ++s) {
     const bool shown = s + 1 < most_lines || s + 1 == count || s == worst || count <= most_lines;
     if (!shown) {
@@ -123,25 +119,70 @@ std::string memory_table(const Recipe& recipe, const layers::Registry& registry,
       continue;
     }
     text += fmt::format("  {:<18}{:>18}   activations {}, {} at once\n", fmt::format("stage {}", s),
-                        human_bytes(stages[s].total()), human_bytes(stages[s].activations), stages[s].in_flight);
+                        human_bytes(stages[s].total), human_bytes(stages[s].activations), stages[s].in_flight);
   }
   return text;
 }
 
-std::string memory_problem(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
+std::string traffic_lines(const TrafficEstimate& traffic) {
+  std::string text;
+  for (int c = 0; c < comm::traffic_class_count; ++c)
+    if (const auto kind = static_cast<comm::TrafficClass>(c); kind != comm::TrafficClass::control && traffic[kind] > 0)
+      text += fmt::format("  {:<18}{:>18}\n", name_of(kind), human_bytes(traffic[kind]));
+  return text.empty() ? text : "\nsent by a rank in a step (estimate)\n" + text;
+}
+
+}  // namespace
+
+std::string step_table(const Recipe& recipe, const train::Extensions& extensions, int64_t world) {
+  const Recipe r = planned(recipe, extensions, world);
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  std::vector<MemoryEstimate> stages;
+  TrafficEstimate traffic;
+  for (const int rank : ranks_that_differ(layout)) {
+    const StepOnMeta step = step_on_meta(r, extensions, layout, rank, RoutingLoad::even, Wanted::all);
+    stages.push_back(memory_of(step, r, layout, rank));
+    if (const TrafficEstimate t{step.sent}; t.total() > traffic.total()) traffic = t;
+  }
+  const size_t worst = neediest(stages, &MemoryEstimate::total), count = stages.size();
+  const MemoryEstimate& m = stages[worst];
+  std::string text = fmt::format("memory of a rank on {} (estimate)", name_of(r.device));
+  if (count > 1) text += fmt::format("{:>4}stage {} of {} needs the most", "", worst, count);
+  text += "\n";
+  const auto row = [&](std::string_view name, double bytes, const std::string& note) {
+    text += fmt::format("  {:<18}{:>18}{}{}\n", name, human_bytes(bytes), note.empty() ? "" : "   ", note);
+  };
+  row("weights", m.weights, "");
+  row("gradients", m.gradients, "");
+  row("optimizer", m.optimizer, "");
+  if (m.offloaded > 0) row("  offloaded", m.offloaded, "beside the total");
+  row("activations", m.activations,
+      m.in_flight == 1 ? "of one micro-batch, evenly loaded experts"
+                       : fmt::format("of {} micro-batches{} at once, evenly loaded experts", m.in_flight,
+                                     r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : ""));
+  row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
+  row("total", m.total, recipe.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
+  if (recipe.memory.limit_bytes > 0)
+    row("  of the limit", static_cast<double>(recipe.memory.limit_bytes),
+        fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
+  return text + routing_lines(r, extensions, world) + stage_lines(stages, worst) + traffic_lines(traffic);
+}
+
+std::string memory_problem(const Recipe& recipe, const train::Extensions& extensions, int64_t world) {
   const auto limit = static_cast<double>(recipe.memory.limit_bytes);
   if (limit == 0) return {};
-  const double need = needed(recipe, registry, world);
+  const double need = needed(recipe, extensions, world);
   if (need <= limit) return {};
-  const auto stages = estimate_stages(planned(recipe, registry, world), world);
+  const auto stages = estimate_stages(planned(recipe, extensions, world), world, RoutingLoad::even, extensions);
   const size_t worst = neediest(stages, &MemoryEstimate::blocks);
   return fmt::format("memory.limit_bytes is {}, but a rank{} is estimated to need {}, {} more{}", human_bytes(limit),
                      stages.size() > 1 ? fmt::format(" of stage {}", worst) : "", human_bytes(need),
-                     human_bytes(need - limit), help(recipe, registry, world, limit, need));
+                     human_bytes(need - limit), help(recipe, extensions, world, limit, need));
 }
 
-std::string memory_comparison(const Recipe& recipe, int64_t world, const std::map<std::string, int64_t>& measured) {
-  const auto stages = estimate_stages(recipe, world);
+std::string memory_comparison(const Recipe& recipe, const train::Extensions& extensions, int64_t world,
+                              const std::map<std::string, int64_t>& measured) {
+  const auto stages = estimate_stages(recipe, world, RoutingLoad::even, extensions);
   std::string text;
   const auto add = [&](const std::string& name, const std::string& category, auto bytes) {
     double most = 0;

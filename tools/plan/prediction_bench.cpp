@@ -18,6 +18,8 @@
 
 namespace hexad::plan {
 
+using namespace base;
+
 using namespace train;
 
 namespace {
@@ -60,7 +62,7 @@ void print_table(const Candidates& candidates) {
 
 }  // namespace
 
-void bench_predictions(const Recipe& recipe, const layers::Registry& registry, const comm::World& world,
+void bench_predictions(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                        const PredictionBench& bench) {
   if (recipe.model.moe.experts == 0)
     fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
@@ -70,9 +72,10 @@ void bench_predictions(const Recipe& recipe, const layers::Registry& registry, c
          "meanwhile, which predictions do not know; set it to none");
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const data::TrainingData data = data::open_training_data(
-      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed});
-  ModelInstance instance(recipe, registry, world.group());
-  optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer);
+      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
+      extensions.sources);
+  ModelInstance instance(recipe, extensions, world.group());
+  optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers);
   TrainStep train(recipe, instance, optimizer);
 
   Candidates candidates = predicted_schedules(recipe, instance, Predictor(recipe, instance.mesh), world.group());

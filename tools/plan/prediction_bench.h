@@ -15,7 +15,7 @@ struct PredictionBench {
 };
 
 /// Trains a few steps and prints a table of one MoE layer's forward and backward. Collective.
-void bench_predictions(const train::Recipe& recipe, const layers::Registry& registry, const comm::World& world,
+void bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                        const PredictionBench& bench);
 
 }  // namespace hexad::plan

@@ -35,7 +35,7 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
   for (auto at = from.begin(); at != from.end();) {
     schedule::TaskSpec spec;
     spec.lane = static_cast<schedule::Lane>(*at++);
-    spec.kind = static_cast<schedule::Kind>(*at++);
+    spec.kind = static_cast<schedule::TaskKind>(*at++);
     spec.cost.flops = std::bit_cast<double>(*at++);
     for (int64_t& count : spec.cost.products) count = *at++;
     spec.cost.wire_bytes = *at++, spec.cost.received_bytes = *at++, spec.cost.copy_bytes = *at++;
@@ -57,13 +57,13 @@ std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, 
   std::vector<int64_t> own = encoded(mine);
   const auto length = static_cast<int64_t>(own.size());
   const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
-  const auto room = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const auto longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
   std::vector<schedule::TaskGraph> graphs(lengths.size());
-  if (room == 0) return graphs;
-  own.resize(room);
+  if (longest == 0) return graphs;
+  own.resize(longest);
   const std::vector<int64_t> all = world.all_gather_values(own, device);
   for (size_t r = 0; r < lengths.size(); ++r)
-    graphs[r] = decoded(std::span(all).subspan(r * room, static_cast<size_t>(lengths[r])));
+    graphs[r] = decoded(std::span(all).subspan(r * longest, static_cast<size_t>(lengths[r])));
   return graphs;
 }
 

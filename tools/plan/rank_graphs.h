@@ -1,4 +1,4 @@
-// The task graphs of all ranks on each of them, for the simulator.
+// Gives every rank the task graphs of all ranks, for the simulator.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace hexad::plan {
 
-/// Costs and edges of every rank's graph; names of tasks stay behind. Collective over `world`.
+/// Every rank's graph with costs and edges, but without the tasks' names. Collective over `world`.
 std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
                                                device::Device device);
 

@@ -13,6 +13,8 @@
 
 namespace hexad::plan {
 
+using namespace base;
+
 using namespace train;
 
 std::unique_ptr<ScheduleAdviser> RunSchedule::make(const AdvisedRun& run) { return std::make_unique<RunSchedule>(run); }
@@ -23,7 +25,7 @@ RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.pro
   if (recipe.schedule.trace > 0 || chooses) predictor_.emplace(recipe, run_.instance.mesh);
   if (chooses) choose();
   if (!leader() || !recipe.schedule.moe.memory_reuse) return;
-  if (const std::string why = memory_problem(recipe, run_.instance.registry, run_.world.size()); !why.empty())
+  if (const std::string why = memory_problem(recipe, run_.instance.extensions, run_.world.size()); !why.empty())
     run_.log.warn(why);
 }
 
@@ -43,8 +45,9 @@ void RunSchedule::end_step(telemetry::StepMetrics& metrics) {
 
 void RunSchedule::add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const {
   const moe::MoeSchedule schedule = choice_ ? choice_->current().schedule : run_.recipe.schedule.moe.settled();
-  report.environment.push_back({"Memory of the neediest rank, estimated (measured)",
-                                memory_comparison(with_schedule(run_.recipe, schedule), run_.world.size(), measured)});
+  report.environment.push_back(
+      {"Memory of the neediest rank, estimated (measured)",
+       memory_comparison(with_schedule(run_.recipe, schedule), run_.instance.extensions, run_.world.size(), measured)});
   report.timelines = timelines_;
 }
 
@@ -75,8 +78,8 @@ void RunSchedule::choose() {
 
 void RunSchedule::log_memory() {
   const auto limit = static_cast<double>(run_.recipe.memory.limit_bytes);
-  const WithinMemory m =
-      within_memory(run_.recipe, run_.world.size(), legal_schedules(run_.recipe, run_.instance.registry));
+  const WithinMemory m = within_memory(
+      run_.recipe, run_.world.size(), legal_schedules(run_.recipe, run_.instance.extensions), run_.instance.extensions);
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: whatever experts tokens choose, a rank is estimated to need {} where activations are "
       "kept, at "

@@ -93,10 +93,10 @@ void ScheduleChoice::pick_finalists() {
 }
 
 std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) const {
-  for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.registry, world_.size())) {
+  for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.extensions, world_.size())) {
     if (moe::to_string(s) == text) return s;
     if (!chunks_open(recipe_, s)) continue;
-    const ChunksRange range = chunks_range(recipe_, instance_.registry, world_.size(), s);
+    const ChunksRange range = chunks_range(recipe_, instance_.extensions, world_.size(), s);
     for (int64_t n = range.fewest; n <= range.most; ++n)
       if (const MoeSchedule other = with_chunks(s, n); moe::to_string(other) == text) return other;
   }
@@ -159,7 +159,7 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
   const auto start = allowed(search.at("start").get<std::string>());
   const ChunksRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
   if (!start || !chunks_open(recipe_, *start) ||
-      chunks_range(recipe_, instance_.registry, world_.size(), *start) != range)
+      chunks_range(recipe_, instance_.extensions, world_.size(), *start) != range)
     return {};
   return Search{*start, range, search.at("repeats").get<int64_t>(),
                 GranularitySearch(range.fewest, range.most, search_state_of(search.at("known")))};
@@ -167,7 +167,7 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
 
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
   const int64_t trials = turns_ - turn_;
-  const ChunksRange range = chunks_range(recipe_, instance_.registry, world_.size(), start);
+  const ChunksRange range = chunks_range(recipe_, instance_.extensions, world_.size(), start);
   // An order may be legal for more chunks, but not for all on the way there.
   const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
   if (!inside || range.fewest == range.most || trials < 2) {
@@ -198,7 +198,7 @@ void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
 }
 
-void ScheduleChoice::end_trial(const std::vector<PassRecorder::Pass>& passes) {
+void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passes) {
   ScheduleCandidate& tried = candidates_[current_];
   tried.measured.push_back(
       world_.all_reduce_value(plan::measured_seconds(passes), comm::Reduce::max, instance_.device()));

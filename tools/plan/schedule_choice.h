@@ -21,9 +21,9 @@ class ScheduleChoice {
   ScheduleChoice(const train::Recipe& recipe, train::ModelInstance& instance, Predictor predictor,
                  const comm::ProcessGroup& world);
 
-  /// Goes on where a run was when it saved `chosen`, the text of its schedule if it had chosen one, and state(). Of
-  /// another micro-batch only the number of chunks is looked for again, from what is known of the one before. False
-  /// where the recipe allows none of it (any more): then it is chosen anew.
+  /// Goes on where a run was when it saved `chosen` (the text of its schedule, if it had chosen one) and state(). With
+  /// another micro-batch size only the number of chunks is searched for again, from what is known of the old size.
+  /// False where the recipe does not allow that schedule any more: then it is chosen anew.
   bool resume(const std::string& chosen, const std::string& state);
   /// What is known so far, as text for a checkpoint.
   std::string state() const;
@@ -33,7 +33,7 @@ class ScheduleChoice {
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// The one that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
-  /// Steps that may still be trials; there are fewer when Algorithm 1 is sure earlier.
+  /// The most steps that may still be trials; Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
   /// Whether it is the number of chunks that is looked for.
   bool searching() const { return search_.has_value() && !made_; }
@@ -41,7 +41,7 @@ class ScheduleChoice {
   /// Before a step of trial: sets the schedule whose turn it is.
   void begin_trial();
   /// After it, with what the step's passes took here; with the last trial the choice is made.
-  void end_trial(const std::vector<PassRecorder::Pass>& passes);
+  void end_trial(const std::vector<PassRecorder::Recording>& passes);
 
   /// "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
   static std::string to_string(const ScheduleCandidate& candidate);

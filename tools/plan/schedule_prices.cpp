@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/schedule/graph_collector.h"
+#include "layers/moe/schedule/schedule_rules.h"
 #include "tools/plan/rank_graphs.h"
 #include "tools/plan/within_memory.h"
 #include "tools/train/schedule_check.h"
@@ -15,7 +16,7 @@ namespace {
 
 using moe::MoeSchedule;
 
-// More schedules than `most_priced` take seconds to predict; then so many get other rows, spreads and orders.
+// More schedules than `most_priced` take seconds to predict; then so many get the other late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 
 double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
@@ -40,20 +41,14 @@ double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Pr
                                 instance.device());
 }
 
-// `s` with the rows, ESP exchange and order of `like`.
-MoeSchedule with_ways_of(MoeSchedule s, const MoeSchedule& like) {
-  s.rows = like.rows, s.esp_exchange = like.esp_exchange, s.order = like.order;
-  return s;
-}
-
 }  // namespace
 
-double measured_seconds(const std::vector<PassRecorder::Pass>& passes) {
+double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
   double sum = 0;
   for (const char* kind : {" forward", " backward"}) {
     double seconds = 0;
     int64_t count = 0;
-    for (const PassRecorder::Pass& pass : passes)
+    for (const PassRecorder::Recording& pass : passes)
       if (pass.name.ends_with(kind)) seconds += schedule::measured(pass.graph, pass.times).total(), ++count;
     if (count > 0) sum += seconds / static_cast<double>(count);
   }
@@ -68,20 +63,21 @@ double ScheduleCandidate::measured_seconds() const {
   return *middle;
 }
 
-std::vector<MoeSchedule> allowed_schedules(const Recipe& recipe, const layers::Registry& registry, int64_t world) {
-  std::vector<MoeSchedule> legal = legal_schedules(recipe, registry);
-  return recipe.schedule.moe.memory_reuse ? legal : within_memory(recipe, world, legal).schedules;
+std::vector<MoeSchedule> allowed_schedules(const Recipe& recipe, const train::Extensions& extensions, int64_t world) {
+  std::vector<MoeSchedule> legal = legal_schedules(recipe, extensions);
+  return recipe.schedule.moe.memory_reuse ? legal : within_memory(recipe, world, legal, extensions).schedules;
 }
 
-ChunksRange chunks_range(const Recipe& recipe, const layers::Registry& registry, int64_t world, const MoeSchedule& s) {
-  ChunksRange range{2, most_chunks(recipe, registry, s)};
+ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, int64_t world,
+                         const MoeSchedule& s) {
+  ChunksRange range{2, most_chunks(recipe, extensions, s)};
   if (recipe.schedule.moe.memory_reuse) return range;
   std::vector<MoeSchedule> all;  // the more chunks the smaller their buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
     all.back().chunks = n;
   }
-  range.fewest = within_memory(recipe, world, all).schedules.front().chunks;
+  range.fewest = within_memory(recipe, world, all, extensions).schedules.front().chunks;
   return range;
 }
 
@@ -98,7 +94,7 @@ ScheduleCandidate predicted_schedule(const Recipe& recipe, ModelInstance& instan
 
 std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
                                                    const Predictor& predictor, const comm::ProcessGroup& world) {
-  const std::vector<MoeSchedule> allowed = allowed_schedules(recipe, instance.registry, world.size());
+  const std::vector<MoeSchedule> allowed = allowed_schedules(recipe, instance.extensions, world.size());
   const bool all = allowed.size() <= most_priced;
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;
@@ -106,14 +102,14 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelIn
     candidates.push_back(predicted_schedule(recipe, instance, predictor, world, s));
   };
   for (const MoeSchedule& s : allowed)
-    if (all || s == with_ways_of(s, usual)) price(s);
+    if (all || s == with_late_choices(s, usual)) price(s);
   if (all) return candidates;
   std::vector<ScheduleCandidate> best = candidates;
   std::ranges::stable_sort(best, {}, &ScheduleCandidate::predicted);
   best.resize(std::min(best.size(), most_varied));
   for (const MoeSchedule& s : allowed)
     for (const ScheduleCandidate& b : best)
-      if (s != b.schedule && with_ways_of(s, usual) == b.schedule) price(s);
+      if (s != b.schedule && with_late_choices(s, usual) == b.schedule) price(s);
   return candidates;
 }
 

@@ -13,8 +13,9 @@ struct ChunksRange {
   int64_t fewest, most;
   bool operator==(const ChunksRange&) const = default;
 };
-/// Of `s`, whose number of chunks is open, with what it needs of memory where that decides (memory_reuse: auto).
-ChunksRange chunks_range(const train::Recipe& recipe, const layers::Registry& registry, int64_t world,
+/// The range for `s`, whose number of chunks is open; under memory_reuse: auto at least as many as the
+/// memory limit asks for.
+ChunksRange chunks_range(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                          const moe::MoeSchedule& s);
 
 struct ScheduleCandidate {
@@ -27,8 +28,8 @@ struct ScheduleCandidate {
   double measured_seconds() const;
 };
 
-/// The legal schedules of the recipe; where it leaves open what is restored, those within memory (within_memory()).
-std::vector<moe::MoeSchedule> allowed_schedules(const train::Recipe& recipe, const layers::Registry& registry,
+/// The legal schedules of the recipe. Under memory_reuse: auto those that fit into memory (within_memory()).
+std::vector<moe::MoeSchedule> allowed_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
 
 /// Tokens of a micro-batch, as they reach an MoE layer of this rank.
@@ -39,12 +40,14 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelIn
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
-/// All allowed schedules, in their order. Where they are hundreds: first those of the usual rows, ESP exchange and
-/// order, then the fastest of these with every other rows, ESP exchange and order. Leaves any of them set.
+/// All allowed schedules, in their order. Where they are hundreds: first those that have the usual value of every
+/// late choice (moe::ChoiceFacts::late: rows, ESP exchange, order), then the fastest of these with every other. Which
+/// one is set in the model afterwards is not defined.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,
                                                    const Predictor& predictor, const comm::ProcessGroup& world);
 
-/// What ScheduleCandidate::predicted predicts, of a step's passes on this rank: means over layers and micro-batches.
-double measured_seconds(const std::vector<PassRecorder::Pass>& passes);
+/// What ScheduleCandidate::predicted predicts, measured in a step's passes on this rank: means over layers and
+/// micro-batches.
+double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
 
 }  // namespace hexad::plan

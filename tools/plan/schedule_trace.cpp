@@ -16,6 +16,9 @@
 
 namespace hexad::plan {
 
+using namespace base;
+using namespace tensor;
+
 using namespace train;
 
 namespace {
@@ -153,13 +156,13 @@ double clock_offset(const comm::ProcessGroup& world, Device device) {
   return ahead[3];
 }
 
-double begin_of(const PassRecorder::Pass& pass) {
+double begin_of(const PassRecorder::Recording& pass) {
   const auto earlier = [](const auto& a, const auto& b) { return a.begin < b.begin; };
   return std::min_element(pass.times.begin(), pass.times.end(), earlier)->begin;
 }
 
 // Of this rank's passes, beside those of all others.
-std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
+std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
                                      const comm::ProcessGroup& world, Device device) {
   const auto rank = static_cast<size_t>(world.rank());
   const auto most =
@@ -183,17 +186,18 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Pass>& pass
 }
 
 // In the order of their begins; those of two micro-batches that take turns overlap.
-std::vector<const PassRecorder::Pass*> in_order(const std::vector<PassRecorder::Pass>& passes) {
-  std::vector<const PassRecorder::Pass*> all;
-  for (const PassRecorder::Pass& pass : passes) all.push_back(&pass);
+std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
+  std::vector<const PassRecorder::Recording*> all;
+  for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);
   std::ranges::stable_sort(all, {}, [](const auto* pass) { return begin_of(*pass); });
   return all;
 }
 
 // With what other passes compute meanwhile, which hides communication, too.
-Timeline with_others(Timeline measured, const PassRecorder::Pass& pass, const std::vector<PassRecorder::Pass>& all) {
+Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
+                     const std::vector<PassRecorder::Recording>& all) {
   const double zero = begin_of(pass), end = measured.total();
-  for (const PassRecorder::Pass& other : all) {
+  for (const PassRecorder::Recording& other : all) {
     if (&other == &pass) continue;
     for (size_t i = 0; i < other.times.size(); ++i) {
       const schedule::TaskSpec& task = other.graph.tasks()[i].spec;
@@ -206,7 +210,7 @@ Timeline with_others(Timeline measured, const PassRecorder::Pass& pass, const st
 
 Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeline& predicted) {
   Sum s{.passes = 1, .predicted = predicted.total(), .measured = measured.total(), .exposed = beside_others.exposed()};
-  for (const Timeline::Collective& c : beside_others.collectives()) s.exposed_by_collective[c.name] += c.exposed;
+  for (const Timeline::CollectiveTime& c : beside_others.collectives()) s.exposed_by_collective[c.name] += c.exposed;
   return s;
 }
 
@@ -217,12 +221,12 @@ struct Rows {
 };
 
 // `zero`: on this rank's clock, where the trace begins.
-RankTrace trace_of(const std::vector<PassRecorder::Pass>& passes, const std::vector<Timeline>& predictions,
+RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std::vector<Timeline>& predictions,
                    const Predictor& predictor, double zero, int rank) {
   RankTrace trace;
   Rows usual{""}, other{" (other micro-batch)"};
-  for (const PassRecorder::Pass* const at : in_order(passes)) {
-    const PassRecorder::Pass& pass = *at;
+  for (const PassRecorder::Recording* const at : in_order(passes)) {
+    const PassRecorder::Recording& pass = *at;
     const Timeline measured = schedule::measured(pass.graph, pass.times);
     Timeline predicted = predictions[static_cast<size_t>(at - passes.data())];
     trace.kinds[pass.name.substr(pass.name.rfind(' ') + 1)].add(
@@ -243,7 +247,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Pass>& passes, const std::vec
   return trace;
 }
 
-std::vector<std::string> pictures_of(const std::vector<PassRecorder::Pass>& passes,
+std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>& passes,
                                      const std::vector<Timeline>& predictions) {
   std::vector<std::string> pictures;
   if (passes.empty()) return pictures;
@@ -267,7 +271,7 @@ PassRecorder::~PassRecorder() { instance_.run_passes_by(nullptr); }
 
 void PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
   std::vector<schedule::TaskTime> times;
-  schedule::execute(graph, context, &times, &instance_.turns);
+  schedule::execute(graph, context, &times, &instance_.fibers);
   if (!times.empty()) passes_.push_back({name, schedule::without_work(graph), std::move(times)});
 }
 
@@ -298,8 +302,8 @@ std::string ScheduleTrace::line(const Kind& kind) {
   return out;
 }
 
-std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
-                                          const comm::ProcessGroup& world, Device device) {
+std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
+                                          const Predictor& predictor, const comm::ProcessGroup& world, Device device) {
   const double ahead = clock_offset(world, device);
   const double first =
       passes.empty() ? std::numeric_limits<double>::infinity() : begin_of(*in_order(passes).front()) - ahead;

@@ -17,7 +17,7 @@ namespace hexad::plan {
 /// Records every pass of this rank's MoE layers as long as it lives. `instance` outlives it.
 class PassRecorder final : public schedule::GraphRunner {
  public:
-  struct Pass {
+  struct Recording {
     std::string name;           // "layers.0.moe forward"
     schedule::TaskGraph graph;  // its tasks do nothing
     std::vector<schedule::TaskTime> times;
@@ -29,11 +29,11 @@ class PassRecorder final : public schedule::GraphRunner {
 
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
   /// In the order in which they ended; those without a task are left out.
-  const std::vector<Pass>& passes() const { return passes_; }
+  const std::vector<Recording>& passes() const { return passes_; }
 
  private:
   train::ModelInstance& instance_;
-  std::vector<Pass> passes_;
+  std::vector<Recording> passes_;
 };
 
 /// How a pass is predicted.
@@ -70,7 +70,8 @@ struct ScheduleTrace {
 /// Collective; rank 0 receives the trace. Each pass is predicted with those of all ranks: the k-th of a name meets the
 /// k-th of that name on others in its groups. Clocks of one node agree; those of other nodes are set by barriers, as
 /// exactly as ranks leave a barrier together.
-std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Pass>& passes, const Predictor& predictor,
-                                          const comm::ProcessGroup& world, device::Device device);
+std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
+                                          const Predictor& predictor, const comm::ProcessGroup& world,
+                                          device::Device device);
 
 }  // namespace hexad::plan

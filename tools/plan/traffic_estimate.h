@@ -4,6 +4,7 @@
 #include <array>
 
 #include "parallel/comm/traffic.h"
+#include "tools/plan/routing_model.h"
 #include "tools/train/recipe.h"
 
 namespace hexad::plan {
@@ -16,12 +17,13 @@ struct TrafficEstimate {
   double total() const;
 };
 
-/// Of rank `rank` of the layout, with every expert equally loaded and none over capacity: the formulas of
-/// docs/parallelism.md. Not counted are the class control (a few numbers a step), padding of buckets, and a registered
-/// `mlp`. Under ZeRO-3 weights are gathered at most as often as is counted here. Rows between experts' ranks count as
-/// sent directly: on which nodes these are, and so what passes a rank when they are not, is known where a job runs.
-TrafficEstimate estimate_traffic(const train::Recipe& recipe, const mesh::Layout& layout, int rank);
+/// Of rank `rank` of the layout: what the groups of the step itself count on a meta device (step_on_meta). All ranks
+/// are taken to be on one node, so rows between experts' ranks are sent directly: on which nodes ranks are, and so what
+/// passes one on its way between others, is known where a job runs.
+TrafficEstimate estimate_traffic(const train::Recipe& recipe, const mesh::Layout& layout, int rank,
+                                 const train::Extensions& extensions = {});
 /// Of the rank that sends the most.
-TrafficEstimate estimate_traffic(const train::Recipe& recipe, const mesh::Layout& layout);
+TrafficEstimate estimate_traffic(const train::Recipe& recipe, const mesh::Layout& layout,
+                                 const train::Extensions& extensions = {});
 
 }  // namespace hexad::plan

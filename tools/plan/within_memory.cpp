@@ -27,17 +27,18 @@ bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none;
 
 class Needs {
  public:
-  Needs(const Recipe& recipe, int64_t world) : recipe_(recipe), world_(world) {}
+  Needs(const Recipe& recipe, int64_t world, const train::Extensions& extensions)
+      : recipe_(recipe), world_(world), extensions_(extensions) {}
 
   /// Bytes, whatever tokens choose: of a schedule that restores with its buffers at their smallest.
   double of(const MoeSchedule& s) {
     const auto [entry, added] = known_.try_emplace(
-        {s.memory_reuse, s.duplicates, s.esp_exchange_used(), keeps(s) && s.is_cut() ? s.chunks : 1});
+        {s.memory_reuse, s.duplicates, s.esp_exchange_used(), keeps(s) && s.is_chunked() ? s.chunks : 1});
     if (!added) return entry->second;
     MoeSchedule smallest = s;
     if (!keeps(s) && !smallest.memory_limit) smallest.memory_limit = 1;
     const Recipe r = with_schedule(recipe_, smallest);
-    for (const MemoryEstimate& m : estimate_stages(r, world_, RoutingLoad::one_rank))
+    for (const MemoryEstimate& m : estimate_stages(r, world_, RoutingLoad::one_rank, extensions_))
       entry->second = std::max(entry->second, m.blocks);
     return entry->second;
   }
@@ -45,6 +46,7 @@ class Needs {
  private:
   const Recipe& recipe_;
   const int64_t world_;
+  const train::Extensions& extensions_;
   std::map<std::tuple<ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double>
       known_;  // by what the estimate depends on
 };
@@ -64,15 +66,13 @@ bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
 
 Recipe with_schedule(const Recipe& recipe, const MoeSchedule& s) {
   Recipe r = recipe;
-  moe::MoeScheduleConfig& c = r.schedule.moe;
-  c.duplicates = s.duplicates, c.overlap = s.overlap, c.cut = s.cut, c.chunks = s.chunks, c.rows = s.rows;
-  c.esp_exchange = s.esp_exchange, c.memory_reuse = s.memory_reuse, c.order = s.order;
-  c.memory_limit = s.memory_limit;
+  r.schedule.moe.choose(s);
   return r;
 }
 
-WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vector<MoeSchedule>& schedules) {
-  Needs needs(recipe, world);
+WithinMemory within_memory(const Recipe& recipe, int64_t world, const std::vector<MoeSchedule>& schedules,
+                           const train::Extensions& extensions) {
+  Needs needs(recipe, world, extensions);
   const double limit = recipe.memory.limit_bytes == 0 ? unlimited : static_cast<double>(recipe.memory.limit_bytes);
   WithinMemory out{.kept = unlimited, .least = unlimited};
   std::vector<MoeSchedule> keeping, restoring, rest;

@@ -10,6 +10,8 @@
 
 namespace hexad::train {
 
+using namespace base;
+
 namespace {
 
 using base::cat;

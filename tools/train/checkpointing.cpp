@@ -14,15 +14,25 @@
 #include "tools/train/renamed_keys.h"
 
 namespace hexad::train {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 using nlohmann::json;
 
-io::Kind kind_of(std::string_view optimizer_kind) {
-  if (optimizer_kind == "moment1") return io::Kind::moment1;
-  if (optimizer_kind == "moment2") return io::Kind::moment2;
-  require(optimizer_kind == "main", "[checkpoint] unknown optimizer state ", optimizer_kind);
-  return io::Kind::main;
+// Under which name and kind a checkpoint holds a state of the optimizer: AdamW's have kinds of their own, those of
+// other rules are states named after the parameter.
+struct StoredAs {
+  std::string name;
+  io::Kind kind;
+};
+StoredAs stored_as(const optim::Optimizer::State& s) {
+  const std::string& name = s.parameter->name();
+  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2})
+    if (io::name_of(kind) == s.kind) return {name, kind};
+  return {cat(name, "/", s.kind), io::Kind::state};
 }
 
 io::Region region_of(const Parameter& p) {
@@ -54,7 +64,8 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
   for (const auto& s : optimizer.states())
     if (dp::speaks_for_owned(*s.parameter, instance.mesh))
       for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
-        items.push_back({s.parameter->name(), kind_of(s.kind), s.parameter->global_shape(), region, part});
+        const auto [name, kind] = stored_as(s);
+        items.push_back({name, kind, s.parameter->global_shape(), region, part});
       });
   if (instance.mesh.layout().first_holder(Placement{}, instance.mesh.world().rank()))
     for (const auto& s : instance.states)
@@ -116,14 +127,15 @@ void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind,
   copy_into(target, on_device(all, target.device(), Category::temporary), target.device());
 }
 
-void read_owned(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const Tensor& owned) {
+void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned) {
+  const auto& [name, kind] = stored;
   const std::vector<std::string>& before = p.spec().stack.names;
-  const bool stacked = !before.empty() && !checkpoint.contains(p.name(), kind) && checkpoint.contains(before[0], kind);
+  const bool stacked = !before.empty() && !checkpoint.contains(name, kind) && checkpoint.contains(before[0], kind);
   for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
     if (stacked)
-      read_stacked(checkpoint, p, kind, region, part);
+      read_stacked(checkpoint, p, stored.kind, region, part);
     else
-      read_into(checkpoint, p.name(), kind, p.global_shape(), region, part);
+      read_into(checkpoint, stored.name, stored.kind, p.global_shape(), region, part);
   });
 }
 
@@ -153,7 +165,8 @@ void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
   if (before.train.seed != recipe.train.seed)
     text += cat("\n  train.seed: ", before.train.seed, " -> ", recipe.train.seed);
-  if (before.optim.kind != recipe.optim.kind) text += "\n  optim.kind differs";
+  if (before.optim.name != recipe.optim.name)
+    text += cat("\n  optim.name: ", before.optim.name, " -> ", recipe.optim.name);
   if (!text.empty()) refuse(checkpoint, text);
 }
 
@@ -255,6 +268,17 @@ std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const
   return changes;
 }
 
+std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {
+  Recipe before = recipe_of(checkpoint);
+  before.train.threads = recipe.train.threads;
+  before.run.dir = recipe.run.dir;  // moved, not changed
+  std::vector<std::string> changes = config::differences(before, recipe);
+  const auto was = json::parse(checkpoint.manifest().run.layout).get<std::string>();
+  const std::string is = describe(recipe.parallel, world);
+  if (was != is) changes.push_back(cat("layout: ", was, " -> ", is));
+  return changes;
+}
+
 Checkpointer::Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options)
     : recipe_(recipe), world_(world), store_(recipe.run.dir + "/checkpoints", std::move(store_options)) {}
 
@@ -349,7 +373,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   check_same_model(checkpoint, recipe);
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
-    for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, kind_of(s.kind), s.tensor);
+    for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
     optimizer.main_changed(stream);
   });
   for (const auto& s : instance.states)
@@ -368,7 +392,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {
   instance.weights.update(instance.context.compute(), [&] {
     for (const auto& p : instance.parameters) {
-      read_owned(checkpoint, *p, io::Kind::main, p->owned_weights());
+      read_owned(checkpoint, *p, {p->name(), io::Kind::main}, p->owned_weights());
       p->changed();
     }
   });
@@ -379,7 +403,7 @@ void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& insta
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
     for (const auto& s : optimizer.states())
-      if (s.kind == "main") read_owned(checkpoint, *s.parameter, io::Kind::main, s.tensor);
+      if (s.kind == "main") read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
     optimizer.main_changed(stream);
   });
   load_states(checkpoint, instance);

@@ -14,6 +14,8 @@
 
 namespace hexad::train {
 
+using base::FileWork;
+
 class Checkpointer {
  public:
   /// `store_options.warn` reaches the user.
@@ -57,6 +59,9 @@ std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);
 /// tokens twice and others never. What an older program saved says nothing of it and means `documents`. Throws
 /// Error(usage) when the recipe asks for another order, Error(data) when the checkpoint names one that is not known.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
+/// "optim.lr: 0.01 -> 0.02" for what of the recipe, and "layout: ..." where the layout, is not as the checkpoint's run
+/// had it. Of threads, which follow the ranks, nothing is said.
+std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
 /// "data.packing: isolated -> joined" for what else of the recipe's data is not as the checkpoint's run had it; where
 /// they lie does not count.
 std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe);

@@ -8,6 +8,9 @@
 
 namespace hexad::train {
 
+using namespace autograd;
+using namespace base;
+
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id) {
   const auto start = std::chrono::steady_clock::now();

@@ -16,6 +16,10 @@
 #include "framework/tensor/host_read.h"
 
 namespace hexad::train {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 struct Fault {

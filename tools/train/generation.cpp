@@ -9,6 +9,11 @@
 #include "framework/tensor/host_read.h"
 
 namespace hexad::train {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace tensor;
 namespace {
 
 // The next `ids` of one sequence, at positions from `cached` on.

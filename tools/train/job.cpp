@@ -2,6 +2,7 @@
 
 #include "tools/train/agreement.h"
 #include "tools/train/cores.h"
+#include "tools/train/machine.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"
 #include "tools/train/traffic_options.h"
@@ -15,17 +16,39 @@ constexpr bool debug_build = false;
 constexpr bool debug_build = true;
 #endif
 
+// Who started one process for a layout of several is told how to start these.
+std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
+                        const train::Extensions& extensions) {
+  try {
+    const int64_t ranks = load_recipe(config::load(path, overrides), extensions, 0).parallel.fewest_ranks();
+    return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher(ranks), " hexad train ",
+                                 path, " ...")
+                     : "";
+  } catch (const base::Error&) {  // something else is wrong with it
+    return "";
+  }
+}
+
 }  // namespace
 
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const layers::Registry& registry) {
+                      const Extensions& extensions) {
   const int64_t cores = find_cores(world).of_rank;
   const Recipe recipe = load_on_all_ranks(world, [&] {
-    Recipe r = load_recipe(config::load(path, overrides), registry, world.size(), [&](const std::string& text) {
+    const auto warn = [&](const std::string& text) {
       if (world.rank() == 0) say(text);
-    });
-    complete(r, cores);
-    return r;
+    };
+    try {
+      Recipe r = load_to_train(config::load(path, overrides), extensions, world.size(), warn);
+      require_datasets(r, path);
+      complete(r, cores);
+      return r;
+    } catch (const base::Error& e) {
+      const bool alone = e.code() == base::ExitCode::usage && world.size() == 1;
+      const std::string hint = alone ? launch_hint(path, overrides, extensions) : "";
+      if (hint.empty()) throw;
+      throw base::Error(e.code(), base::cat(e.what(), hint));
+    }
   });
   world.set_guards(guards_of(recipe.distributed));
   order_traffic(world, recipe.distributed);

@@ -12,7 +12,12 @@ namespace hexad::train {
 /// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the world's guards and priorities
 /// as it says. Collective. Throws Error(usage) with every problem, each with file and line, on all ranks alike.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const layers::Registry& registry);
+                      const Extensions& extensions);
+
+/// load_recipe() for a person who wants to train: also refuses a warm-up that the steps do not reach (but for a trial,
+/// whose steps are given on the command line), and says the nearest values that mend what is wrong.
+Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
+                     const std::function<void(const std::string&)>& warn = {});
 
 /// What a recipe says about them.
 comm::Guards guards_of(const DistributedConfig& config);

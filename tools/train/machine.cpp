@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/error.h"
+
 namespace hexad::train {
 
 namespace {
@@ -77,6 +79,13 @@ std::string processor_name() {
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string launcher(int64_t ranks) {
+  std::string text = base::cat("mpirun -np ", ranks);
+  if (::geteuid() == 0) text += " --allow-run-as-root";
+  if (ranks > usable_cores()) text += " --oversubscribe";
+  return text;
 }
 
 std::string command_line() {

@@ -9,6 +9,10 @@
 #include "tools/train/traffic_options.h"
 
 namespace hexad::train {
+
+using namespace base;
+using namespace layers;
+using namespace tensor;
 namespace {
 
 mesh::SharedPieces shared_pieces(const Recipe& r) {
@@ -18,8 +22,8 @@ mesh::SharedPieces shared_pieces(const Recipe& r) {
           .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
 }
 
-std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
-  const pp::StageSplit split = stage_split(r);
+std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, const mesh::Mesh& mesh) {
+  const pp::StageSplit split = stage_split(r, extensions);
   const int rank = mesh.coordinate(Axis::pp);
   std::vector<ModelPart> parts;
   for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
@@ -30,8 +34,8 @@ std::vector<ModelPart> parts_of(const Recipe& r, const mesh::Mesh& mesh) {
 }
 
 // That there is one is checked with the recipe.
-const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Registry& registry) {
-  const moe::IssueOrder* order = registry.moe_order(s.order);
+const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Extensions& extensions) {
+  const moe::IssueOrder* order = extensions.moe_order(s.order);
   require(order != nullptr, "[model] no order is called '", s.order, "'");
   return *order;
 }
@@ -67,29 +71,35 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   return available_memory_bytes() / 2 / ranks;
 }
 
+device::ContextOptions context_options(const Recipe& recipe, const comm::ProcessGroup& world,
+                                       std::shared_ptr<device::MetaRun> meta) {
+  if (meta) return {.kind = device::DeviceKind::meta, .meta = std::move(meta)};
+  return {.kind = recipe.device,
+          .place = place_of(world),
+          .memory_limit = recipe.memory.limit_bytes,
+          .pinned_limit = pinned_limit(recipe, world),
+          .worker_lanes = recipe.schedule.lanes_run_by_themselves(recipe.schedule.moe.settled()),
+          .offload_folder = recipe.offload.folder};
+}
+
 }  // namespace
 
-ModelInstance::ModelInstance(const Recipe& recipe, const Registry& known, const comm::ProcessGroup& world,
-                             std::function<void(const std::string&)> say)
-    : registry(known),
+ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, const comm::ProcessGroup& world,
+                             std::function<void(const std::string&)> say, std::shared_ptr<device::MetaRun> meta)
+    : extensions(known),
       schedule_config(recipe.schedule),
-      context({.kind = recipe.device,
-               .place = place_of(world),
-               .memory_limit = recipe.memory.limit_bytes,
-               .pinned_limit = pinned_limit(recipe, world),
-               .worker_lanes = schedule_config.lanes_run_by_themselves(schedule_config.moe.settled()),
-               .offload_folder = recipe.offload.folder}),
+      context(context_options(recipe, world, std::move(meta))),
       cards(make_cards(recipe, world, context, std::move(say))),
       mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),
-      model(recipe.model, registry,
+      model(recipe.model, extensions,
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,
                      .context = recipe.parallel.cp_kind,
                      .deterministic = recipe.train.deterministic,
                      .moe = recipe.schedule.moe.settled(),
-                     .moe_order = order_of(recipe.schedule.moe.settled(), registry)}),
-            parts_of(recipe, mesh)),
+                     .moe_order = order_of(recipe.schedule.moe.settled(), extensions)}),
+            parts_of(recipe, extensions, mesh)),
       buckets(parameters, mesh,
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
       weights(buckets) {
@@ -101,13 +111,13 @@ void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
   for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
 }
 
-void PassesInTurns::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  schedule::execute(graph, context, nullptr, &turns_);
+void PassesAsFibers::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+  schedule::execute(graph, context, nullptr, &fibers_);
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {
-  context.run_lanes_by_themselves(schedule_config.lanes_run_by_themselves(s));
-  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, order_of(s, registry));
+  context.run_lanes_by_themselves(!context.meta() && schedule_config.lanes_run_by_themselves(s));
+  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, order_of(s, extensions));
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,

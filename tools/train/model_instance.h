@@ -5,39 +5,45 @@
 #include <memory>
 #include <string>
 
+#include "framework/schedule/fibers.h"
 #include "framework/schedule/runner.h"
-#include "framework/schedule/turns.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
 #include "tools/train/recipe.h"
 
 namespace hexad::train {
 
-using namespace layers;
+using autograd::ParameterSet;
+using device::Device;
+using layers::MicroBatch;
+using layers::RoutingLog;
+using layers::StateSet;
+using layers::Transformer;
 
 /// Runs the passes of MoE layers; where they would wait, another micro-batch goes on, if one takes turns.
-class PassesInTurns final : public schedule::GraphRunner {
+class PassesAsFibers final : public schedule::GraphRunner {
  public:
-  explicit PassesInTurns(schedule::Turns& turns) : turns_(turns) {}
+  explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
 
  private:
-  schedule::Turns& turns_;
+  schedule::Fibers& fibers_;
 };
 
 /// Memory, mesh, parameters and layers of this rank, built from a recipe. Initial weights are drawn from the recipe's
 /// seed.
 struct ModelInstance {
-  /// `say` (may be empty) is told by rank 0 how tensors of devices come to other ranks.
-  ModelInstance(const Recipe& recipe, const Registry& registry, const comm::ProcessGroup& world,
-                std::function<void(const std::string&)> say = {});
+  /// `say` (may be empty) is told by rank 0 how tensors of devices come to other ranks. With `meta` all is as on the
+  /// recipe's device, but has no memory and no bound of it.
+  ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
+                std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
   /// `runner` runs the passes of the MoE layers from now on; null: they run in turns, as at first.
   void run_passes_by(schedule::GraphRunner* runner);
 
   /// In all MoE layers, between steps; the same on all ranks.
   void reschedule(const moe::MoeSchedule& schedule);
 
-  const Registry registry;
+  const Extensions extensions;
   const ScheduleConfig schedule_config;
   device::DeviceContext context;
   const std::unique_ptr<comm::ProcessGroup> cards;  // all ranks, from card to card; null: the world's groups do
@@ -47,8 +53,8 @@ struct ModelInstance {
   Transformer model;
   dp::BucketPlan buckets;
   dp::WeightBuckets weights;
-  schedule::Turns turns;  // of the rank's thread
-  PassesInTurns passes{turns};
+  schedule::Fibers fibers;  // of the rank's thread
+  PassesAsFibers passes{fibers};
   /// Of the passes of training and evaluation: see Pass.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;

@@ -5,6 +5,11 @@
 #include "tools/train/stages.h"
 
 namespace hexad::train {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace tensor;
 namespace {
 
 Tensor scalar(double value, Dtype dtype, Device device) {
@@ -52,8 +57,8 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
     if (!training) return result;
     const Dtype acc = accumulator_dtype(model.dtype());
     if (last) result.roots.push_back({out.value, scalar(training->loss_gradient, acc, instance_.context)});
-    for (const Value& penalty : out.penalties)
-      result.roots.push_back({penalty, scalar(training->penalty_gradient, acc, instance_.context)});
+    for (const Value& losses : out.aux_losses)
+      result.roots.push_back({losses, scalar(training->aux_losses_gradient, acc, instance_.context)});
     return result;
   };
   if (training) functions.contributed = training->contributed;
@@ -65,8 +70,8 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
         return pp::StageWork::Boundary{model.activation_shape(batches[static_cast<size_t>(micro)]), model.dtype()};
       },
       std::move(functions));
-  const bool in_turns = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
-  pp::run(schedule, pp, stages, instance_.context, in_turns ? &instance_.turns : nullptr);
+  const bool as_fibers = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
+  pp::run(schedule, pp, stages, instance_.context, as_fibers ? &instance_.fibers : nullptr);
   return sum;
 }
 

@@ -11,6 +11,11 @@
 
 namespace hexad::train {
 
+using autograd::Parameter;
+using autograd::SavePolicy;
+using layers::RouterStatistics;
+using tensor::Tensor;
+
 class ModelPipeline {
  public:
   ModelPipeline(const Recipe& recipe, ModelInstance& instance, SavePolicy& policy)
@@ -19,7 +24,7 @@ class ModelPipeline {
   struct Training {
     int64_t step;
     double loss_gradient;                                    // of the summed cross-entropy
-    double penalty_gradient;                                 // of every MoE layer's auxiliary losses of a micro-batch
+    double aux_losses_gradient;                              // of every MoE layer's auxiliary losses of a micro-batch
     std::vector<RouterStatistics>* statistics;               // by MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
   };

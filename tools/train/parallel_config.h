@@ -40,7 +40,7 @@ struct ParallelConfig {
 
   template <class V>
   void fields(V& v) {
-    using namespace config;
+    using config::at_least, config::at_most, config::automatic, config::between;
     constexpr int64_t most = 1 << 20;  // of ranks; products of two still fit
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));

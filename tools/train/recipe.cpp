@@ -4,8 +4,11 @@
 #include <cstdlib>
 
 #include "framework/config/constraints.h"
+#include "framework/config/nearest.h"
+#include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
 #include "tools/train/divisible.h"
+#include "tools/train/job.h"
 #include "tools/train/layout_check.h"
 #include "tools/train/renamed_keys.h"
 #include "tools/train/schedule_check.h"
@@ -54,23 +57,48 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
     problems.add("model.moe.trace", "must name a file for model.moe.routing: trace");
 }
 
-void check_mlp(const layers::ModelConfig& m, const layers::Registry& registry, Problems& problems) {
-  // Which options a user's layer has is known once it is built (FeedForwardSpec).
-  if (!m.mlp_options.empty() && layers::Registry().feed_forward(m.mlp))
-    problems.add("model.mlp_options.0.name", cat("is no option of the layer ", m.mlp, "; it has none"));
-  if (registry.feed_forward(m.mlp)) return;
-  std::string names;
-  for (const std::string& name : registry.feed_forward_names()) names += (names.empty() ? "" : ", ") + name;
-  problems.add("model.mlp", "is no registered layer; there are: " + names);
+void check_name(std::string_view key, const std::string& name, std::string_view kind,
+                const std::vector<std::string>& known, Problems& problems) {
+  if (std::ranges::find(known, name) == known.end())
+    problems.add(key, cat("is no registered ", kind, "; there are: ", config::nearest_first(name, known)));
+}
+
+// Which options a user's own have is known once they are built (config::Options); Hexad's own have none.
+void check_no_options(std::string_view key, bool own, const std::string& name, const auto& options,
+                      Problems& problems) {
+  if (own && !options.empty()) problems.add(cat(key, ".0.name"), cat("is no option of ", name, "; it has none"));
+}
+
+void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
+  const Extensions own;
+  const layers::ModelConfig& m = r.model;
+  if (problems.good({"model"})) {
+    check_name("model.mlp", m.mlp, "layer", extensions.feed_forward_names(), problems);
+    check_no_options("model.mlp_options", own.feed_forward(m.mlp), "the layer " + m.mlp, m.mlp_options, problems);
+    check_name("model.moe.router", m.moe.router, "router", extensions.router_names(), problems);
+    check_no_options("model.moe.router_options", own.router(m.moe.router), "the router " + m.moe.router,
+                     m.moe.router_options, problems);
+  }
+  if (problems.good({"optim"})) {
+    check_name("optim.name", r.optim.name, "optimizer", extensions.optimizers.names(), problems);
+    check_no_options("optim.options", own.optimizers.find(r.optim.name), "the optimizer " + r.optim.name,
+                     r.optim.options, problems);
+  }
+  if (problems.good({"data"}) && !r.data.source.empty()) {
+    check_name("data.source", r.data.source, "data source", extensions.sources.names(), problems);
+    check_no_options("data.source_options", own.sources.find(r.data.source), "the source " + r.data.source,
+                     r.data.source_options, problems);
+  }
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
   const bool masked = r.data.mlm_probability > 0;
-  if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.synthetic)
+  if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.registered())
     problems.add("data.mlm_probability", "must be above 0 for model.kind: encoder, which sees the next token");
   if (r.model.kind == layers::ModelKind::decoder && masked)
     problems.add("data.mlm_probability", "must be 0 for model.kind: decoder");
-  if (r.data.synthetic && r.model.vocab == 0) problems.add("model.vocab", "must be given with data.synthetic");
+  if (r.data.registered() && r.model.vocab == 0)
+    problems.add("model.vocab", cat("must be given with ", r.data.synthetic ? "data.synthetic" : "data.source"));
 }
 
 void check_trace(const Recipe& r, Problems& problems) {
@@ -103,29 +131,23 @@ void check_device(const Recipe& r, Problems& problems) {
     problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
 }
 
-}  // namespace
-
-Recipe load_recipe(config::Document document, const layers::Registry& registry, int64_t world,
-                   const std::function<void(const std::string&)>& warn) {
-  for (const std::string& line : rename_keys(document))
-    if (warn) warn(line);
-  Problems problems;
+// Every rule, whatever else is broken: a check runs where the keys that it reads are good in themselves.
+Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems) {
   Recipe r = config::read<Recipe>(document, problems);
   take_device_from_environment(r, problems);
   check_device(r, problems);
-  if (problems.good({"model"})) {
+  if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position"}))
     check_attention(r.model, problems);
-    check_moe(r.model, problems);
-    check_mlp(r.model, registry, problems);
-  }
+  if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  check_names(r, extensions, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
   }
-  check_layout(r, world, problems);
-  check_moe_schedule(r, registry, problems);
+  check_layout(r, extensions, world, problems);
+  check_moe_schedule(r, extensions, problems);
   check_micro_batch_overlap(r, world, problems);
-  check_moe_order(r, registry, problems);
+  check_moe_order(r, extensions, problems);
   if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
   std::vector<Traffic> classes = r.distributed.priority;
   std::sort(classes.begin(), classes.end());
@@ -139,8 +161,56 @@ Recipe load_recipe(config::Document document, const layers::Registry& registry, 
   } catch (const base::Error&) {
     problems.add("checkpoint.resume", "must be auto, none or a step");
   }
-  problems.throw_if_any();
   return r;
+}
+
+// What only a registered optimizer knows.
+Recipe completed(Recipe r, const Extensions& extensions) {
+  r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
+  return r;
+}
+
+void rename(config::Document& document, const std::function<void(const std::string&)>& warn) {
+  for (const std::string& line : rename_keys(document))
+    if (warn) warn(line);
+}
+
+// A short trial of a long recipe says its steps on the command line; a recipe that says both means neither.
+void check_warmup(const Recipe& r, Problems& problems) {
+  const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
+  if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;
+  problems.add("optim.warmup", cat("must be at most train.steps (", r.train.steps,
+                                   "): the learning rate would only rise and never reach optim.lr"));
+}
+
+}  // namespace
+
+Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
+                   const std::function<void(const std::string&)>& warn) {
+  rename(document, warn);
+  Problems problems;
+  Recipe r = read_checked(document, extensions, world, problems);
+  problems.throw_if_any();
+  return completed(std::move(r), extensions);
+}
+
+Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
+                     const std::function<void(const std::string&)>& warn) {
+  rename(document, warn);
+  const auto read = [&](const config::Document& d, Problems& problems) {
+    Recipe r = read_checked(d, extensions, world, problems);
+    check_warmup(r, problems);
+    return r;
+  };
+  Problems problems;
+  Recipe r = read(document, problems);
+  config::suggest_nearest(document, problems, [&](const config::Document& changed) {
+    Problems left;
+    read(changed, left);
+    return left;
+  });
+  problems.throw_if_any();
+  return completed(std::move(r), extensions);
 }
 
 }  // namespace hexad::train

@@ -13,13 +13,12 @@
 #include "framework/config/recipe.h"
 #include "framework/data/data_config.h"
 #include "framework/device/device_kind.h"
-#include "layers/feed_forward.h"
 #include "layers/model_config.h"
 #include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
-#include "optim/optim_config.h"
 #include "parallel/comm/device_group.h"
 #include "parallel/pp/pipeline_kind.h"
+#include "tools/train/extensions.h"
 #include "tools/train/parallel_config.h"
 
 namespace hexad::train {
@@ -57,7 +56,7 @@ struct TrainConfig {
 
   template <class V>
   void fields(V& v) {
-    using namespace config;
+    using config::at_least, config::automatic, config::positive;
     v("steps", steps, "optimizer steps of the whole run", at_least(1));
     v("precision", precision, "of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
     v("seed", seed, "of every random choice");
@@ -167,7 +166,7 @@ struct DistributedConfig {
 
   template <class V>
   void fields(V& v) {
-    using namespace config;
+    using config::at_least, config::at_most, config::automatic;
     v("bucket_bytes", bucket_bytes,
       "gradients are reduced, and under zero 3 weights gathered, in units of about this size", at_least(1));
     v("watchdog_seconds", watchdog_seconds,
@@ -273,7 +272,7 @@ struct Recipe {
 /// Reads and checks a recipe. `world` > 0 also checks it against that number of ranks. Throws Error(usage) with every
 /// problem, each with file and line.
 /// `warn` is told which keys have another name now, a line each.
-Recipe load_recipe(config::Document document, const layers::Registry& registry, int64_t world,
+Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace hexad::train

@@ -9,11 +9,11 @@
 namespace hexad::train {
 
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
-                      const layers::Registry& registry, const base::FileWork& work) {
+                      const Extensions& extensions, const base::FileWork& work) {
   const std::string path = dir + "/recipe.yaml";
   if (!std::filesystem::is_regular_file(path))
     base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
-  Recipe recipe = load_recipe(config::load(path, overrides), registry, 0, say);
+  Recipe recipe = load_recipe(config::load(path, overrides), extensions, 0, say);
   recipe.run.dir = dir;
   io::StoreOptions options;
   options.warn = say;
@@ -22,6 +22,27 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
   if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet");
   return {std::move(recipe), std::move(*checkpoint)};
+}
+
+void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
+  namespace fs = std::filesystem;
+  const auto require_one = [&](const std::string& key, const std::string& path) {
+    std::error_code error;
+    if (fs::exists(path, error)) return;
+    std::string where;
+    if (fs::path(path).is_relative()) {
+      where = base::cat(" in the working directory, ", fs::current_path().string(),
+                        ", which relative paths of datasets are relative to");
+      const fs::path beside = fs::path(recipe_path).parent_path() / path;
+      if (fs::exists(beside, error)) where += base::cat("; there is ", beside.string(), " beside the recipe");
+    }
+    base::fail(base::ExitCode::data, key, " (", path, "): there is no such folder", where,
+               "; `hexad prepare` makes a dataset");
+  };
+  if (recipe.data.synthetic) return;
+  if (!recipe.data.dataset.empty()) require_one("data.dataset", recipe.data.dataset);
+  for (size_t i = 0; i < recipe.data.mixture.size(); ++i)
+    require_one(base::cat("data.mixture.", i, ".dataset"), recipe.data.mixture[i].dataset);
 }
 
 void complete(Recipe& recipe, int64_t cores) {

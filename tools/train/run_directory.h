@@ -18,7 +18,11 @@ struct RunDirectory {
 /// Throws Error(usage) when DIR is no run directory, Error(data) when it has no good checkpoint. `work` is told
 /// what is read.
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
-                      const layers::Registry& registry, const base::FileWork& work = {});
+                      const Extensions& extensions, const base::FileWork& work = {});
+
+/// Throws Error(data) for a dataset that is not there, saying where it was looked for: relative paths are relative to
+/// the working directory. `recipe_path`: beside it, too, people put them.
+void require_datasets(const Recipe& recipe, const std::string& recipe_path);
 
 /// Fills what the recipe leaves to other keys, the data and the machine: heads and widths, the vocabulary, and a thread
 /// for each of this rank's `cores`.

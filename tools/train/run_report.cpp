@@ -1,14 +1,16 @@
 #include "tools/train/run_report.h"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "framework/base/error.h"
 #include "framework/kernels/kernel_table.h"
+#include "framework/telemetry/comparison.h"
 #include "framework/telemetry/metrics_json.h"
 #include "framework/telemetry/units.h"
 #include "tools/train/generation.h"
@@ -16,6 +18,8 @@
 #include "tools/train/version.h"
 
 namespace hexad::train {
+
+using namespace layers;
 
 std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
                                                               const data::Tokenizer* tokenizer) {
@@ -42,40 +46,109 @@ std::string held_memory(const std::map<std::string, int64_t>& measured) {
                      100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
 }
 
-// The highest of all steps.
-std::map<std::string, int64_t> measured_memory(const std::filesystem::path& metrics) {
-  std::map<std::string, int64_t> most;
-  for (const telemetry::StepMetrics& s : telemetry::read_metrics(metrics).steps)
-    for (const auto& [category, bytes] : s.memory_peak_bytes) most[category] = std::max(most[category], bytes);
-  return most;
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string counted(int64_t n, std::string_view thing) { return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s"); }
+
+// Of "runs/a/" and ".", too.
+std::string folder_name(const std::filesystem::path& dir) {
+  const auto path = std::filesystem::weakly_canonical(dir);
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+void require_run_directory(const std::filesystem::path& dir) {
+  if (!std::filesystem::is_regular_file(dir / "recipe.yaml"))
+    base::fail(base::ExitCode::usage, "'", dir.string(), "' is no run directory: it has no recipe.yaml");
+}
+
+// Names of folders, or whole paths of those that share one.
+std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
+  std::vector<std::string> names;
+  for (const std::string& dir : dirs) names.push_back(folder_name(dir));
+  for (size_t i = 0; i < dirs.size(); ++i)
+    if (std::ranges::count_if(dirs, [&](const std::string& d) { return folder_name(d) == folder_name(dirs[i]); }) > 1)
+      names[i] = dirs[i];
+  return names;
+}
+
+// As it can be read; what cannot keeps its default.
+Recipe recipe_in(const std::filesystem::path& dir) {
+  config::Problems ignored;
+  return config::read<Recipe>(config::load(dir / "recipe.yaml"), ignored);
 }
 
 }  // namespace
 
-void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
-                      const std::vector<telemetry::ReportInputs::Sample>& samples, double peak_flops,
-                      const ScheduleAdviser* adviser) {
-  const std::filesystem::path dir = recipe.run.dir;
-  telemetry::ReportInputs inputs;
-  inputs.metrics = dir / "metrics.jsonl";
-  inputs.output = dir / "report.html";
-  inputs.run = info;
-  inputs.recipe = config::write(recipe);
-  inputs.samples = samples;
-  inputs.environment = {
+std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks, double peak_flops) {
+  return {
       {"Version", fmt::format("hexad {} ({})", version, architecture)},
-      {"Written", fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)))},
       {"Host of rank 0", host_name()},
       {"Command", command_line()},
       {"Machine", processor_name()},
-      {"Layout", fmt::format("{} ranks: {}; {} threads each", info.ranks, describe(recipe.parallel, info.ranks),
-                             recipe.train.threads.value_or(1))},
+      {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
+                             counted(recipe.train.threads.value_or(1), "thread"))},
       {"Peak for MFU", fmt::format("{} ({})", telemetry::human_quantity(peak_flops, "FLOP/s"),
                                    recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};
-  const std::map<std::string, int64_t> memory = measured_memory(inputs.metrics);
-  if (adviser) adviser->add_to(inputs, memory);
+}
+
+std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir) {
+  std::map<std::string, int64_t> most;
+  for (const telemetry::StepMetrics& s : telemetry::read_metrics(run_dir / "metrics.jsonl").steps)
+    for (const auto& [category, bytes] : s.memory_peak_bytes) most[category] = std::max(most[category], bytes);
+  return most;
+}
+
+void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output) {
+  require_run_directory(run_dir);
+  RunHistory history = read_history(run_dir);
+  telemetry::ReportInputs inputs;
+  inputs.metrics = run_dir / "metrics.jsonl";
+  inputs.output = output.empty() ? run_dir / "report.html" : output;
+  inputs.recipe = text_of(run_dir / "recipe.yaml");
+  inputs.run.ranks = 0;  // of an older program: unknown
+  if (!history.starts.empty()) {
+    const RunStart& newest = history.starts.back();
+    inputs.run = newest.run;
+    inputs.environment = newest.facts;
+    inputs.environment.push_back({"Started", newest.date});
+  }
+  inputs.run.name = folder_name(run_dir);
+  for (const RunStart& s : history.starts)
+    inputs.parts.push_back(
+        {s.run.first_step, s.date, fmt::format("{}: {}", counted(s.run.ranks, "rank"), s.layout), s.changes});
+  if (history.end) {
+    inputs.environment.push_back({"Ended", history.end->date});
+    for (auto& fact : history.end->facts) inputs.environment.push_back(std::move(fact));
+    inputs.samples = std::move(history.end->samples);
+    inputs.timelines = std::move(history.end->timelines);
+    inputs.trouble = history.end->trouble;
+  } else if (!history.starts.empty()) {
+    inputs.trouble = "Its end is not recorded: the run was killed, or went on when this report was made.";
+  }
+  inputs.environment.push_back({"Written", utc_now()});
+  const auto memory = measured_memory(run_dir);
   if (memory.contains("held")) inputs.environment.push_back({"Memory held on the card", held_memory(memory)});
   telemetry::write_report(inputs);
+}
+
+void write_run_comparison(const std::vector<std::string>& run_dirs, const std::filesystem::path& output) {
+  telemetry::ComparisonInputs inputs;
+  inputs.output = output;
+  const std::vector<std::string> names = short_names(run_dirs);
+  for (size_t i = 0; i < run_dirs.size(); ++i) {
+    const std::filesystem::path dir = run_dirs[i];
+    require_run_directory(dir);
+    telemetry::ComparisonInputs::Run run{
+        .name = names[i], .metrics = dir / "metrics.jsonl", .layout = {}, .differences = {}};
+    if (const RunHistory history = read_history(dir); !history.starts.empty())
+      run.layout = counted(history.starts.back().run.ranks, "rank") + ": " + history.starts.back().layout;
+    if (i > 0) run.differences = config::differences(recipe_in(run_dirs[0]), recipe_in(dir));
+    inputs.runs.push_back(std::move(run));
+  }
+  telemetry::write_comparison(inputs);
 }
 
 }  // namespace hexad::train

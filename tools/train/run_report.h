@@ -1,13 +1,15 @@
 // report.html of a run.
 #pragma once
 
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "framework/data/tokenizer.h"
 #include "framework/telemetry/report.h"
 #include "tools/train/model_instance.h"
-#include "tools/train/schedule_adviser.h"
+#include "tools/train/run_history.h"
 
 namespace hexad::train {
 
@@ -15,9 +17,17 @@ namespace hexad::train {
 std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
                                                               const data::Tokenizer* tokenizer);
 
-/// Writes run.dir/report.html. `peak_flops` is that of all ranks; the adviser may be null.
-void write_run_report(const Recipe& recipe, const telemetry::RunInfo& info,
-                      const std::vector<telemetry::ReportInputs::Sample>& samples, double peak_flops,
-                      const ScheduleAdviser* adviser);
+/// What a report says of the program, the machine and the layout of a start. `peak_flops` is that of all ranks.
+std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks, double peak_flops);
+
+/// The highest bytes of all steps, by category.
+std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir);
+
+/// Writes the report of a run directory from what lies there: metrics.jsonl, history.json and recipe.yaml. An empty
+/// `output` is its report.html. Throws Error(usage) when it is no run directory, Error(data) when no step was trained.
+void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {});
+
+/// Writes the runs over each other into `output`. They are named after their folders.
+void write_run_comparison(const std::vector<std::string>& run_dirs, const std::filesystem::path& output);
 
 }  // namespace hexad::train

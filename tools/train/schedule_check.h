@@ -1,7 +1,6 @@
 // Whether a recipe's section `schedule.moe` makes sense for its layout.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "framework/config/problems.h"
@@ -9,18 +8,15 @@
 
 namespace hexad::train {
 
-/// Why a schedule cannot be: `what` is wrong with the recipe's key `path`.
-struct Contradiction {
-  std::string path, what;
-};
-/// Of `schedule` in the layout of `recipe`; none: it is legal.
-std::vector<Contradiction> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
+/// Why `schedule` cannot be in the layout of `recipe`; none: it is legal. The rules are in the list of choices
+/// (layers/moe/schedule/moe_schedule.h).
+std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
 /// Bytes below which schedule.moe.memory_limit is illegal for the recipe's layout: what chunks of one token need.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
-/// Every schedule that the recipe's choices allow, in a fixed order; the one of a recipe that leaves nothing open.
-/// Schedules that would do the same are listed once: without tensor-parallel ranks nothing is held twice.
+/// Every schedule that the recipe's choices allow, in the order of moe::combinations; the one of a recipe that leaves
+/// nothing open.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
 /// Whether schedules of more or fewer chunks than `schedule` are the program's to choose.

@@ -6,16 +6,19 @@
 
 namespace hexad::train {
 
-pp::StageSplit stage_split(const Recipe& r) {
-  auto flops = layers::flops_by_part(r.model);
+pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
-  return {pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)),
-          pipeline.split,
-          {.layers = std::move(flops.layers), .head = flops.head}};
+  // What a layer costs decides nothing where the recipe has decided, or where all are on one rank.
+  pp::ModelCosts costs{.layers = std::vector<double>(static_cast<size_t>(r.model.layers))};
+  if (r.parallel.pp > 1 && pipeline.split.empty()) {
+    auto flops = layers::flops_by_part(r.model, registry);
+    costs.layers = std::move(flops.layers), costs.head = flops.head;
+  }
+  return {pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split, costs};
 }
 
-std::string stage_table(const Recipe& r) {
-  const pp::StageSplit split = stage_split(r);
+std::string stage_table(const Recipe& r, const layers::Registry& registry) {
+  const pp::StageSplit split = stage_split(r, registry);
   std::string text = fmt::format("pipeline stages ({})\n", name_of(pipeline_of(r).kind));
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
     text += fmt::format("  {:<18}", fmt::format("stage {}", rank));

@@ -7,6 +7,10 @@
 #include "optim/gradient_norm.h"
 
 namespace hexad::train {
+
+using namespace autograd;
+using namespace base;
+using namespace tensor;
 namespace {
 
 std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
@@ -103,7 +107,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   };
   const Tensor loss_sum = pipeline_.train(batches, {.step = step,
                                                     .loss_gradient = gradient_scale,
-                                                    .penalty_gradient = 1 / micro_batches,
+                                                    .aux_losses_gradient = 1 / micro_batches,
                                                     .statistics = &statistics_.layers,
                                                     .contributed = contributed});
   buckets_.finish(stream);
@@ -123,7 +127,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   // A device is busy now; meanwhile the next batch gets on its way.
   const int64_t next = first_sequence + recipe_.batch.global;
-  if (!instance_.context.on_host() && next + recipe_.batch.global <= source.size())
+  if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
     ahead_ = Loaded{&source, next, load(source, next)};
 
   StepResult result;

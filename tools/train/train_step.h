@@ -14,6 +14,8 @@
 
 namespace hexad::train {
 
+using layers::ModelStatistics;
+
 /// What a step gave, equal on all ranks.
 struct StepResult {
   double loss = 0;                        // nats per valid token of the global batch

@@ -29,6 +29,12 @@
 #include "tools/train/signals.h"
 
 namespace hexad::train {
+
+using device::Category;
+using namespace autograd;
+using namespace base;
+using namespace layers;
+
 namespace {
 
 std::filesystem::path log_path(const Recipe& r, int rank) {
@@ -48,23 +54,6 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
   return all.to_vector<double>();
 }
 
-// The count by hand leaves out registered layers. What the model has beyond it is taken for weights of products that
-// every token meets. Collective: each piece is counted by the first rank that holds it.
-ModelSize size_of(ModelInstance& instance) {
-  ModelSize size = model_size(instance.model.config());
-  const auto& world = instance.mesh.world();
-  double held = 0;
-  for (const auto& p : instance.parameters)
-    if (instance.mesh.layout().first_holder(p->placement(), world.rank()))
-      held += static_cast<double>(p->region().size.numel());
-  const int64_t uncounted =
-      static_cast<int64_t>(world.all_reduce_value(held, comm::Reduce::sum, instance.context)) - size.parameters;
-  size.parameters += uncounted;
-  size.active_parameters += uncounted;
-  size.flops_per_token += 6 * static_cast<double>(uncounted);
-  return size;
-}
-
 void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& config,
                      const std::vector<data::Digest>& now) {
   const std::vector<data::Digest> before = data_fingerprints(checkpoint);
@@ -79,8 +68,8 @@ void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& c
 
 }  // namespace
 
-Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& world, const MakeAdviser& make_adviser)
-    : world_(world), registry_(registry), recipe_(std::move(recipe)) {
+Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, const MakeAdviser& make_adviser)
+    : world_(world), extensions_(extensions), recipe_(std::move(recipe)) {
   // The directory and its lock come first: whatever fails afterwards can be logged there.
   if (leader()) {
     const auto phase = world.file_work().announce("taking the lock of " + recipe_.run.dir);
@@ -105,15 +94,16 @@ Trainer::Trainer(Recipe recipe, const Registry& registry, const comm::World& wor
   checkpoints_->clean();
   auto checkpoint = checkpoints_->find();
   open_data(checkpoint);
-  instance_ = std::make_unique<ModelInstance>(recipe_, registry, world.group(),
+  instance_ = std::make_unique<ModelInstance>(recipe_, extensions_, world.group(),
                                               [this](const std::string& text) { log_->info(text); });
-  optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer);
+  optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer,
+                                                  extensions_.optimizers);
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
   clock_.emplace(world, instance_->mesh);
   resume(std::move(checkpoint));
   if (make_adviser) adviser_ = make_adviser({recipe_, *instance_, world, progress_, *log_});
 
-  const ModelSize size = size_of(*instance_);
+  const ModelSize size = model_size(recipe_.model, extensions_);
   flops_per_token_ = size.flops_per_token;
   const double mine =
       recipe_.train.peak_flops.value_or(0) > 0
@@ -134,10 +124,12 @@ void Trainer::warn(const std::string& text) { log_->warn(text); }
 void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
   recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
   const auto phase = world_.file_work().announce("opening the data");
-  data_ = data::open_training_data(recipe_.data, {.context = recipe_.model.context,
-                                                  .vocab_size = recipe_.model.vocab,
-                                                  .seed = recipe_.train.seed,
-                                                  .work = world_.file_work()});
+  data_ = data::open_training_data(recipe_.data,
+                                   {.context = recipe_.model.context,
+                                    .vocab_size = recipe_.model.vocab,
+                                    .seed = recipe_.train.seed,
+                                    .work = world_.file_work()},
+                                   extensions_.sources);
   if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
   progress_.fingerprints = data_.fingerprints;
   for (const std::string& path : data_.missing_heldout)
@@ -153,7 +145,9 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
     log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
-               recipe_.data.synthetic ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
+               recipe_.data.registered() ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
+    changes_ = changes_of_recipe(*checkpoint, recipe_, world_.size());
+    for (const std::string& change : changes_) log_->info("changed since step {}: {}", progress_.step, change);
     for (const std::string& change : changes_of_data(*checkpoint, recipe_))
       warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
   } else if (!recipe_.train.init_from.empty()) {
@@ -170,7 +164,15 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
 void Trainer::open_sinks() {
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
-  base::write_file((dir / "recipe.yaml").string(), config::write(recipe_));
+  const std::string recipe = config::write(recipe_);
+  base::write_file((dir / "recipe.yaml").string(), recipe);
+  record_start(dir,
+               {.run = info_,
+                .date = utc_now(),
+                .layout = describe(recipe_.parallel, world_.size()),
+                .facts = facts_of_start(recipe_, world_.size(), peak_flops_),
+                .changes = changes_},
+               recipe);
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
     sinks_.add(telemetry::tolerate_failures(std::move(sink), [this](const std::string& text) { warn(text); }));
   };
@@ -241,11 +243,13 @@ void Trainer::save(SaveFailure on_failure) {
   if (lock_) lock_->require_held_now();
   try {
     const auto began = std::chrono::steady_clock::now();
-    const int64_t bytes = checkpoints_->save(progress_, *instance_, *optimizer_);
+    const auto mine = static_cast<double>(checkpoints_->save(progress_, *instance_, *optimizer_));
+    const double seconds = seconds_since(began);
     saved_step_ = progress_.step;
-    log_file_->info("saved step {} in {}: {} of it by this rank", progress_.step,
-                    telemetry::human_duration(seconds_since(began)),
-                    telemetry::human_bytes(static_cast<double>(bytes)));
+    const double bytes = world_.group().all_reduce_value(mine, comm::Reduce::sum, instance_->context);
+    log_file_->info("saved step {} in {}: {}, {} of it by this rank", progress_.step,
+                    telemetry::human_duration(seconds), telemetry::human_bytes(bytes), telemetry::human_bytes(mine));
+    sinks_.on_save({.step = progress_.step, .bytes = static_cast<int64_t>(bytes), .seconds = seconds});
   } catch (const Error& e) {
     if (on_failure == SaveFailure::stop) throw;
     warn(e.what());
@@ -302,22 +306,39 @@ std::vector<telemetry::ReportInputs::Sample> Trainer::samples_of_checkpoint() {
     return {};
   }
   const comm::SelfGroup self;
-  ModelInstance whole(alone, registry_, self);
+  ModelInstance whole(alone, extensions_, self);
   Checkpointer::load_weights(*checkpoint, whole);
   return continue_prompts(alone, whole, data_.tokenizer.get());
 }
 
-void Trainer::write_report() {
-  const auto continued = samples();
+void Trainer::write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued) {
   if (!leader()) return;
+  const std::filesystem::path dir = recipe_.run.dir;
   try {
-    write_run_report(recipe_, info_, continued, peak_flops_, adviser_.get());
+    telemetry::ReportInputs advice;
+    if (adviser_) adviser_->add_to(advice, measured_memory(dir));
+    record_end(dir, {.step = progress_.step,
+                     .date = utc_now(),
+                     .trouble = trouble,
+                     .facts = std::move(advice.environment),
+                     .samples = std::move(continued),
+                     .timelines = std::move(advice.timelines)});
+    if (progress_.step > info_.first_step || trouble.empty()) write_run_report(dir);
   } catch (const Error& e) {
     warn(cat("no report: ", e.what()));
   }
 }
 
 ExitCode Trainer::run() {
+  try {
+    return train();
+  } catch (const std::exception& e) {
+    write_report(fmt::format("The run failed after step {}: {}", progress_.step, e.what()));
+    throw;
+  }
+}
+
+ExitCode Trainer::train() {
   sinks_.on_start(info_);
   int64_t skipped_in_a_row = 0;
   bool preempted = anyone(preemption_requested());  // while it was loading
@@ -343,7 +364,8 @@ ExitCode Trainer::run() {
     sinks_.on_step(metrics);
     if (skipped_in_a_row >= recipe_.train.max_skipped)
       fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,
-           " steps in a row without a finite loss and gradient (train.max_skipped)");
+           skipped_in_a_row == 1 ? " step" : " steps in a row",
+           " without a finite loss and gradient (train.max_skipped)");
 
     const bool last = step == recipe_.train.steps;
     preempted = anyone(preemption_requested());
@@ -361,18 +383,21 @@ ExitCode Trainer::run() {
   }
   if (preempted) {
     sinks_.on_end();
-    if (progress_.step > info_.first_step)
-      log_->info("preempted after step {}; saved, start me again", progress_.step);
-    else
-      log_->info("preempted before step {}; nothing to save, start me again", progress_.step + 1);
+    const std::string text =
+        progress_.step > info_.first_step
+            ? fmt::format("preempted after step {}; saved, start me again", progress_.step)
+            : fmt::format("preempted before step {}; nothing to save, start me again", progress_.step + 1);
+    log_->info(text);
+    write_report("The run was " + text + ".");
     return ExitCode::preempted;
   }
   const auto heldout = evaluate_heldout(0);
   sinks_.on_end();
   if (const std::string text = clock_->summary(); leader() && !text.empty()) log_->info(text);
   if (leader() && heldout)
-    log_->info("held-out loss {:.4f} nats per token, {:.4f} bits per byte", heldout->loss, heldout->bits_per_byte);
-  write_report();
+    log_file_->info("held-out loss {:.4f} nats per token{}", heldout->loss,
+                    data_.tokenizer ? fmt::format(", {:.4f} bits per byte", heldout->bits_per_byte) : "");
+  write_report("", samples());
   log_file_->info("done after step {}", progress_.step);
   return ExitCode::done;
 }

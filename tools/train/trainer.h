@@ -20,11 +20,13 @@
 
 namespace hexad::train {
 
+using base::ExitCode;
+
 class Trainer {
  public:
   /// Collective. Opens run directory, data, model, and the checkpoint to resume from. Everything that can be wrong with
   /// the recipe's paths fails here, before step 0.
-  Trainer(Recipe recipe, const Registry& registry, const comm::World& world, const MakeAdviser& make_adviser = {});
+  Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, const MakeAdviser& make_adviser = {});
 
   /// Trains to the last step; returns done, or preempted after a signal (state saved). Throws Error otherwise.
   ExitCode run();
@@ -40,13 +42,16 @@ class Trainer {
   std::vector<telemetry::ReportInputs::Sample> samples();
   std::vector<telemetry::ReportInputs::Sample> samples_of_checkpoint();
   std::string lacks_room_for(const Recipe& alone) const;
-  void write_report();
+  /// What run() does unless it fails.
+  ExitCode train();
+  /// Records how the run ended and makes report.html. `trouble`: why it ended early, a sentence; empty: it did not.
+  void write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued = {});
   void warn(const std::string& text);
   bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
   bool leader() const { return world_.rank() == 0; }
 
   const comm::World& world_;
-  const Registry& registry_;
+  const Extensions extensions_;
   std::optional<io::RunLock> lock_;           // rank 0
   std::shared_ptr<spdlog::logger> log_;       // on rank 0 the terminal's, too; so all ranks say there what all know
   std::shared_ptr<spdlog::logger> log_file_;  // its file alone
@@ -61,6 +66,7 @@ class Trainer {
   telemetry::MetricsHub sinks_;  // rank 0 only has any
   telemetry::RunInfo info_;
   Progress progress_;
+  std::vector<std::string> changes_;          // of the recipe, since the checkpoint that was resumed from
   std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
   int64_t saved_step_ = -1;
   double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks

@@ -6,6 +6,8 @@
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::verify {
+
+using namespace base;
 namespace {
 
 // Ranks, a blank, and the layout.

@@ -72,7 +72,7 @@ WholeMap wholes_of(const TensorMap& tensors) {
     Whole& w = out[name];
     w.shape = tensor.shape();
     w.values.resize(static_cast<size_t>(tensor.numel()));
-    tensor::with_dtype<float, double, int64_t>(
+    base::with_dtype<float, double, int64_t>(
         "verify", tensor.dtype(), [&]<class T>() { std::copy_n(tensor.data<T>(), tensor.numel(), w.values.begin()); });
     double own = 0;
     for (double v : w.values) own += v * v;
@@ -155,7 +155,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
     double worst = -1;
     int64_t at = 0;
     double got = 0;
-    tensor::with_dtype<float, double, base::bf16, int64_t>("verify", piece.values.dtype(), [&]<class T>() {
+    base::with_dtype<float, double, base::bf16, int64_t>("verify", piece.values.dtype(), [&]<class T>() {
       const T* values = piece.values.data<T>();
       for_each_run(piece, [&](int64_t global, int64_t local, int64_t count) {
         for (int64_t i = 0; i < count; ++i) {

@@ -6,7 +6,7 @@
 
 namespace hexad::verify {
 
-using namespace train;
+using train::Recipe;
 
 /// Given sequences, repeated without end.
 class FixedSource final : public data::Source {

@@ -13,16 +13,21 @@
 #include "tools/train/fault.h"
 
 namespace hexad::verify {
+
+using namespace base;
+using namespace train;
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-io::Kind kind_of(std::string_view name) {
+// Where a checkpoint holds what verify calls NAME/STATE.
+std::pair<std::string, io::Kind> stored_as(const std::string& name) {
+  const size_t slash = name.rfind('/');
   for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
-    if (io::name_of(kind) == name) return kind;
-  base::fail_invariant(cat("[verify] no checkpoint holds a ", name));
+    if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
+  return {name, io::Kind::state};  // of an optimizer of the user's
 }
 
 // The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
@@ -30,10 +35,9 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
   auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
   std::vector<Piece> out;
   for (const auto& [name, whole] : expected) {
-    const size_t slash = name.rfind('/');
-    const auto kind = kind_of(name.substr(slash + 1));
-    if (!checkpoint.contains(name.substr(0, slash), kind)) continue;  // reported as not held
-    const Tensor t = checkpoint.read(name.substr(0, slash), kind, device);
+    const auto& [stored, kind] = stored_as(name);
+    if (!checkpoint.contains(stored, kind)) continue;  // reported as not held
+    const Tensor t = checkpoint.read(stored, kind, device);
     Shape zero = t.shape();
     for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
     out.push_back({name, t.shape(), {zero, t.shape()}, 0, t, true});
@@ -63,7 +67,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
                        const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
   const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
-  TrainingRun run(subject.recipe_for(variant), world, subject.registry());
+  TrainingRun run(subject.recipe_for(variant), world, subject.extensions());
   if (!oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
   sabotage.initialized(run);
   run.train.on_gradients([&] {

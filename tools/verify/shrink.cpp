@@ -34,7 +34,7 @@ void shrink_experts(moe::MoeConfig& m, int64_t world) {
 
 }  // namespace
 
-Shrunk shrink(const train::Recipe& recipe, int world, const layers::Registry& registry) {
+Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions) {
   train::Recipe small = recipe;
   layers::ModelConfig& m = small.model;
   const int64_t pattern = m.moe.experts > 0 ? m.moe.dense_layers + m.moe.every : 1;
@@ -51,7 +51,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const layers::Registry& re
   small.parallel = {};
   small.schedule.pipeline.split.clear();
   // Read again: every rule of a recipe holds for the small one too.
-  train::Recipe legal = train::load_recipe(config::parse(config::write(small), "--shrink"), registry, 0);
+  train::Recipe legal = train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0);
   return {legal, config::differences(recipe, legal)};
 }
 

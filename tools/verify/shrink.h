@@ -18,6 +18,6 @@ struct Shrunk {
 /// heads, experts and sequences for every rank, contexts of two pieces for each. What a model consists of stays: query
 /// heads a key/value head, experts a token visits, groups, shared experts, dense layers, capacity, losses. Data become
 /// synthetic. Throws Error(usage) when what comes out is no legal recipe.
-Shrunk shrink(const train::Recipe& recipe, int world, const layers::Registry& registry);
+Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions);
 
 }  // namespace hexad::verify

@@ -15,6 +15,9 @@
 #include "tools/verify/training_run.h"
 
 namespace hexad::verify {
+
+using namespace base;
+using namespace train;
 namespace {
 
 // Larger ones would take hours, and memory for every rank and the oracle beside them.
@@ -30,7 +33,7 @@ constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 constexpr double least_eps = 1e-5;
 
 void require_small(const Recipe& r) {
-  const int64_t parameters = layers::model_size(r.model).parameters, tokens = r.batch.global * r.model.context;
+  const int64_t parameters = layers::parameter_counts(r.model).parameters, tokens = r.batch.global * r.model.context;
   if (parameters <= most_parameters && tokens <= most_tokens) return;
   fail(ExitCode::usage, "verify computes the recipe in f64 on this machine, again and again: at most ",
        fmt::format("{:L} parameters and {:L} tokens a step; this one has {:L} and {:L}", most_parameters, most_tokens,
@@ -78,8 +81,8 @@ Expected state_of(const TrainingRun& run) { return {{}, {}, wholes_of(run.weight
 
 }  // namespace
 
-Subject::Subject(Recipe recipe, const layers::Registry& registry, int steps, std::string folder)
-    : recipe_(std::move(recipe)), registry_(registry), steps_(steps), folder_(std::move(folder)) {
+Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder)
+    : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)) {
   require_small(recipe_);
   recipe_.train.precision = Precision::f64;
   recipe_.checkpoint.resume = "none";
@@ -99,10 +102,11 @@ void Subject::open_data() {
   heldout_ = std::make_shared<FixedSource>(
       documents(heldout_sequences(), recipe_.model.context, recipe_.model.vocab, heldout_seed));
   const int64_t sequences = steps_ * recipe_.batch.global;
-  if (!recipe_.data.synthetic) try {
+  if (recipe_.data.source_name() != "synthetic") try {
       const auto opened = data::open_training_data(
           recipe_.data,
-          {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed});
+          {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed},
+          extensions_.sources);
       source_ = std::make_shared<FixedSource>(cut_further(*opened.train, sequences));
       source_text_ = "the recipe's data, documents cut further";
       return;
@@ -127,7 +131,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name) cons
 
 Recipe Subject::oracle_recipe(std::string_view kind) const {
   std::vector<std::string> overrides = Variant().overrides();
-  for (const char* plain : {"overlap=sequential", "cut=none", "chunks=1", "order=alternating"})
+  for (const char* plain : {"overlap=sequential", "chunk_by=none", "chunks=1", "order=alternating"})
     overrides.push_back(cat("schedule.moe.", plain));
   for (std::string& o : overrides_of(kind)) overrides.push_back(std::move(o));
   overrides.emplace_back("train.precision=f64");
@@ -150,7 +154,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
   std::erase_if(overrides, [&](const std::string& o) { return std::count(plain.begin(), plain.end(), o) > 0; });
   config::Document document = plain_;
   replace(document.root, config::parse("{}", std::string(document_name), overrides).root);
-  return load_recipe(document, registry_, variant.mesh.world());
+  return load_recipe(document, extensions_, variant.mesh.world());
 }
 
 std::string Subject::illegal(const Variant& variant) const {
@@ -171,7 +175,7 @@ Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind
   Oracle oracle;
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
-  TrainingRun run(recipe, self, subject.registry());
+  TrainingRun run(recipe, self, subject.extensions());
   if (subject_kind(kind).rounded) run.instance.routing_to = &oracle.routing;
   oracle.steps.push_back(state_of(run));
   for (int s = 1; s <= subject.steps(); ++s) {

@@ -16,13 +16,17 @@
 
 namespace hexad::verify {
 
-using namespace train;
+using train::Evaluation;
+using train::Extensions;
+using train::ModelInstance;
+using train::Precision;
+using train::Recipe;
 
 class Subject {
  public:
   /// `recipe` is valid and completed; it is computed in f64, with an optim.eps of at least 1e-5. Checkpoints of runs go
   /// under `folder`. Throws Error(usage) when the model is too big to be computed many times on one machine.
-  Subject(Recipe recipe, const layers::Registry& registry, int steps, std::string folder);
+  Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
 
   /// The recipe run this way; runs that save do so in `folder`/NAME. Throws Error(usage) as `hexad train` does.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
@@ -32,7 +36,7 @@ class Subject {
   std::string illegal(const Variant& variant) const;
 
   const Recipe& recipe() const { return recipe_; }
-  const layers::Registry& registry() const { return registry_; }
+  const Extensions& extensions() const { return extensions_; }
   const data::Source& source() const { return *source_; }
   /// "the recipe's data, cut further", "synthetic documents"
   const std::string& source_text() const { return source_text_; }
@@ -52,7 +56,7 @@ class Subject {
   std::vector<std::string> overrides_of(std::string_view kind) const;
 
   Recipe recipe_;
-  const layers::Registry& registry_;
+  const Extensions extensions_;
   int steps_;
   std::string folder_;
   config::Document plain_;  // the recipe with plain options, to be overridden

@@ -24,7 +24,7 @@ bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 Overrides rounded_to(std::string_view precision, const Recipe& r) {
   // Adam's update is the gradient's sign where eps is small beside it: rounding would decide about elements near zero.
   const double typical =
-      1 / std::sqrt(static_cast<double>(layers::model_size(r.model).parameters));  // of a norm of one
+      1 / std::sqrt(static_cast<double>(layers::parameter_counts(r.model).parameters));  // of a norm of one
   Overrides out{base::cat("train.precision=", precision), base::cat("optim.eps=", std::max(r.optim.eps, typical))};
   if (has_experts(r)) out.emplace_back("model.moe.drop=position");  // and not by score
   return out;

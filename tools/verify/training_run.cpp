@@ -7,10 +7,14 @@
 
 namespace hexad::verify {
 
-TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Registry& registry)
+using namespace base;
+using namespace tensor;
+using namespace train;
+
+TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Extensions& extensions)
     : recipe(r),
-      instance(recipe, registry, world),
-      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer),
+      instance(recipe, extensions, world),
+      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers),
       train(recipe, instance, optimizer),
       world_(world) {}
 

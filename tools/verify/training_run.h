@@ -11,13 +11,21 @@
 
 namespace hexad::verify {
 
-using namespace train;
+using autograd::Parameter;
+using device::Stream;
+using tensor::Tensor;
+using train::Extensions;
+using train::ModelInstance;
+using train::Progress;
+using train::Recipe;
+using train::StepResult;
+using train::TrainStep;
 
 /// One rank's side of it.
 class TrainingRun {
  public:
   /// Collective. `world` outlives the run. Throws as `hexad train` does.
-  TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Registry& registry = {});
+  TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Extensions& extensions = {});
 
   /// The next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);

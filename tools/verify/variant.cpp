@@ -7,11 +7,10 @@
 
 #include "framework/config/words.h"
 #include "layers/moe/schedule/issue_order.h"
-#include "layers/moe/schedule/moe_schedule.h"
+#include "layers/moe/schedule/schedule_rules.h"
 #include "layers/recompute_config.h"
 #include "optim/optim_config.h"
 #include "parallel/cp/context_kind.h"
-#include "parallel/ep/routing_plan.h"
 #include "parallel/pp/pipeline_kind.h"
 #include "tools/verify/subject_kind.h"
 
@@ -52,7 +51,7 @@ Option moe_option() {
   const auto add = [&](std::string name, std::string_view overlap, std::string_view cut, int chunks,
                        const std::string& order) {
     moe.values.push_back(std::move(name));
-    moe.sets.push_back({cat("schedule.moe.overlap=", overlap), cat("schedule.moe.cut=", cut),
+    moe.sets.push_back({cat("schedule.moe.overlap=", overlap), cat("schedule.moe.chunk_by=", cut),
                         cat("schedule.moe.chunks=", chunks), "schedule.moe.order=" + order});
   };
   const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
@@ -66,7 +65,7 @@ Option moe_option() {
   return moe;
 }
 
-// How experts' inputs and middles come back for backward, then the same under a memory limit.
+// How experts' inputs and activations come back for backward, then the same under a memory limit.
 Option memory_reuse_option() {
   Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
@@ -87,13 +86,33 @@ Option subject_option() {
 
 // Whether an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
 bool has_two_levels(const MeshSizes& m) {
-  return nodes_of_threads(m.world()).back() == 1 && m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4;
+  return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
+}
+
+// A choice of schedule.moe by itself. Values that go with another key set both.
+Option schedule_option(const moe::VariedChoice& choice) {
+  const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
+  Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
+  option.matters = [matters = choice.matters](const MeshSizes& m) {
+    return matters({.tp = m[Axis::tp], .etp = m[Axis::etp], .ep = m[Axis::ep], .two_levels = has_two_levels(m)});
+  };
+  bool alone = true;
+  for (const auto& [value, also] : choice.values) {
+    option.values.emplace_back(value);
+    option.sets.push_back({cat(option.key, "=", value)});
+    if (!also.empty()) option.sets.back().push_back(in_section(also)), alone = false;
+  }
+  if (alone)
+    option.sets.clear();
+  else
+    option.key.clear();
+  return option;
 }
 
 std::vector<Option> make_options() {
   const auto always = [](const MeshSizes&) { return true; };
   const std::vector<std::string> no_yes{"false", "true"};
-  return {
+  std::vector<Option> all{
       {"sp", "parallel.sp", no_yes, [](const MeshSizes& m) { return m[Axis::tp] > 1; }},
       {"zero",
        "parallel.zero",
@@ -107,29 +126,9 @@ std::vector<Option> make_options() {
        {{}, {"schedule.pipeline.overlap=micro_batches"}}},
       {"cp_kind", "parallel.cp_kind", names_of(cp::ContextKind{}), [](const MeshSizes& m) { return m[Axis::cp] > 1; }},
       {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
-       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
-      {"duplicates",
-       "schedule.moe.duplicates",
-       {"pause_before_gate", "drop", "pause_after_gate", "replicated", "baseline"},
-       [](const MeshSizes& m) { return m[Axis::tp] * m[Axis::etp] > 1; },
-       {}},
-      {"esp_exchange",
-       "schedule.moe.esp_exchange",
-       {"auto", "direct"},
-       [](const MeshSizes& m) { return m[Axis::etp] > 1; },
-       {}},
-      {"all_to_all", "schedule.moe.all_to_all", names_of(ep::AllToAll{}), has_two_levels, {}},
-      {"rows", "schedule.moe.rows", names_of(ep::RowOf{}),
-       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
-      {"products",
-       "",
-       names_of(moe::Products{}),
-       always,
-       {{"schedule.moe.products=grouped", "schedule.moe.dense_rows=auto"},
-        {"schedule.moe.products=dense", "schedule.moe.dense_rows=auto"},
-        {"schedule.moe.products=by_load", "schedule.moe.dense_rows=4"}}},
-      {"shared", "schedule.moe.shared", names_of(moe::SharedExperts{}),
-       [](const MeshSizes& m) { return m[Axis::ep] * m[Axis::etp] > 1; }},
+       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }}};
+  for (const moe::VariedChoice& choice : moe::varied_choices()) all.push_back(schedule_option(choice));
+  const Option others[] = {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
@@ -137,9 +136,11 @@ std::vector<Option> make_options() {
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
-      {"transport", "", {"meeting", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
+      {"transport", "", {"rendezvous", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
       {"start", "", {"fresh", "resumed"}, always},
       subject_option()};
+  all.insert(all.end(), std::begin(others), std::end(others));
+  return all;
 }
 
 std::vector<int> divisors(int n) {

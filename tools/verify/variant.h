@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,18 +36,18 @@ struct Option {
   std::string name;  // in lists of layouts
   std::string key;   // of the recipe; empty for what verify does itself, or for what sets several keys
   std::vector<std::string> values;
-  bool (*matters)(const MeshSizes&);  // elsewhere the value changes nothing
+  std::function<bool(const MeshSizes&)> matters;  // elsewhere the value changes nothing
   /// By value: the recipe's keys it sets, for an option that stands for several.
   std::vector<std::vector<std::string>> sets{};
 };
 
-/// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, duplicates, esp_exchange, all_to_all (in one
-/// step or two), rows (what travels as one row), products, shared (experts after or beside others), moe (how the MoE
-/// layer's work is cut, overlapped and ordered: as the recipe says, or in another way), memory_reuse (as it is, and s1
-/// and s4 under a memory limit), recompute, bucket_bytes, offload, worker_lanes, transport (ranks that are threads meet
-/// in memory, or exchange messages as processes do), start (fresh, or resumed from the checkpoint that one rank saved
-/// after the first step) and subject (what is run: the recipe, or what subject_kind.h makes of it, which has an oracle
-/// of its own). Values are those that the recipe's keys take, where an option is one key.
+/// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, the choices of schedule.moe that its list
+/// says are varied (layers/moe/schedule/moe_schedule.h), moe (how the MoE layer's work is cut, overlapped and ordered:
+/// as the recipe says, or in another way), memory_reuse (as it is, and s1 and s4 under a memory limit), recompute,
+/// bucket_bytes, offload, worker_lanes, transport (ranks that are threads meet in memory, or exchange messages as
+/// processes do), start (fresh, or resumed from the checkpoint that one rank saved after the first step) and subject
+/// (what is run: the recipe, or what subject_kind.h makes of it, which has an oracle of its own). Values are those that
+/// the recipe's keys take, where an option is one key.
 std::span<const Option> options();
 
 /// One way to run the recipe.

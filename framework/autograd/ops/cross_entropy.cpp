@@ -4,6 +4,9 @@
 
 namespace hexad::autograd {
 
+using namespace base;
+using namespace kernels;
+
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses) {
   const int64_t rows = x.data.dim(0), vocab = w.shape()[0];

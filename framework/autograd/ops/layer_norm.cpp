@@ -2,6 +2,8 @@
 
 namespace hexad::autograd {
 
+using namespace base;
+
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps) {
   require(x.data.dim(-1) == gain.shape()[0], "[layer_norm] x is ", x.shape(), " but ", gain.name(), " is ",
           gain.shape());

@@ -2,6 +2,8 @@
 
 namespace hexad::autograd {
 
+using namespace kernels;
+
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
   const Shape& ws = w.shape();
   require(ws.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == ws[ws.rank() - 1], "[linear] x is ", x.shape(),

@@ -7,6 +7,10 @@
 
 namespace hexad::autograd {
 
+using kernels::AttentionShape;
+using kernels::GeluKind;
+using kernels::RouterRule;
+
 /// How a kernel that can add to its result makes it include `so_far`, which is brought there first where it lies
 /// elsewhere (Backward::accumulate).
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);

@@ -2,6 +2,9 @@
 
 namespace hexad::autograd {
 
+using namespace base;
+using namespace kernels;
+
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape());
   const KernelTable& k = kernels::kernels(x.device());

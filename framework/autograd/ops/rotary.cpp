@@ -2,6 +2,8 @@
 
 namespace hexad::autograd {
 
+using namespace kernels;
+
 Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine) {
   require(x.data.rank() == 3 && positions.dim(0) == x.data.dim(0) && cosine.dim(1) * 2 == x.data.dim(2),
           "[rotary] x is ", x.shape(), ", positions ", positions.shape(), ", angles ", cosine.shape());

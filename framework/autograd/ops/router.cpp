@@ -2,6 +2,8 @@
 
 namespace hexad::autograd {
 
+using namespace base;
+
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids) {
   const int64_t tokens = logits.data.dim(0), experts = logits.data.dim(1);

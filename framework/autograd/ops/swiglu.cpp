@@ -3,6 +3,8 @@
 
 namespace hexad::autograd {
 
+using namespace kernels;
+
 Value swiglu(Tape& tape, const Value& gate_up) {
   require(gate_up.data.rank() == 2 && gate_up.data.dim(1) % 2 == 0, "[swiglu] gate and up are ", gate_up.shape());
   const auto& k = kernels::kernels(gate_up.device()).swiglu;

@@ -11,6 +11,8 @@
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }

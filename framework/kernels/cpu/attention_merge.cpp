@@ -8,6 +8,8 @@
 
 namespace hexad::kernels::cpu {
 
+using namespace base;
+
 void attention_merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp) {
   stream.run([=] {

@@ -4,6 +4,8 @@
 #include "framework/kernels/cpu/simd/norm_loops.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 void add_to_rows(const Tensor& x, const Tensor& bias) {

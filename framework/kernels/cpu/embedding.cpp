@@ -2,6 +2,8 @@
 #include "framework/kernels/cpu/operands.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 void forward(Stream& stream, const Tensor& out, const Tensor& table, const Tensor& ids) {

@@ -8,6 +8,8 @@
 
 namespace hexad::kernels::cpu {
 
+using base::require;
+
 /// Offsets of `groups` groups among `rows` rows: copied and checked at the launch where the host knows them, else read
 /// from the tensor when the work runs.
 class Groups {

@@ -3,6 +3,8 @@
 #include "framework/kernels/cpu/simd/norm_loops.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 template <class A>

@@ -12,6 +12,9 @@
 
 namespace hexad::kernels::cpu {
 
+using base::bf16;
+using base::with_dtype;
+
 /// A gain or bias of any floating dtype in the accumulator type: converted once, read by every row. Empty when
 /// undefined.
 template <class A>

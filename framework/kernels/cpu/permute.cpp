@@ -2,6 +2,8 @@
 #include "framework/kernels/cpu/operands.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 // out[r, :] = x[index[r], :], nothing where index[r] is -1, which `lowest` allows.

@@ -2,6 +2,8 @@
 #include "framework/kernels/cpu/operands.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 void fill(Stream& stream, const Tensor& out, double value) {

@@ -3,6 +3,8 @@
 #include "framework/kernels/cpu/simd/activation_loops.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& positions, const Tensor& cosine,

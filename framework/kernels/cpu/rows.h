@@ -5,7 +5,9 @@
 
 namespace hexad::kernels::cpu {
 
-using namespace tensor;
+using base::require;
+using base::Shape;
+using tensor::Tensor;
 
 /// rows()[r] points at `width` contiguous elements. Leading dimensions may have any strides ("strided rows").
 template <class T>

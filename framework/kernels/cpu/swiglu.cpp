@@ -3,6 +3,8 @@
 #include "framework/kernels/cpu/simd/activation_loops.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 /// One number for each row; null where undefined.

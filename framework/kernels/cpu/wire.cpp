@@ -9,6 +9,8 @@
 #include "framework/kernels/cpu/simd/wire_loops.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 template <class To, class From>

@@ -5,6 +5,9 @@
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 constexpr int threads = 256, at_once = 4;

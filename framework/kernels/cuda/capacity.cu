@@ -7,6 +7,8 @@
 #include "framework/kernels/cuda/scan.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int threads = 1024;  // there may be few experts, and a block each

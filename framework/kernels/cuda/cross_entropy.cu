@@ -2,10 +2,13 @@
 
 #include <limits>
 
+#include "framework/kernels/cuda/answers.h"
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 /// D: dtype of dlogits, null where they are not wanted.
@@ -203,12 +206,6 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
                                                                         .scale = static_cast<A>(scale)});
                                     });
   });
-}
-
-/// Logits of about 512 MiB in f32, since the head's weight gradient is rewritten once a chunk; never below 4096 rows.
-int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
-  constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
-  return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "framework/kernels/cuda/radix_sort.h"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;

@@ -2,6 +2,8 @@
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 template <class I>

@@ -20,7 +20,11 @@
 
 namespace hexad::kernels::cuda {
 
-using namespace tensor;
+using base::bf16;
+using base::require;
+using base::Shape;
+using tensor::device_data;
+
 using device::cuda::check;
 using device::cuda::cuda_stream;
 

@@ -2,6 +2,8 @@
 #include "framework/kernels/cuda/row_groups.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 // Vectors of a row that a thread holds, and threads of a block where rows are narrow, and at most.

@@ -5,6 +5,8 @@
 #include "framework/kernels/cuda/total.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace tensor;
 namespace {
 
 /// A slice as the kernel sees it. A: accumulator, G: the gradient's type, W: the type of the model's copy.

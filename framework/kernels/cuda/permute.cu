@@ -7,6 +7,8 @@
 #include "framework/kernels/cuda/matrix.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;

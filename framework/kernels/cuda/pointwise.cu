@@ -4,6 +4,8 @@
 #include "framework/kernels/cuda/total.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace tensor;
 namespace {
 
 template <class D>

@@ -6,6 +6,8 @@
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int threads = 256;
@@ -21,9 +23,9 @@ uint32_t* unsigned_pointer(const Tensor& t) { return reinterpret_cast<uint32_t*>
 
 SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64_t limit) {
   const auto count = static_cast<int>(ids.numel());
-  const auto room = [&] { return Tensor::empty({int64_t{count}}, Dtype::i32, ids.device()); };
-  const SortedIds sorted{room(), room()};
-  const Tensor numbers = room();
+  const auto buffer = [&] { return Tensor::empty({int64_t{count}}, Dtype::i32, ids.device()); };
+  const SortedIds sorted{buffer(), buffer()};
+  const Tensor numbers = buffer();
   launch(op, number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
   // As many bits as `limit` itself has, which is no id: those of -1, all ones, are then no id's either.
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(limit))));

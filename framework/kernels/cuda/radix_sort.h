@@ -8,7 +8,8 @@
 
 namespace hexad::kernels::cuda {
 
-using namespace tensor;
+using device::Stream;
+using tensor::Tensor;
 
 /// What was sorted by its ids: these, and where each was before.
 struct SortedIds {

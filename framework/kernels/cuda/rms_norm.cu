@@ -1,7 +1,10 @@
+#include "framework/kernels/cuda/answers.h"
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/row_groups.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 // Threads of a block where rows are narrow, and at most: wider rows are not kept in registers.
@@ -9,7 +12,6 @@ constexpr int narrow_threads = 128, most_threads = 256;
 // The same for backward, whose partial sums want many groups a block, by the number of vectors that a thread holds.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
-constexpr int64_t most_partials = 264;  // two blocks a multiprocessor of an H100
 
 template <class D, class A = sum_t<D>>
 struct Forward {
@@ -289,11 +291,6 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
     }
     launch("rms_norm", forward_any<D>, blocks_of_rows(1), narrow_threads, stream, o);
   });
-}
-
-int64_t partials(int64_t rows) {
-  constexpr int64_t fewest_rows = 16;  // of a partial sum
-  return std::clamp<int64_t>(rows / fewest_rows, 1, most_partials);
 }
 
 /// Up to 128 vectors a row is a warp's at most; beyond that a thread holds as few as the block's size allows.

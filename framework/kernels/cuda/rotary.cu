@@ -2,6 +2,8 @@
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int at_once = 2;  // items whose loads are on their way together

@@ -6,6 +6,8 @@
 #include "framework/kernels/cuda/order.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr double tiny = 1e-20;  // keeps 0/0 away when every chosen score has underflowed (as DeepSeek-V3 does)

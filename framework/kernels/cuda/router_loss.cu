@@ -4,6 +4,8 @@
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int threads = 256, warps = threads / warp_size;

@@ -6,6 +6,8 @@
 #include "framework/kernels/cuda/scan.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int threads = 256;

@@ -5,6 +5,9 @@
 
 namespace hexad::kernels::cuda {
 
+using base::Dtype;
+using base::with_dtype;
+
 inline constexpr int total_threads = 256, total_at_once = 4, final_threads = 1024;
 
 /// The vector at p, zeros from `left` elements on. The same elements whether or not p is aligned.

@@ -10,6 +10,9 @@
 #include "framework/kernels/cuda/matrix.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;

@@ -5,6 +5,9 @@
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels {
+
+using namespace base;
+using namespace tensor;
 namespace emulated {
 
 Tensor Launch::hold(const Tensor& t) {

@@ -1,6 +1,8 @@
 #include "framework/kernels/reference/array.h"
 
 namespace hexad::kernels::reference {
+
+using namespace base;
 namespace {
 
 // Where row `r` begins, in elements from the first.

@@ -9,7 +9,8 @@
 
 namespace hexad::kernels::reference {
 
-using namespace tensor;
+using tensor::device_data;
+using tensor::device_raw;
 
 /// A tensor seen as rows (all leading dimensions) of columns (the last). Rank 1 is one row.
 struct Array {

@@ -5,6 +5,8 @@
 #include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
+
+using namespace base;
 namespace {
 
 using Split = SplitSoftmaxKernels;

@@ -9,6 +9,8 @@
 #include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
+
+using namespace base;
 namespace {
 
 /// The elements of a matrix in memory, for copies that must not change a bit.

@@ -6,11 +6,13 @@
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 // Whether ranks that share an expert's width add up their results before these return.
 bool adds_up(const PassGraph& g) {
-  return g.shares_width(ep::EspExchange::gather) || g.shares_width(ep::EspExchange::held);
+  return g.shares_width(ep::EspExchange::gather) || g.shares_width(ep::EspExchange::replicated);
 }
 
 // U: results, which lie grouped by expert, go back into the order in which their rows arrived; of rows of tokens, those
@@ -18,7 +20,8 @@ bool adds_up(const PassGraph& g) {
 void add_reducing(PassGraph& g, size_t c) {
   const RowFormat format = g.format_back();
   const bool summed = adds_up(g);
-  g.add(c, Lane::compute, Kind::copy, cat("U", c), PassGraph::copied(g.counts.chunks[c].own_rows * format.row_bytes()),
+  g.add(c, Lane::compute, TaskKind::copy, cat("U", c),
+        PassGraph::copied(g.counts.chunks[c].own_rows * format.row_bytes()),
         on_lane([c, format, summed, &pass = g.pass, &buffers = g.buffers](Stream& s) {
           const ep::ChunkIndices& indices = pass.plan.indices.chunks[c];
           PassBuffers::Chunk& here = buffers.chunks[c];
@@ -43,7 +46,7 @@ void add_reduce_scatter(PassGraph& g, size_t c) {
   const ep::ChunkCounts& chunk = g.counts.chunks[c];
   const int64_t mine = chunk.rows_received() * g.result_bytes();
   g.add(
-      c, Lane::intra, Kind::reduce_scatter, cat("A", c),
+      c, Lane::intra, TaskKind::reduce_scatter, cat("A", c),
       PassGraph::transfer(g.etp, "etp", ep::sum_of(chunk.shared) * g.result_bytes() - mine, (g.etp.size() - 1) * mine),
       on_lane([format = g.format_back(), &chunk, &here = g.buffers.chunks[c], &etp = g.etp](Stream& s) {
         const Rows rows = std::exchange(here.results, {});
@@ -54,11 +57,11 @@ void add_reduce_scatter(PassGraph& g, size_t c) {
       }));
 }
 
-// A of EspExchange::held: each etp rank was sent all rows and has addends for all, and gets all sums.
+// A of EspExchange::replicated: each etp rank was sent all rows and has addends for all, and gets all sums.
 void add_all_reduce(PassGraph& g, size_t c) {
   const int64_t ranks = g.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g.counts.chunks[c].rows_received() * g.result_bytes() / ranks;
-  g.add(c, Lane::intra, Kind::all_reduce, cat("A", c), PassGraph::transfer(g.etp, "etp", sent, sent),
+  g.add(c, Lane::intra, TaskKind::all_reduce, cat("A", c), PassGraph::transfer(g.etp, "etp", sent, sent),
         on_lane([format = g.format_back(), &here = g.buffers.chunks[c], &etp = g.etp](Stream& s) {
           const Rows rows = std::exchange(here.results, {});
           for (const Tensor& x : {rows.values, rows.row_weights})
@@ -88,7 +91,7 @@ void add_returning(PassGraph& g, size_t c) {
   PassBuffers::Chunk& here = g.buffers.chunks[c];
   const Cost cost = g.nodes ? g.exchange(*g.nodes->across, "_across", back(chunk.steps->across), format)
                             : g.exchange(g.ranks, "", back(chunk.splits), format);
-  g.add(c, Lane::inter, Kind::all_to_all, cat("R", c), cost,
+  g.add(c, Lane::inter, TaskKind::all_to_all, cat("R", c), cost,
         [landing = landing_of(g), &chunk, &here, &buffers = g.buffers, &ranks = g.ranks, nodes = g.nodes](Stream& s) {
           if (here.results.values.defined()) here.returning = std::exchange(here.results, {}).values;
           const Tensor out =
@@ -105,11 +108,12 @@ void add_returning(PassGraph& g, size_t c) {
   if (!g.nodes) return;
   Cost inside = g.exchange(*g.nodes->inside, "_inside", back(chunk.steps->inside), format);
   inside.copy_bytes = g.passing_bytes(c, format);
-  g.add(c, Lane::intra, Kind::all_to_all, cat("K", c), std::move(inside), [&chunk, &here, nodes = g.nodes](Stream& s) {
-    auto [data, arrived] = ep::return_inside_node(chunk, std::exchange(here.returning, {}), *nodes, s);
-    here.returning = data;
-    return arrived;
-  });
+  g.add(c, Lane::intra, TaskKind::all_to_all, cat("K", c), std::move(inside),
+        [&chunk, &here, nodes = g.nodes](Stream& s) {
+          auto [data, arrived] = ep::return_inside_node(chunk, std::exchange(here.returning, {}), *nodes, s);
+          here.returning = data;
+          return arrived;
+        });
 }
 
 // The slot rows of a chunk, made from `sent`, the rows that returned in `format`. With EspExchange::direct a row was
@@ -134,7 +138,7 @@ Rows slot_rows(const MoePass& pass, size_t c, const RowFormat& format, const Ten
 void add_unpacking(PassGraph& g, size_t c) {
   const ep::ChunkCounts& chunk = g.counts.chunks[c];
   const RowFormat format = g.format_back();
-  g.add(c, Lane::copy, Kind::copy, cat("L", c), PassGraph::copied(chunk.rows_to_send() * format.row_bytes()),
+  g.add(c, Lane::copy, TaskKind::copy, cat("L", c), PassGraph::copied(chunk.rows_to_send() * format.row_bytes()),
         on_lane([c, format, &chunk, &pass = g.pass, &work = g.work, &buffers = g.buffers](Stream& s) {
           const Tensor sent = std::exchange(buffers.chunks[c].returning, {});
           const Rows rows = slot_rows(pass, c, format, sent, s);
@@ -157,7 +161,7 @@ void add_collecting(PassGraph& g, size_t c) {
   const std::vector<int64_t>& counts = collection.counts[c];
   const int64_t all = ep::sum_of(counts), mine = counts[static_cast<size_t>(group.rank())];
   const Tensor out = g.buffers.collected.slice(0, begin, begin + all);
-  g.add(c, Lane::intra, Kind::all_gather, cat("X", c),
+  g.add(c, Lane::intra, TaskKind::all_gather, cat("X", c),
         PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g.result_bytes(), (all - mine) * g.result_bytes()),
         [out, &chunk, &counts, &group, &buffers = g.buffers](Stream& s) {
           const Tensor own = buffers.returned.slice(0, chunk.slots_begin, chunk.slots_end);
@@ -173,7 +177,7 @@ void add_combine(PassGraph& g, size_t c) {
   // A packs its sums. U is not on L's lane, where it would wait until the chunk before has returned.
   if (g.counts.chunks[c].placed || g.counts.merged || (!plain && !adds_up(g))) add_reducing(g, c);
   if (g.shares_width(ep::EspExchange::gather)) add_reduce_scatter(g, c);
-  if (g.shares_width(ep::EspExchange::held)) add_all_reduce(g, c);
+  if (g.shares_width(ep::EspExchange::replicated)) add_all_reduce(g, c);
   add_returning(g, c);
   if (landing_of(g) == Landing::unpacked) add_unpacking(g, c);
   g.chunks[c].returned = g.chunks[c].last;

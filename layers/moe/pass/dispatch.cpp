@@ -6,6 +6,8 @@
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 // How one of the two things that a pass dispatches goes to the experts: its rows, or T_DI once more (P' to D'). Both
@@ -27,7 +29,7 @@ void add_packing(PassGraph& g, size_t c, const Way& way) {
   // and on the compute lane packing would wait for its end.
   const Lane lane = g.pass.bounded ? Lane::copy : Lane::compute;
   DispatchBuffer& buffer = g.buffers.chunks[c].*way.buffer;
-  g.add(c, lane, Kind::copy, cat("P", way.mark, c),
+  g.add(c, lane, TaskKind::copy, cat("P", way.mark, c),
         PassGraph::copied(g.counts.chunks[c].rows_to_send() * way.format.row_bytes()),
         on_lane([c, way, &buffer, &work = g.work](Stream& s) {
           buffer.sent = way.format.pack(s, (work.*way.pack)(s, c));
@@ -38,7 +40,7 @@ void add_sending(PassGraph& g, size_t c, const Way& way) {
   const ep::ChunkCounts& chunk = g.counts.chunks[c];
   DispatchBuffer& buffer = g.buffers.chunks[c].*way.buffer;
   const auto add_step = [&](Lane lane, std::string_view letter, Cost cost, auto step) {
-    g.add(c, lane, Kind::all_to_all, cat(letter, way.mark, c), std::move(cost), [&chunk, &buffer, step](Stream& s) {
+    g.add(c, lane, TaskKind::all_to_all, cat(letter, way.mark, c), std::move(cost), [&chunk, &buffer, step](Stream& s) {
       auto [data, arrived] = step(chunk, buffer.sent, s);
       buffer.sent = data;
       return arrived;
@@ -66,7 +68,7 @@ void add_width_gather(PassGraph& g, size_t c, const Way& way) {
   const ep::ChunkCounts& chunk = g.counts.chunks[c];
   DispatchBuffer& buffer = g.buffers.chunks[c].*way.buffer;
   const int64_t mine = chunk.rows_received() * way.format.row_bytes();
-  g.add(c, Lane::intra, Kind::all_gather, cat("G", way.mark, c),
+  g.add(c, Lane::intra, TaskKind::all_gather, cat("G", way.mark, c),
         PassGraph::transfer(g.etp, "etp", (g.etp.size() - 1) * mine,
                             ep::sum_of(chunk.shared) * way.format.row_bytes() - mine),
         [&chunk, &buffer, &etp = g.etp](Stream& s) {
@@ -90,7 +92,7 @@ Lane placing_lane(Overlap overlap) {
 }
 
 void add_placing(PassGraph& g, size_t c, const Way& way) {
-  g.add(c, placing_lane(g.pass.overlap), Kind::copy, cat("D", way.mark, c),
+  g.add(c, placing_lane(g.pass.overlap), TaskKind::copy, cat("D", way.mark, c),
         PassGraph::copied(g.counts.chunks[c].own_rows * way.format.row_bytes()),
         on_lane([c, way, &pass = g.pass, &buffers = g.buffers](Stream& s) {
           const bool merged = pass.plan.counts.merged;
@@ -126,7 +128,7 @@ void add_way(PassGraph& g, size_t c, Dispatched what) {
 }  // namespace
 
 void add_gather(PassGraph& g) {
-  g.gathered = g.add_after({}, Lane::intra, Kind::all_gather, "B",
+  g.gathered = g.add_after({}, Lane::intra, TaskKind::all_gather, "B",
                            PassGraph::transfer(*g.pass.gatherers, "etp", g.pass.gathered_bytes, g.pass.gathered_bytes),
                            on_lane([&work = g.work](Stream& s) { work.gather(s); }));
 }
@@ -145,7 +147,7 @@ void add_dispatch(PassGraph& g, size_t c) {
   tasks.last = from;  // the two ways are independent
   add_way(g, c, Dispatched::rows);
   if (pass.fetched_row_bytes > 0)
-    tasks.arrived.push_back(g.add_after({}, Lane::copy, Kind::copy, cat("F", c),
+    tasks.arrived.push_back(g.add_after({}, Lane::copy, TaskKind::copy, cat("F", c),
                                         PassGraph::copied(g.counts.chunks[c].rows_computed() * pass.fetched_row_bytes),
                                         on_lane([c, &work = g.work](Stream& s) { work.fetch(s, c); })));
 }

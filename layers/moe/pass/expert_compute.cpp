@@ -5,10 +5,12 @@
 #include "layers/moe/pass/pass_builders.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 // Of grouped rows in the products of each expert that has some.
-Cost expert_cost(const PassGraph& g, size_t chunk, const schedule::ByPass<int64_t>& products) {
+Cost expert_cost(const PassGraph& g, size_t chunk, const schedule::ByGemmPass<int64_t>& products) {
   const std::vector<int64_t>& offsets = g.counts.chunks[chunk].offsets;
   int64_t busy = 0;
   for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
@@ -41,7 +43,7 @@ void add_shared(PassGraph& g) {
   Cost cost;
   cost.products = shared.products;
   for (int64_t products : shared.products) cost.flops += static_cast<double>(products) * shared.flops;
-  g.add_after({}, Lane::compute, Kind::compute, "H", std::move(cost),
+  g.add_after({}, Lane::compute, TaskKind::compute, "H", std::move(cost),
               beside_communication(g, [&shared](Stream&) { shared.compute(); }));
 }
 
@@ -59,13 +61,13 @@ void add_compute(PassGraph& g, size_t c) {
     if (before >= 2) after.push_back(g.chunks[g.computed[before - 2]].returned);
   }
   g.computed.push_back(c);
-  tasks.last = tasks.computed =
-      g.add_after(std::move(after), Lane::compute, Kind::compute, cat("C", c), expert_cost(g, c, pass.experts.products),
-                  beside_chunks(g, [c, &here = g.buffers.chunks[c], &work = g.work](Stream& s) {
-                    here.results = work.compute(s, c, here.rows.take(), here.inputs.take().values);
-                  }));
+  tasks.last = tasks.computed = g.add_after(
+      std::move(after), Lane::compute, TaskKind::compute, cat("C", c), expert_cost(g, c, pass.experts.products),
+      beside_chunks(g, [c, &here = g.buffers.chunks[c], &work = g.work](Stream& s) {
+        here.results = work.compute(s, c, here.rows.take(), here.inputs.take().values);
+      }));
   if (pass.offloaded_row_bytes > 0)
-    g.add_after({tasks.computed}, Lane::copy, Kind::copy, cat("O", c),
+    g.add_after({tasks.computed}, Lane::copy, TaskKind::copy, cat("O", c),
                 PassGraph::copied(g.counts.chunks[c].rows_computed() * pass.offloaded_row_bytes),
                 on_lane([c, &work = g.work](Stream& s) { work.offload(s, c); }));
 }
@@ -75,7 +77,7 @@ void add_compute_together(PassGraph& g) {
   std::vector<TaskId> placed;
   for (const ChunkTasks& tasks : g.chunks) placed.push_back(tasks.last);
   const TaskId all =
-      g.add_after(std::move(placed), Lane::compute, Kind::compute, "C", expert_cost(g, 0, g.pass.experts.products),
+      g.add_after(std::move(placed), Lane::compute, TaskKind::compute, "C", expert_cost(g, 0, g.pass.experts.products),
                   on_lane([&together = g.buffers.together, &work = g.work](Stream& s) {
                     together = work.compute(s, 0, std::exchange(together, {}), {});
                   }));
@@ -83,7 +85,7 @@ void add_compute_together(PassGraph& g) {
 }
 
 void add_weight_gradients(PassGraph& g, size_t c, std::string name) {
-  g.add_after({g.chunks[c].computed}, Lane::compute, Kind::compute, std::move(name),
+  g.add_after({g.chunks[c].computed}, Lane::compute, TaskKind::compute, std::move(name),
               expert_cost(g, c, {0, 0, g.pass.experts.weight_products}),
               beside_chunks(g, [c, &work = g.work](Stream& s) { work.weight_gradients(s, c); }));
 }

@@ -7,30 +7,32 @@
 #include "parallel/comm/rows.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 // All tensors that the tape keeps.
 struct KeptTensors {
   Tensor returned, weights;
-  std::vector<ExpertActivations> experts;  // by chunk; one when they are computed together
+  std::vector<ChunkActivations> experts;  // by chunk; one when they are computed together
 
   /// f(tensor) of each, always in the same order.
   template <class F>
   void each(const F& f) {
     f(returned), f(weights);
-    for (ExpertActivations& a : experts) a.each(f);
+    for (ChunkActivations& a : experts) a.each(f);
   }
 };
 
 // What the experts of a chunk leave for their weight gradients.
 struct WeightWork {
-  ExpertActivations made;
+  ChunkActivations made;
   ExpertGradients gradients;
   Tensor doutput;
 };
 
 void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
-  call.experts->weight_gradients(s, w.made.inputs, w.made.middle, w.gradients, w.doutput, call.groups(chunk));
+  call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput, call.groups(chunk));
 }
 
 // dout of the tokens that this rank sends; of tokens that are computed several times, each computation's share of it.
@@ -79,7 +81,7 @@ class KeepBackward final : public PassWork {
   Rows compute(Stream& s, size_t chunk, Rows rows, Tensor) override {
     WeightWork& w = work_[chunk];
     const Tensor dweights = call_.of_tokens() ? weigh_gradients(s, rows, std::exchange(w.made.results, {})) : Tensor{};
-    w.gradients = experts_.input_gradients(s, w.made.middle, rows.values, call_.groups(chunk));
+    w.gradients = experts_.input_gradients(s, w.made.activations, rows.values, call_.groups(chunk));
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), dweights};
   }
@@ -152,7 +154,7 @@ class Keep final : public MemoryReuse {
 
   void describe_forward(MoePass&) const override {}
 
-  void keep(size_t chunk, ExpertActivations made) override {
+  void keep(size_t chunk, ChunkActivations made) override {
     if (!call_->of_tokens()) made.results = {};
     kept_.experts[chunk] = std::move(made);
   }
@@ -177,7 +179,7 @@ class Keep final : public MemoryReuse {
       require(next == tensors.end(), "[moe] the tape gave back other tensors than it was given");
     }
     std::vector<WeightWork> work;
-    for (ExpertActivations& made : kept.experts)
+    for (ChunkActivations& made : kept.experts)
       work.push_back({.made = std::move(made), .gradients = {}, .doutput = {}});
     run(b, dout, kept, work);
     if (!b.weights_delayed()) return;

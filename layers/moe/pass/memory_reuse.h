@@ -9,16 +9,18 @@
 
 namespace hexad::moe {
 
+using autograd::Saved;
+
 /// What the experts of one chunk, or of all together, make in forward.
-struct ExpertActivations {
-  Tensor inputs;        // T_DI, [C, D]
-  ExpertMiddle middle;  // T_M
-  Tensor results;       // T_DO, [C, D]
+struct ChunkActivations {
+  Tensor inputs;                  // T_DI, [C, D]
+  ExpertActivations activations;  // T_M
+  Tensor results;                 // T_DO, [C, D]
 
   /// f(tensor) of each, always in this order; some may be undefined.
   template <class F>
   void each(const F& f) {
-    f(inputs), f(middle.gate_up), f(middle.product), f(results);
+    f(inputs), f(activations.gate_up), f(activations.product), f(results);
   }
 };
 
@@ -30,7 +32,7 @@ class MemoryReuse {
   /// What the forward pass has beside what all have.
   virtual void describe_forward(MoePass& pass) const = 0;
   /// Forward, at the end of Ci.
-  virtual void keep(size_t chunk, ExpertActivations made) = 0;
+  virtual void keep(size_t chunk, ChunkActivations made) = 0;
   /// Forward, Oi, where describe_forward() has asked for it.
   virtual void offload(Stream& s, size_t chunk) = 0;
   /// After forward: what the tape keeps. x and weights: the op's; `returned`: slot rows [S, D], where there are any.

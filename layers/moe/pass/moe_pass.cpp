@@ -28,10 +28,11 @@ class ForwardWork final : public PassWork {
   RowSource pack(Stream&, size_t chunk) override { return call_.token_rows(chunk, tokens_, row_weights_); }
 
   Rows compute(Stream& s, size_t chunk, Rows rows, Tensor) override {
-    ExpertMiddle middle = experts_.middle(s, rows.values, call_.groups(chunk));
-    Rows results{experts_.output(s, middle, call_.groups(chunk))};
+    ExpertActivations activations = experts_.activations(s, rows.values, call_.groups(chunk));
+    Rows results{experts_.output(s, activations, call_.groups(chunk))};
     if (reuse_)
-      reuse_->keep(chunk, {.inputs = std::move(rows.values), .middle = std::move(middle), .results = results.values});
+      reuse_->keep(
+          chunk, {.inputs = std::move(rows.values), .activations = std::move(activations), .results = results.values});
     return results;
   }
 

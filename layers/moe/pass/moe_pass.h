@@ -7,6 +7,9 @@
 
 namespace hexad::moe {
 
+using autograd::Tape;
+using autograd::Value;
+
 /// out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots: T_O of T_I. x[T, D], weights[T, K] acc,
 /// ids[T, K] i32 (-1: dropped). `alike`: the tensor ranks hold the same x, weights and ids, and shall hold the same
 /// result; otherwise the tokens are this rank's own. Collective over the groups. What is kept for backward:

@@ -10,9 +10,12 @@
 #include "layers/moe/pass/row_weights.h"
 
 namespace hexad::moe {
+
+using namespace autograd;
+using namespace base;
 namespace {
 
-// What of a chunk's ExpertActivations is in offload memory; null: it is not there.
+// What of a chunk's ChunkActivations is in offload memory; null: it is not there.
 struct OffloadCopies {
   std::shared_ptr<SavedTensor> inputs, gate_up;
 };
@@ -41,14 +44,14 @@ class OffloadOrRecomputeBackward final : public PassWork {
   void fetch(Stream& s, size_t chunk) override {
     const OffloadCopies copies = std::exchange(copies_[chunk], {});
     if (copies.inputs) fetched_[chunk].inputs = copies.inputs->get(s);
-    if (copies.gate_up) fetched_[chunk].middle.gate_up = copies.gate_up->get(s);
+    if (copies.gate_up) fetched_[chunk].activations.gate_up = copies.gate_up->get(s);
   }
 
   Rows compute(Stream& s, size_t chunk, Rows rows, Tensor inputs) override {
-    ExpertActivations made = std::exchange(fetched_[chunk], {});
+    ChunkActivations made = std::exchange(fetched_[chunk], {});
     if (inputs.defined()) made.inputs = inputs;
-    if (!made.middle.defined()) made.middle = experts_.before_activation(s, made.inputs, call_.groups(chunk));
-    auto [drows, drow_weights] = call_.experts->backward_weighted(s, experts_, made.inputs, std::move(made.middle),
+    if (!made.activations.defined()) made.activations = experts_.before_activation(s, made.inputs, call_.groups(chunk));
+    auto [drows, drow_weights] = call_.experts->backward_weighted(s, experts_, made.inputs, std::move(made.activations),
                                                                   rows.values, rows.row_weights, call_.groups(chunk));
     return Rows{drows, drow_weights.reshape({-1, 1})};
   }
@@ -71,7 +74,7 @@ class OffloadOrRecomputeBackward final : public PassWork {
   std::vector<OffloadCopies>& copies_;
   const ExpertWeights experts_;
   const Tensor row_weights_;
-  std::vector<ExpertActivations> fetched_;
+  std::vector<ChunkActivations> fetched_;
   const Gradients gradients_;
 };
 
@@ -85,16 +88,16 @@ class OffloadOrRecompute final : public MemoryReuse {
     pass.offloaded_row_bytes = offloaded_row_bytes(pass);
   }
 
-  void keep(size_t chunk, ExpertActivations made) override {
+  void keep(size_t chunk, ChunkActivations made) override {
     if (inputs_offloaded()) made_[chunk].inputs = std::move(made.inputs);
     // Its product is cheaper to compute than to move.
-    if (middle_offloaded()) made_[chunk].middle.gate_up = std::move(made.middle.gate_up);
+    if (activations_offloaded()) made_[chunk].activations.gate_up = std::move(made.activations.gate_up);
   }
 
   void offload(Stream& s, size_t chunk) override {
-    const ExpertActivations made = std::exchange(made_[chunk], {});
+    const ChunkActivations made = std::exchange(made_[chunk], {});
     const auto copy = [&](const Tensor& t) { return t.defined() ? policy_->save(t, s) : nullptr; };
-    copies_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.middle.gate_up)};
+    copies_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.activations.gate_up)};
   }
 
   // Offloaded inputs make x itself dispensable.
@@ -119,22 +122,22 @@ class OffloadOrRecompute final : public MemoryReuse {
     pass.inputs_again = !inputs_offloaded();
     pass.fetched_row_bytes = offloaded_row_bytes(pass);
     const int64_t products = call.experts->products();
-    pass.experts.products = {middle_offloaded() ? 0 : products - 1, products, products};
+    pass.experts.products = {activations_offloaded() ? 0 : products - 1, products, products};
     pass.shared = call.shared_backward(b);
     PassBuffers buffers;
     call.run(pass, work, buffers, "backward");
     return work.gradients();
   }
   bool inputs_offloaded() const { return offloads_inputs(call_->route.schedule.memory_reuse); }
-  bool middle_offloaded() const { return offloads_middles(call_->route.schedule.memory_reuse); }
+  bool activations_offloaded() const { return offloads_activations(call_->route.schedule.memory_reuse); }
   int64_t offloaded_row_bytes(const MoePass& pass) const {
-    const int64_t middle = middle_offloaded() ? call_->experts->middle_width() : 0;
-    return ((inputs_offloaded() ? pass.width : 0) + middle) * size_of(pass.dtype);
+    const int64_t activations = activations_offloaded() ? call_->experts->activation_width() : 0;
+    return ((inputs_offloaded() ? pass.width : 0) + activations) * size_of(pass.dtype);
   }
 
   const std::shared_ptr<const PassCall> call_;
-  std::vector<ExpertActivations> made_;  // by chunk, from Ci to Oi
-  std::vector<OffloadCopies> copies_;    // by chunk, from Oi to Fi
+  std::vector<ChunkActivations> made_;  // by chunk, from Ci to Oi
+  std::vector<OffloadCopies> copies_;   // by chunk, from Oi to Fi
   const std::unique_ptr<SavePolicy> policy_ = offload_policy(0);
 };
 

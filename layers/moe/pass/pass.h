@@ -28,7 +28,9 @@
 
 namespace hexad::moe {
 
-using namespace tensor;
+using base::Dtype;
+using device::Device;
+
 using device::Stream;
 
 /// Which rows the ranks of a group gather from each other after they have returned, chunk by chunk.
@@ -39,9 +41,9 @@ struct RowCollection {
 
 /// Of what experts compute in a pass; products are counted as Experts::products() does.
 struct ExpertCost {
-  double flops_per_row = 0;              // of one product
-  schedule::ByPass<int64_t> products{};  // of each expert, in Ci
-  int64_t weight_products = 0;           // of each expert, in Wi; 0: there is no Wi
+  double flops_per_row = 0;                  // of one product
+  schedule::ByGemmPass<int64_t> products{};  // of each expert, in Ci
+  int64_t weight_products = 0;               // of each expert, in Wi; 0: there is no Wi
 };
 
 /// Its tasks, in MPMoE's letters where it has them; i is the chunk:

@@ -10,9 +10,9 @@
 namespace hexad::moe {
 
 using schedule::Cost;
-using schedule::Kind;
 using schedule::Lane;
 using schedule::TaskId;
+using schedule::TaskKind;
 
 constexpr TaskId no_task = -1;
 
@@ -49,10 +49,10 @@ struct PassGraph {
   // Chunks whose steps are in the graph, in order.
   std::vector<size_t> dispatched{}, computed{}, combined{};
 
-  TaskId add_after(std::vector<TaskId> after, Lane lane, Kind kind, std::string name, Cost cost,
+  TaskId add_after(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost,
                    schedule::TaskWork task);
   /// After the chunk's last task.
-  void add(size_t chunk, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork task);
+  void add(size_t chunk, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork task);
 
   /// Of rows that have so many row weights for each slot.
   RowFormat format(int64_t row_weights) const;

@@ -5,6 +5,8 @@
 
 namespace hexad::moe {
 
+using namespace base;
+
 RowGroups PassCall::groups(size_t chunk) const {
   const Tensor& on_device = plan().indices.chunks[chunk].offsets;
   const std::vector<int64_t>& offsets = counts(chunk).offsets;

@@ -10,6 +10,8 @@
 
 namespace hexad::moe {
 
+using autograd::Backward;
+
 struct PassCall {
   TokenRoutes routes;
   ExpertRoute route;

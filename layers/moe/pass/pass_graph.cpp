@@ -6,6 +6,8 @@
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 void make_buffers(const PassGraph& g) {
@@ -65,13 +67,13 @@ PassGraph::PassGraph(const MoePass& p, PassWork& w, PassBuffers& b)
       etp(*p.groups.etp),
       chunks(counts.chunks.size()) {}
 
-TaskId PassGraph::add_after(std::vector<TaskId> after, Lane lane, Kind kind, std::string name, Cost cost,
+TaskId PassGraph::add_after(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost,
                             schedule::TaskWork task) {
   std::erase(after, no_task);
   return graph.add({lane, std::move(name), std::move(cost), kind, pass.bounded}, std::move(after), std::move(task));
 }
 
-void PassGraph::add(size_t chunk, Lane lane, Kind kind, std::string name, Cost cost, schedule::TaskWork task) {
+void PassGraph::add(size_t chunk, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork task) {
   TaskId& last = chunks[chunk].last;
   last = add_after({last}, lane, kind, std::move(name), std::move(cost), std::move(task));
 }

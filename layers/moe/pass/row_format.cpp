@@ -1,6 +1,8 @@
 #include "layers/moe/pass/row_format.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }

@@ -6,7 +6,12 @@
 
 namespace hexad::moe {
 
-using namespace tensor;
+using base::Dtype;
+using base::size_of;
+using device::Category;
+using device::Device;
+using tensor::Tensor;
+
 using device::Stream;
 
 /// values [R, D]; row_weights [R, M X] acc: X for each of a row's M slots (M = 1 where rows are of slots). In dispatch

@@ -2,6 +2,9 @@
 
 namespace hexad::moe {
 
+using device::Category;
+using namespace base;
+
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights) {
   const auto& k = kernels::kernels(weights.device()).permute;
   const auto buffer = [&](const Shape& shape) {

@@ -6,7 +6,8 @@
 
 namespace hexad::moe {
 
-using namespace tensor;
+using tensor::Tensor;
+
 using device::Stream;
 
 /// Of each row to send the weights of its slots, [W, M], from those of the plan's tokens, weights [T, K] acc; 0 where

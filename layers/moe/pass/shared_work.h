@@ -10,9 +10,9 @@ namespace hexad::moe {
 
 /// What the shared experts compute of this rank's own tokens while rows of them are on their way.
 struct SharedWork {
-  std::function<void()> compute{};       // on the compute lane's stream; empty: nothing
-  double flops = 0;                      // of one product
-  schedule::ByPass<int64_t> products{};  // as Experts::products() counts
+  std::function<void()> compute{};           // on the compute lane's stream; empty: nothing
+  double flops = 0;                          // of one product
+  schedule::ByGemmPass<int64_t> products{};  // as Experts::products() counts
 };
 
 }  // namespace hexad::moe

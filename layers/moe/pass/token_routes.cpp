@@ -8,22 +8,25 @@
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
+
+using device::Category;
+
 namespace {
 
 ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
-  using By = ep::Cutting::By;
+  using By = ep::Chunking::By;
   ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
-                          .merged = !s.is_cut() && s.overlap != Overlap::sequential,
+                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
                           .all_to_all = s.all_to_all};
-  options.cutting.chunks = static_cast<int>(s.chunks);
+  options.chunking.chunks = static_cast<int>(s.chunks);
   const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
-  options.cutting.by = phases                  ? By::phases
-                       : s.cut == Cut::experts ? By::experts
-                       : s.cut == Cut::nodes   ? By::peers
-                                               : By::tokens;
+  options.chunking.by = phases                           ? By::phases
+                        : s.chunk_by == ChunkBy::experts ? By::experts
+                        : s.chunk_by == ChunkBy::nodes   ? By::peers
+                                                         : By::tokens;
   // A recipe for many ranks may be run by one.
-  if (phases || s.cut == Cut::nodes) options.cutting.chunks = std::min(options.cutting.chunks, ep_ranks);
+  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
   return options;
 }
 
@@ -32,9 +35,9 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
 ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute& route, const ep::PlanOptions& options,
                       Stream& stream) {
   const int ranks = route.tensor->size(), ep_ranks = route.groups.ep->size();
-  const int64_t share = ids.dim(0) / ranks, chunks = options.cutting.chunks;
+  const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
   std::vector<ep::SlotOrder> orders =
-      ep::order_slots(ids, {route.experts, ep_ranks, options.cutting, options.row_of}, route.tensor_ep_ranks, stream);
+      ep::order_slots(ids, {route.experts, ep_ranks, options.chunking, options.row_of}, route.tensor_ep_ranks, stream);
   RowCollection rows{.group = route.tensor, .counts = {}};
   // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
   std::vector<int64_t> parts(static_cast<size_t>(ranks * 2 * chunks)), end(orders.size(), 0);
@@ -63,9 +66,9 @@ ep::SlotOrder collect(TokenRoutes& routes, const Tensor& ids, const ExpertRoute&
 
 // Whether everything that such a schedule asks for can be planned where the ids are.
 bool is_local(const MoeSchedule& s, const ExpertRoute& route, const ep::PlanOptions& options) {
-  return route.groups.experts->size() == 1 && route.tensor->size() == 1 && options.cutting.chunks == 1 &&
+  return route.groups.experts->size() == 1 && route.tensor->size() == 1 && options.chunking.chunks == 1 &&
          options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
-         s.products == Products::grouped;
+         s.gemms == Gemms::grouped;
 }
 
 }  // namespace
@@ -86,7 +89,7 @@ TokenRoutes make_token_routes(const Tensor& ids, bool alike, const ExpertRoute& 
   const ep::PlanOptions options = plan_options(schedule, route.groups.ep->size());
   TokenRoutes routes;
   routes.end = ids.dim(0);
-  if (!ids.device().on_host() && is_local(schedule, route, options)) {
+  if (ids.device().runs_ahead() && is_local(schedule, route, options)) {
     routes.plan = ep::make_local_plan(ids, route.experts, stream);
     return routes;
   }
@@ -115,7 +118,7 @@ TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute
   };
   const int64_t most_chunks = std::max<int64_t>(1, most_of(routes.end - routes.begin));
   ExpertRoute finer = route;
-  finer.schedule.cut = Cut::tokens;
+  finer.schedule.chunk_by = ChunkBy::tokens;
   while (true) {
     const int64_t bytes = most_of(buffer_bytes(routes.plan.counts, shape, route.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) return routes;
@@ -126,12 +129,12 @@ TokenRoutes make_limited_routes(const Tensor& ids, bool alike, const ExpertRoute
 
 std::vector<ChunkTokens> chunk_tokens(const TokenRoutes& routes, Stream& stream) {
   const int64_t tokens = routes.end - routes.begin;
-  const ep::Cutting cutting{ep::Cutting::By::tokens, static_cast<int>(routes.plan.counts.chunks.size())};
+  const ep::Chunking chunking{ep::Chunking::By::tokens, static_cast<int>(routes.plan.counts.chunks.size())};
   std::vector<ChunkTokens> all;
   int64_t begin = 0;
-  for (int c = 0; c < cutting.chunks; ++c) {
+  for (int c = 0; c < chunking.chunks; ++c) {
     int64_t end = begin;
-    while (end < tokens && cutting.chunk(end, tokens, 0, 1, 0, 1) == c) ++end;
+    while (end < tokens && chunking.chunk(end, tokens, 0, 1, 0, 1) == c) ++end;
     const Tensor of_all = routes.plan.indices.rows.slice(0, begin, end), rows = Tensor::like(of_all);
     kernels::kernels(rows.device())
         .index.shift(stream, rows, of_all, -routes.plan.counts.chunks[static_cast<size_t>(c)].slots_begin);

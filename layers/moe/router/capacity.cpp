@@ -4,6 +4,10 @@
 #include "parallel/ep/received.h"
 
 namespace hexad::moe {
+
+using device::Category;
+using device::Device;
+
 namespace {
 
 // [T] i64: where each token lies among the rows of one rank of `batch`'s context after the other; undefined: in order.

@@ -7,7 +7,8 @@
 
 namespace hexad::moe {
 
-using namespace tensor;
+using device::Stream;
+using tensor::Tensor;
 
 /// Sets ids (i32 [R, K]) of slots over capacity to -1 (kernels::CapacityKernels::drop), counted over all tokens of
 /// `batch`, of which the ranks of `tokens` (the tp x cp ranks, ranked t + tp c) hold equal shares of rows: the same

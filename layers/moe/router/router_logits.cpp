@@ -2,6 +2,10 @@
 
 namespace hexad::moe {
 
+using namespace autograd;
+using namespace kernels;
+using namespace tensor;
+
 Value router_logits(Tape& tape, const Value& x, Parameter& w, int64_t begin, int64_t end) {
   const auto& k = kernels::kernels(x.device()).matmul;
   const Tensor out = Tensor::empty({x.data.dim(0), w.shape()[0]}, w.dtype(), x.device());

@@ -5,7 +5,9 @@
 
 namespace hexad::moe {
 
-using namespace autograd;
+using autograd::Parameter;
+using autograd::Tape;
+using autograd::Value;
 
 /// logits[T, E] = x[T, D] w[E, D]^T. The gradient of x is that of all rows, the gradient of w that of rows [begin, end)
 /// alone: where several ranks route the same rows, each of them adds those of its own share.

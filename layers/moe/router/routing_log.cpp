@@ -6,6 +6,9 @@
 
 namespace hexad::layers {
 
+using namespace base;
+using namespace tensor;
+
 void RoutingLog::record(const Pass& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream) {
   top_k_ = ids.dim(1);
   const HostRead read = read_to_host("routing log", ids, stream);

@@ -10,6 +10,8 @@
 #include "framework/base/philox.h"
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 std::vector<int32_t> read_trace(const MoeConfig& c) {

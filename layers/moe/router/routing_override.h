@@ -9,7 +9,9 @@
 
 namespace hexad::moe {
 
-using namespace layers;
+using device::Device;
+using layers::Pass;
+using tensor::Tensor;
 
 /// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
 class RoutingOverride {

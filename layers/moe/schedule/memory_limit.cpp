@@ -3,6 +3,8 @@
 #include <algorithm>
 
 namespace hexad::moe {
+
+using namespace base;
 namespace {
 
 struct ChunkBytes {
@@ -15,7 +17,7 @@ ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, Reuse
   constexpr int64_t companions = 16;  // of a row on the wire: a weight, or a scale
   const int64_t row = shape.hidden * size_of(dtype) + companions;
   const int64_t offloaded = there * ((offloads_inputs(memory_reuse) ? shape.hidden : 0) +
-                                     (offloads_middles(memory_reuse) ? (shape.gated ? 2 : 1) * shape.width : 0));
+                                     (offloads_activations(memory_reuse) ? (shape.gated ? 2 : 1) * shape.width : 0));
   return {.arriving = 2 * row * (sent + 2 * there) + offloaded * size_of(dtype),
           .computing = shape.backward_bytes(there, dtype),
           .returning = 2 * row * (sent + there) + offloaded * size_of(dtype)};

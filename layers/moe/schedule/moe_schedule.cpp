@@ -3,40 +3,114 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
+#include "framework/config/type.h"
+#include "layers/moe/schedule/moe_schedule_config.h"
 
 namespace hexad::moe {
 namespace {
 
-template <class E>
-std::string_view name_of(E value) {
-  const auto names = enum_names(value);
-  return std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == value; })->second;
+using base::cat;
+
+template <class T>
+std::string text_of(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    const auto names = enum_names(value);
+    return std::string(std::ranges::find(names, value, [](const auto& n) { return n.first; })->second);
+  } else if constexpr (requires { *value; }) {
+    return text_of(*value);
+  } else if constexpr (std::is_same_v<T, config::ByteSize>) {
+    return cat(value.bytes);
+  } else {
+    return cat(value);
+  }
+}
+
+// "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first steps"
+template <class T>
+std::string meaning_of(const ChoiceFacts& facts) {
+  std::string text(facts.meaning);
+  if constexpr (requires { words(T{}); }) {
+    std::string_view before = ": ";
+    for (const auto& word : words(T{})) {
+      text += cat(before, word.name, word.gloss.empty() ? "" : cat(" (", word.gloss, ")"));
+      before = ", ";
+    }
+  }
+  if (!facts.note.empty()) text += cat("; ", facts.note);
+  if (!facts.automatic.empty()) text += cat("; auto: ", facts.automatic);
+  return text;
+}
+
+// What a recipe says of a choice; of one that it may leave open (unset) and of one that it may not.
+template <class T>
+bool is_open(const T&, const std::optional<T>& said) {
+  return !said;
+}
+template <class T>
+bool is_open(const T&, const T&) {
+  return false;
+}
+template <class T>
+void settle(T& choice, const std::optional<T>& said) {
+  if (said) choice = *said;
+}
+template <class T>
+void settle(T& choice, const T& said) {
+  choice = said;
 }
 
 }  // namespace
 
 bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
-  if (products != Products::by_load) return products == Products::dense;
+  if (gemms != Gemms::by_load) return gemms == Gemms::dense;
   int64_t busy = 0;
   for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
   return busy > 0 && offsets.back() - offsets.front() >= busy * dense_rows.value_or(usual_dense_rows);
 }
 
 std::string to_string(const MoeSchedule& s) {
-  std::string out = base::cat("duplicates ", name_of(s.duplicates), ", overlap ", name_of(s.overlap), ", cut ",
-                              name_of(s.cut), ", chunks ", s.chunks);
-  if (s.esp_exchange) out += base::cat(", esp_exchange ", name_of(*s.esp_exchange));
-  if (s.all_to_all != ep::AllToAll::direct) out += base::cat(", all_to_all ", name_of(s.all_to_all));
-  if (s.rows != ep::RowOf::slot) out += base::cat(", rows ", name_of(s.rows));
-  if (s.memory_reuse != ReuseStrategy::none) out += base::cat(", memory_reuse ", name_of(s.memory_reuse));
-  if (s.memory_limit) out += base::cat(", memory_limit ", *s.memory_limit);
-  if (s.wire != kernels::WireFormat::model) out += base::cat(", wire ", name_of(s.wire));
-  if (s.order != MoeSchedule{}.order) out += base::cat(", order ", s.order);
-  if (s.products != Products::grouped) out += base::cat(", products ", name_of(s.products));
-  if (s.dense_rows) out += base::cat(", dense_rows ", *s.dense_rows);
-  if (s.compute_share != 1) out += base::cat(", compute_share ", s.compute_share);
-  if (s.shared != SharedExperts::after) out += base::cat(", shared ", name_of(s.shared));
+  const MoeSchedule usual;
+  std::string out;
+  each_choice([&](std::string_view key, auto access, const ChoiceFacts& facts) {
+    if (facts.in_every_name || access(s) != access(usual))
+      out += cat(out.empty() ? "" : ", ", key, " ", text_of(access(s)));
+  });
   return out;
+}
+
+MoeSchedule MoeScheduleConfig::settled() const {
+  MoeSchedule s;
+  each_choice([&](std::string_view, auto access, const ChoiceFacts&) { settle(access(s), access(*this)); });
+  if (!memory_reuse && memory_limit) s.memory_reuse = ReuseStrategy::s4;
+  if (!chunks) s.chunks = s.overlaps() ? 2 : 1;
+  return s;
+}
+
+std::vector<std::string_view> MoeScheduleConfig::open_keys() const {
+  const MoeSchedule s = settled();
+  std::vector<std::string_view> keys;
+  each_choice([&](std::string_view key, auto access, const ChoiceFacts& facts) {
+    if (is_open(access(s), access(*this)) && facts.chosen_in(s)) keys.push_back(key);
+  });
+  return keys;
+}
+
+void MoeScheduleConfig::choose(const MoeSchedule& schedule) {
+  each_choice([&](std::string_view, auto access, const ChoiceFacts&) { access(*this) = access(schedule); });
+}
+
+void MoeScheduleConfig::fields(config::Visitor& v) {
+  each_choice([&](std::string_view key, auto access, const ChoiceFacts& facts) {
+    using T = std::remove_cvref_t<decltype(access(std::declval<MoeSchedule&>()))>;
+    std::optional<config::Automatic> automatic;
+    if (!facts.automatic.empty()) automatic.emplace();
+    v(key, access(*this), meaning_of<T>(facts), automatic, facts.limits[0], facts.limits[1]);
+  });
+  v("trial_share", trial_share,
+    "steps, as a share of train.steps, in which the schedules that are predicted to be the fastest are timed before "
+    "one "
+    "is chosen; 0: the prediction alone decides",
+    config::at_least(0), config::at_most(0.5));
 }
 
 }  // namespace hexad::moe

@@ -1,140 +1,333 @@
-// How an MoE layer orders its communication and computation. None of it changes what is computed.
+// How an MoE layer orders its communication and computation: every choice of the recipe's section `schedule.moe`,
+// declared once. First come the values of each, then MoeChoices with the defaults, then each_choice() with keys, papers
+// and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` read that list. To
+// add a choice is to add it here, and to do it where it acts (docs/adding-a-schedule.md). No choice changes what is
+// computed.
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
+#include <tuple>
 
+#include "framework/config/byte_size.h"
 #include "framework/kernels/wire.h"
+#include "layers/moe/schedule/choice.h"
 #include "parallel/ep/plan_options.h"
 
 namespace hexad::moe {
 
 /// What tensor-parallel ranks do with the tokens that each of them holds.
-enum class Duplicates : uint8_t {
-  baseline,           // DeepSpeed-MoE, Parm Fig. 3(a): etp ranks gather tokens, everyone sends everything
-  replicated,         // MoNTA's baseline: every rank sends its copy to its own peers
-  drop,               // DeepSpeed-TED's DTD, MoNTA's O1: each sends one t-th, chosen after the gate
-  pause_before_gate,  // Parm's S1: each has one t-th from before the gate until after combine
-  pause_after_gate,   // Parm's S2: as drop, with the returning all-to-all and the gathering in phases
-};
-constexpr auto enum_names(Duplicates) {
+enum class Duplicates : uint8_t { baseline, replicated, drop, pause_before_gate, pause_after_gate };
+constexpr auto words(Duplicates) {
   using enum Duplicates;
-  return std::to_array<std::pair<Duplicates, std::string_view>>({{baseline, "baseline"},
-                                                                 {replicated, "replicated"},
-                                                                 {drop, "drop"},
-                                                                 {pause_before_gate, "pause_before_gate"},
-                                                                 {pause_after_gate, "pause_after_gate"}});
+  return std::to_array<Word<Duplicates>>({
+      {baseline, "baseline", "DeepSpeed-MoE"},              // Parm Fig. 3(a): etp ranks gather, all send everything
+      {replicated, "replicated", "MoNTA's baseline"},       // every rank sends its copy to its own peers
+      {drop, "drop", "DTD, MoNTA O1"},                      // DeepSpeed-TED: each sends one t-th, chosen after the gate
+      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each has one t-th from before the gate on
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // as drop, returning and gathering in phases
+  });
 }
 
 /// Which collectives are in flight together.
-enum class Overlap : uint8_t {
-  sequential,
-  a2a_allgather,       // MoNTA's O2, Parm's SAA: the all-to-all of a part beside the gathering of the one before
-  a2a_allgather_copy,  // MoNTA's O3: and beside the copy of the one before that to its final place
-};
-constexpr auto enum_names(Overlap) {
+enum class Overlap : uint8_t { sequential, a2a_allgather, a2a_allgather_copy };
+constexpr auto words(Overlap) {
   using enum Overlap;
-  return std::to_array<std::pair<Overlap, std::string_view>>(
-      {{sequential, "sequential"}, {a2a_allgather, "a2a_allgather"}, {a2a_allgather_copy, "a2a_allgather_copy"}});
+  return std::to_array<Word<Overlap>>({
+      {sequential, "sequential", ""},
+      {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of a chunk, gathering of another
+      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // and copies of a third
+  });
 }
 
-/// Into what the work of a micro-batch is cut, so that the experts compute one part while others travel.
-enum class Cut : uint8_t {
-  none,
-  tokens,   // MPMoE, PipeMoE, Tutel
-  nodes,    // FasterMoE: by the distance of the expert's rank
-  experts,  // EPS-MoE
-};
-constexpr auto enum_names(Cut) {
-  using enum Cut;
-  return std::to_array<std::pair<Cut, std::string_view>>(
-      {{none, "none"}, {tokens, "tokens"}, {nodes, "nodes"}, {experts, "experts"}});
+/// Into what the work of a micro-batch is cut, so that the experts compute one chunk while others travel.
+enum class ChunkBy : uint8_t { none, tokens, nodes, experts };
+constexpr auto words(ChunkBy) {
+  using enum ChunkBy;
+  return std::to_array<Word<ChunkBy>>({
+      {none, "none", ""},
+      {tokens, "tokens", "MPMoE"},    // also PipeMoE and Tutel
+      {nodes, "nodes", "FasterMoE"},  // by the distance of the expert's rank
+      {experts, "experts", "EPS-MoE"},
+  });
 }
 
-/// How the experts' inputs T_DI and middles T_M come back for backward (MPMoE, Table 2).
-enum class ReuseStrategy : uint8_t {
-  none,
-  s1,  // both are offloaded
-  s2,  // T_DI is communicated again, T_M offloaded
-  s3,  // T_DI is offloaded, T_M computed again
-  s4,  // T_DI is communicated again, T_M computed again
-};
-constexpr bool offloads_inputs(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s3; }
-constexpr bool offloads_middles(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s2; }
-constexpr auto enum_names(ReuseStrategy) {
+/// How the experts' inputs T_DI and activations T_M come back for backward (MPMoE, Table 2).
+enum class ReuseStrategy : uint8_t { none, s1, s2, s3, s4 };
+constexpr auto words(ReuseStrategy) {
   using enum ReuseStrategy;
-  return std::to_array<std::pair<ReuseStrategy, std::string_view>>(
-      {{none, "none"}, {s1, "s1"}, {s2, "s2"}, {s3, "s3"}, {s4, "s4"}});
+  return std::to_array<Word<ReuseStrategy>>({
+      {none, "none", "they are kept"},
+      {s1, "s1", "MPMoE: offload both"},
+      {s2, "s2", "MPMoE: send again, offload"},
+      {s3, "s3", "MPMoE: offload, compute again"},
+      {s4, "s4", "MPMoE: send again, compute again"},
+  });
 }
+constexpr bool offloads_inputs(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s3; }
+constexpr bool offloads_activations(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s2; }
 
-/// As how many kernel calls a product of several experts is computed (EPS-MoE's GroupGemm and DenseGemm).
-enum class Products : uint8_t {
-  grouped,  // one call for all experts
-  dense,    // one for each expert that has rows
-  by_load,  // dense where a call's experts have many rows each
-};
-constexpr auto enum_names(Products) {
-  using enum Products;
-  return std::to_array<std::pair<Products, std::string_view>>(
-      {{grouped, "grouped"}, {dense, "dense"}, {by_load, "by_load"}});
+/// As how many kernel calls a GEMM of several experts is computed (EPS-MoE's GroupGemm and DenseGemm).
+enum class Gemms : uint8_t { grouped, dense, by_load };
+constexpr auto words(Gemms) {
+  using enum Gemms;
+  return std::to_array<Word<Gemms>>({
+      {grouped, "grouped", "one for all"},
+      {dense, "dense", "one for each expert that has rows"},
+      {by_load, "by_load", "EPS-MoE: dense where the experts of a call have dense_rows on average, else grouped"},
+  });
 }
 
 /// When the shared experts compute.
-enum class SharedExperts : uint8_t {
-  after,   // when what was routed has returned
-  beside,  // while rows are on their way to the routed experts, in backward their gradients
-};
-constexpr auto enum_names(SharedExperts) {
+enum class SharedExperts : uint8_t { after, beside };
+constexpr auto words(SharedExperts) {
   using enum SharedExperts;
-  return std::to_array<std::pair<SharedExperts, std::string_view>>({{after, "after"}, {beside, "beside"}});
+  return std::to_array<Word<SharedExperts>>({
+      {after, "after", "the routed experts' results have returned"},
+      {beside, "beside", "rows are on their way to the routed experts, and in backward gradients"},
+  });
 }
 
-struct MoeSchedule {
-  Duplicates duplicates = Duplicates::pause_before_gate;
-  Overlap overlap = Overlap::sequential;
-  Cut cut = Cut::none;
-  int64_t chunks = 1;
+/// Numbers of chunks that `auto` predicts: MPMoE's and MoNTA's.
+inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
+
+template <class T>
+using Settled = T;
+/// The default of a choice that recipes leave open unless they say otherwise.
+template <template <class> class Open, class T>
+constexpr Open<T> open_or(T settled) {
+  if constexpr (std::is_same_v<Open<T>, T>) return settled;
+  return {};
+}
+
+/// The choices with their defaults: settled (MoeSchedule), or as a recipe has them (MoeScheduleConfig), where those
+/// that are `Open` may be unset, which is `auto`.
+template <template <class> class Open>
+struct MoeChoices {
+  Open<Duplicates> duplicates = Duplicates::pause_before_gate;
+  Open<Overlap> overlap = Overlap::sequential;
+  Open<ChunkBy> chunk_by = ChunkBy::none;
+  Open<int64_t> chunks = open_or<Open, int64_t>(1);
   std::optional<ep::EspExchange> esp_exchange{};
   ep::AllToAll all_to_all = ep::AllToAll::direct;
-  ep::RowOf rows = ep::RowOf::slot;
-  ReuseStrategy memory_reuse = ReuseStrategy::none;
-  std::optional<int64_t> memory_limit{};  // bytes of the buffers of a pass
+  Open<ep::RowOf> rows = ep::RowOf::slot;
+  Open<ReuseStrategy> memory_reuse = ReuseStrategy::none;
+  std::optional<config::ByteSize> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
-  std::string order = "alternating";  // of a cut pass's steps, by name: issue_order.h
-  double compute_share = 1;           // of a rank's threads, for experts beside communication (EPS-MoE)
-  Products products = Products::grouped;
-  std::optional<int64_t> dense_rows{};  // by_load: see is_dense
-  /// EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such number was found (docs/schedules.md).
-  static constexpr int64_t usual_dense_rows = 256;
+  Open<std::string> order = "alternating";
+  Gemms gemms = Gemms::grouped;
+  std::optional<int64_t> dense_rows{};
+  double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
+  bool operator==(const MoeChoices&) const = default;
+};
 
-  bool is_cut() const { return cut != Cut::none; }
+struct MoeSchedule : MoeChoices<Settled> {
+  /// Of gemms: by_load, see is_dense. EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such number was found
+  /// (docs/schedules.md).
+  static constexpr int64_t usual_dense_rows = 256;
+
+  bool is_chunked() const { return chunk_by != ChunkBy::none; }
   /// Whether anything is in flight beside anything else.
-  bool overlaps() const { return is_cut() || overlap != Overlap::sequential; }
+  bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
   /// Whether the copy lane has work.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// Whether lanes have something to do while another one is busy.
   bool uses_lanes() const { return overlaps() || copies() || shared == SharedExperts::beside; }
   /// Whether tokens are routed where they are held, before the tensor-parallel ranks divide them.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
-  /// Whether the products of experts with rows [offsets[e], offsets[e + 1]) are computed one by one: by_load when those
+  /// Whether the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one: by_load when those
   /// that have rows have dense_rows of them on average. Of all together, as EPS-MoE takes the load of a group: one
   /// grouped call covers neighbours, so that large experts could only be taken out at the price of more grouped calls.
   bool is_dense(std::span<const int64_t> offsets) const;
   ep::EspExchange esp_exchange_used() const {
-    return esp_exchange.value_or(divides() ? ep::EspExchange::gather : ep::EspExchange::held);
+    return esp_exchange.value_or(divides() ? ep::EspExchange::gather : ep::EspExchange::replicated);
   }
   /// Whether tensor-parallel ranks divide what is sent among themselves.
   bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }
   bool operator==(const MoeSchedule&) const = default;
 };
 
-/// "duplicates drop, overlap sequential, cut tokens, chunks 4"; the other choices where they are not the default.
+/// "duplicates drop, overlap sequential, chunk_by tokens, chunks 4"; the other choices where they are not the default.
 std::string to_string(const MoeSchedule& schedule);
+
+/// The list: key, member of a MoeSchedule or a MoeScheduleConfig, and what there is to know (ChoiceFacts).
+// clang-format off
+inline constexpr std::tuple moe_choices{
+  choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
+    ChoiceFacts{.meaning = "tokens that tensor-parallel ranks hold alike",
+      .automatic = "chosen in the first steps",
+      .in_every_name = true,
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        const bool replicated = s.duplicates == Duplicates::replicated;
+        if (at.sp && at.tp > 1 && (replicated || s.duplicates == Duplicates::pause_after_gate))
+          no.add("needs tokens that tp ranks hold alike, but parallel.sp divides them before the layer; legal with "
+                 "it: baseline, drop, pause_before_gate");
+        else if (replicated && at.tp % at.etp != 0)
+          no.add("needs the etp ranks (", at.etp, ") among the tp ranks (", at.tp,
+                 ") that hold the same tokens: parallel.etp must divide parallel.tp");
+      },
+      .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; },
+      .varied = {{"pause_before_gate"}, {"drop"}, {"pause_after_gate"}, {"replicated"}, {"baseline"}}}),
+
+  choice("overlap", [](auto& s) -> auto& { return s.overlap; },
+    ChoiceFacts{.meaning = "collectives in flight together",
+      .automatic = "chosen in the first steps",
+      .in_every_name = true,
+      .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; }}),
+
+  choice("chunk_by", [](auto& s) -> auto& { return s.chunk_by; },
+    ChoiceFacts{.meaning = "chunks of a micro-batch that the experts compute one after another",
+      .automatic = "chosen in the first steps",
+      .in_every_name = true,
+      .left_out = [](const ScheduleSite& at,
+                     const MoeSchedule& s) { return at.ep == 1 && s.chunk_by == ChunkBy::nodes; }}),
+
+  choice("chunks", [](auto& s) -> auto& { return s.chunks; },
+    ChoiceFacts{.meaning = "how many, of the cut or of the overlapped collectives",
+      .automatic = "one where nothing overlaps, else chosen in the first steps",
+      .limits = {config::at_least(1), config::at_most(1024)},
+      .in_every_name = true,
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.chunks > 1 && !s.overlaps())
+          return no.add("has nothing to divide: set schedule.moe.chunk_by or schedule.moe.overlap, or chunks: 1");
+        if (s.chunks == 1 && s.overlaps())
+          return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
+              "schedule.moe.overlap: of one chunk nothing overlaps");
+        const bool phases =
+            s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
+        if (phases && at.ep > 1 && s.chunks > at.ep)  // one rank alone sends nothing: there is one chunk
+          no.add("must be at most parallel.ep (", at.ep,
+                 ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
+        if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
+          no.add("must be at most the experts of a rank (", at.experts, " / ", at.ep, " = ",
+                 at.experts / at.ep, ") for chunk_by: experts");
+      },
+      .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
+      .tried = chunks_tried}),
+
+  choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
+    ChoiceFacts{.meaning = "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among "
+                           "them), direct (sent to each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy)",
+      .automatic = "held for baseline and replicated, else gather, or with other choices that are auto the faster of "
+                   "gather and direct",
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (!s.esp_exchange) return;
+        const bool held = *s.esp_exchange == ep::EspExchange::replicated;
+        if (held && s.divides())
+          no.add("held means that every etp rank is sent all rows by its own peers, which only duplicates: baseline "
+                 "and replicated do; legal here: auto, gather, direct");
+        if (!held && !s.divides())
+          no.add("must be auto or held for duplicates: baseline and replicated, which send every etp rank its own "
+                 "copy");
+      },
+      .matters = [](const ScheduleSite& at) { return at.etp > 1; },
+      // Whether there are two levels is a matter of the groups that an exchange sends in: the layer checks those
+      // of one.
+      .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
+        return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
+                                   s.all_to_all == ep::AllToAll::direct);
+      },
+      .late = true,
+      .varied = {{"auto"}, {"direct"}}}),
+
+  choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
+    ChoiceFacts{.meaning = "how rows travel between ranks: direct, or hierarchical (inside the nodes to the rank at "
+                           "the place of the destination, from there between the nodes, so that a rank sends each "
+                           "other node one message: DeepSpeed-MoE, Tutel's 2DH), which needs as many ranks of an "
+                           "all-to-all on each of its nodes",
+      .matters = [](const ScheduleSite& at) { return at.two_levels; },
+      .varied = {{"direct"}, {"hierarchical"}}}),
+
+  choice("rows", [](auto& s) -> auto& { return s.rows; },
+    ChoiceFacts{.meaning = "what travels as one row: slot (every expert of a token gets a copy and returns its "
+                           "result) or token (every rank that has any of its experts gets one copy and returns one "
+                           "weighted sum: EPS-MoE)",
+      .automatic = "chosen in the first steps",
+      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
+      .late = true,
+      .varied = {{"slot"}, {"token"}}}),
+
+  choice("memory_reuse", [](auto& s) -> auto& { return s.memory_reuse; },
+    ChoiceFacts{.meaning = "how expert inputs and activations come back in backward",
+      .note = "a recomputed block (recompute: block) keeps",
+      .automatic = "none where the memory it needs, whatever experts tokens choose, is within memory.limit_bytes, "
+                   "else the fastest of the others, with the rest of the limit as memory_limit",
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (s.memory_reuse == ReuseStrategy::none) return;
+        const auto refuse = [&](std::string_view why) {
+          no.add("works chunk by chunk: ", why, "; or memory_reuse: none");
+        };
+        if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
+          refuse("schedule.moe.chunk_by must be none or tokens");
+        if (s.overlap != Overlap::sequential) refuse("schedule.moe.overlap must be sequential");
+        if (s.gates_all()) refuse("schedule.moe.duplicates must be pause_before_gate");
+      },
+      .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
+        return at.recomputes_blocks && s.memory_reuse != ReuseStrategy::none;
+      }}),
+
+  choice("memory_limit", [](auto& s) -> auto& { return s.memory_limit; },
+    ChoiceFacts{.meaning = "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut "
+                           "into as many chunks as that needs; none: no limit; needs memory_reuse other than none",
+      .limits = {config::at_least(1)},
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (!s.memory_limit) return;
+        if (s.memory_reuse == ReuseStrategy::none)
+          return no.add("needs schedule.moe.memory_reuse: s1 to s4, as kept activations are of the whole micro-batch");
+        if (s.all_to_all == ep::AllToAll::hierarchical)
+          return no.add("does not count rows that pass a rank on their way to another one: schedule.moe.all_to_all "
+                        "must be direct, or memory_limit: none");
+        if (s.rows == ep::RowOf::token)
+          return no.add("counts the buffers of rows of slots: schedule.moe.rows must be slot, or memory_limit: none");
+        if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
+          no.add("is less than chunks of one token need, wherever they go; the least is ", least);
+      }}),
+
+  choice("wire", [](auto& s) -> auto& { return s.wire; },
+    ChoiceFacts{.meaning = "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which "
+                           "rounds to 4 bits)"}),
+
+  choice("order", [](auto& s) -> auto& { return s.order; },
+    ChoiceFacts{.meaning = "of the steps of a cut pass: alternating (sending and returning in turn: MPMoE), "
+                           "weights_last (no result waits for weight gradients), returns_last (all is sent before "
+                           "anything returns: Tutel, FasterMoE), or the name of a registered order",
+      .automatic = "chosen in the first steps",
+      .chosen_in = [](const MoeSchedule& s) { return s.is_chunked(); },
+      .late = true}),
+
+  choice("gemms", [](auto& s) -> auto& { return s.gemms; },
+    ChoiceFacts{.meaning = "kernel calls of a GEMM of several experts",
+      .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
+
+  choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
+    ChoiceFacts{.meaning = "rows an expert, on average over those of a call that have any, from which gemms: by_load "
+                           "is dense",
+      .automatic = "256, where EPS-MoE's GPUs turn (4096 rows of 16 experts)",
+      .limits = {config::at_least(1)},
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (s.dense_rows && s.gemms != Gemms::by_load)
+          no.add("is read by schedule.moe.gemms: by_load alone: choose that, or dense_rows: auto");
+      }}),
+
+  choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
+    ChoiceFacts{.meaning = "of a rank's threads (train.threads) that experts compute with while other chunks of their "
+                           "pass are on their way, at least one: the rest is left to communication (EPS-MoE)",
+      .limits = {config::positive(), config::at_most(1)}}),
+
+  choice("shared", [](auto& s) -> auto& { return s.shared; },
+    ChoiceFacts{.meaning = "when shared experts compute",
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.shared == SharedExperts::beside && at.shared_experts == 0)
+          no.add("has nothing to compute beside the routed experts: model.moe.shared_experts is 0; legal here: after");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
+      .varied = {{"after"}, {"beside"}}})};
+// clang-format on
+
+/// Calls v(key, access, facts) for every choice; access(s) is its member of a MoeSchedule or a MoeScheduleConfig.
+template <class V>
+void each_choice(V&& v) {
+  std::apply([&](const auto&... choices) { (v(choices.key, choices.of, choices.facts), ...); }, moe_choices);
+}
 
 }  // namespace hexad::moe

@@ -36,22 +36,22 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, int world_
   check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "asking for the priorities of streams");
 }
 
-CommunicatorConfig CardRank::config(StreamPlace place, std::string name) const {
-  CommunicatorConfig config = config_of(place);
+CommunicatorConfig CardRank::config(StreamKind kind, std::string name) const {
+  CommunicatorConfig config = config_of(kind);
   config.name = std::move(name);
-  config.network_class = options_.network_class[static_cast<size_t>(place.traffic)];
+  config.network_class = options_.network_class[static_cast<size_t>(kind.traffic)];
   return config;
 }
 
-const std::shared_ptr<TrafficStream>& CardRank::stream(StreamPlace place) {
-  std::shared_ptr<TrafficStream>& stream = streams_[place];
-  if (!stream) stream = make_stream(place);
+const std::shared_ptr<TrafficStream>& CardRank::stream(StreamKind kind) {
+  std::shared_ptr<TrafficStream>& stream = streams_[kind];
+  if (!stream) stream = make_stream(kind);
   return stream;
 }
 
-std::shared_ptr<TrafficStream> CardRank::make_stream(StreamPlace place) {
+std::shared_ptr<TrafficStream> CardRank::make_stream(StreamKind kind) {
   return std::make_shared<TrafficStream>(
-      compute_.beside(stream_priority(place, options_.priorities, least_, greatest_)));
+      compute_.beside(stream_priority(kind, options_.priorities, least_, greatest_)));
 }
 
 Event CardRank::launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work) {

@@ -39,10 +39,10 @@ class CardRank {
   int ordinal() const { return ordinal_; }
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
-  CommunicatorConfig config(StreamPlace place, std::string name) const;
-  /// Of all groups at this place: what they launch runs in the order of the calls.
-  const std::shared_ptr<TrafficStream>& stream(StreamPlace place);
-  std::shared_ptr<TrafficStream> make_stream(StreamPlace place);
+  CommunicatorConfig config(StreamKind kind, std::string name) const;
+  /// Of all groups of this kind: what they launch runs in the order of the calls.
+  const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
+  std::shared_ptr<TrafficStream> make_stream(StreamKind kind);
 
   /// Two bytes of the card that hold nothing.
   std::byte* scratch() const { return scratch_.get(); }
@@ -57,7 +57,7 @@ class CardRank {
   const DeviceGroupOptions options_;
   const device::cuda::CudaStream& compute_;
   int least_ = 0, greatest_ = 0;  // priority of streams
-  std::map<StreamPlace, std::shared_ptr<TrafficStream>> streams_;
+  std::map<StreamKind, std::shared_ptr<TrafficStream>> streams_;
   std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;
   TimedEvents events_;
   Watch watch_;  // last: its thread uses the library and events

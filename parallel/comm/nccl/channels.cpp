@@ -6,6 +6,8 @@
 
 namespace hexad::comm::nccl {
 
+using namespace base;
+
 namespace {
 
 // The first message of a pair makes the host wait until the other side launches its part. Ranks may well send, or
@@ -26,17 +28,17 @@ void connect(CardRank& card, const Channel& channel, bool sends) {
 Channels::Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
                    int size)
     : to_(static_cast<size_t>(size)), from_(static_cast<size_t>(size)) {
-  const StreamPlace place{.traffic = traffic, .messages = true};
+  const StreamKind kind{.traffic = traffic, .messages = true};
   all_.reserve(2 * static_cast<size_t>(size));  // others point into it
   for (int round = 0; round < rounds_of(size); ++round)
     for (const bool upwards : {true, false}) {  // from the lower to the higher rank of each pair
       const std::optional<int> peer = partner_of(rank, round, size);
       const int lower = peer ? std::min(rank, *peer) : 0;
       auto communicator = group.split(peer ? std::optional(lower) : std::nullopt, rank,
-                                      card.config(place, cat(name, upwards ? " up" : " down")));
+                                      card.config(kind, cat(name, upwards ? " up" : " down")));
       if (!peer) continue;
       all_.push_back(
-          {.communicator = std::move(communicator), .peer = rank == lower ? 1 : 0, .stream = card.make_stream(place)});
+          {.communicator = std::move(communicator), .peer = rank == lower ? 1 : 0, .stream = card.make_stream(kind)});
       const bool sends = upwards == (rank == lower);
       (sends ? to_ : from_)[static_cast<size_t>(*peer)] = &all_.back();
       connect(card, all_.back(), sends);

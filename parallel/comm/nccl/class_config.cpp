@@ -4,13 +4,13 @@
 
 namespace hexad::comm::nccl {
 
-CommunicatorConfig config_of(StreamPlace place) {
-  if (place.messages) return {.min_ctas = 1, .max_ctas = 2};
-  switch (place.traffic) {
+CommunicatorConfig config_of(StreamKind kind) {
+  if (kind.messages) return {.min_ctas = 1, .max_ctas = 2};
+  switch (kind.traffic) {
     case TrafficClass::tp:
     case TrafficClass::ep:
     case TrafficClass::dp:
-      return {.min_ctas = 1, .max_ctas = place.across_nodes ? 8 : 16};
+      return {.min_ctas = 1, .max_ctas = kind.across_nodes ? 8 : 16};
     case TrafficClass::control:
     case TrafficClass::pp:
     case TrafficClass::cp:
@@ -19,11 +19,11 @@ CommunicatorConfig config_of(StreamPlace place) {
   return {};
 }
 
-int stream_priority(StreamPlace place, const Priorities& priorities, int least, int greatest) {
+int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest) {
   const auto level_of = [&](TrafficClass t) { return priorities.of_class[static_cast<size_t>(t)]; };
   const int lowest = *std::max_element(priorities.of_class.begin(), priorities.of_class.end());
-  const bool lifted = place.urgency == Urgency::urgent && priorities.by_need;
-  return std::max(greatest, least - (lowest - level_of(place.traffic)) - (lifted ? 1 : 0));
+  const bool boosted = kind.urgency == Urgency::urgent && priorities.by_need;
+  return std::max(greatest, least - (lowest - level_of(kind.traffic)) - (boosted ? 1 : 0));
 }
 
 }  // namespace hexad::comm::nccl

@@ -18,21 +18,21 @@ struct CommunicatorConfig {
 
 /// Which stream a communicator uses. Groups share it that agree in all of this, but that messages have one for each
 /// peer and direction.
-struct StreamPlace {
+struct StreamKind {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;
   bool across_nodes = false;  // other links than inside a node
   bool messages = false;
-  auto operator<=>(const StreamPlace&) const = default;
+  auto operator<=>(const StreamKind&) const = default;
 };
 
 /// Few thread blocks fill a network's links, more those inside a node. What a layout has in flight at a time fits on
 /// the card together (at most 132 blocks, one on each multiprocessor of an H100, with seven peers for messages), so
 /// that no operation waits for the room of another that waits for a peer.
-CommunicatorConfig config_of(StreamPlace place);
+CommunicatorConfig config_of(StreamKind kind);
 
 /// CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number): as the priorities of
 /// the classes, as far as there are levels; what is urgent one level above its class.
-int stream_priority(StreamPlace place, const Priorities& priorities, int least, int greatest);
+int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest);
 
 }  // namespace hexad::comm::nccl

@@ -3,6 +3,8 @@
 #include <exception>
 
 namespace hexad::comm::nccl {
+
+using namespace base;
 namespace {
 
 // `name` lives as long as the communicator.

@@ -12,6 +12,8 @@
 #include "parallel/comm/nccl/nccl_group.h"
 
 namespace hexad::comm {
+
+using namespace base;
 namespace {
 
 using device::DeviceContext;

@@ -9,6 +9,9 @@
 #include "parallel/comm/nccl/pieces.h"
 
 namespace hexad::comm::nccl {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using Kind = Operation::Kind;
@@ -98,7 +101,7 @@ std::vector<Piece> side_by_side(const std::vector<int64_t>& rows, int64_t width)
   return parts;
 }
 
-StreamPlace place_of(const ProcessGroup& group, Urgency urgency) {
+StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
   return {.traffic = group.traffic(), .urgency = urgency, .across_nodes = group.crosses_nodes()};
 }
 
@@ -117,7 +120,7 @@ NcclGroup::NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control
       owned_(std::move(owned)),
       control_(control),
       communicator_(std::move(communicator)),
-      stream_(card_->stream(place_of(control, urgency))) {}
+      stream_(card_->stream(kind_of(control, urgency))) {}
 
 std::unique_ptr<ProcessGroup> NcclGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
   check_same_split(name);
@@ -150,7 +153,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   const bool alone = control->size() == 1;
   quiesce();
   auto communicator = communicator_->split(alone ? std::nullopt : std::optional(color), key,
-                                           card_->config(place_of(*control, urgency), control->name()));
+                                           card_->config(kind_of(*control, urgency), control->name()));
   if (alone) return control;
   if (card_->options().sum_of && control->size() > most_addends)
     fail(ExitCode::usage, "[", control->name(), "] train.deterministic adds up to ", most_addends,

@@ -6,6 +6,8 @@
 
 namespace hexad::comm::nccl {
 
+using base::Dtype;
+
 /// What is the host's (small exchanges, barriers, splits, tensors of the host) goes by another group of the same ranks.
 ///
 /// Every class of traffic has a stream of its own inside nodes and one across them, over all groups, and every pair of

@@ -7,6 +7,8 @@
 
 namespace hexad::comm::nccl {
 
+using namespace base;
+
 using device::cuda::Blocks;
 
 std::shared_ptr<Registered> Registered::make(CardRank& card, ncclComm_t communicator, const std::string& name) {

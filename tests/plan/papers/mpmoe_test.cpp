@@ -120,20 +120,20 @@ TEST(Mpmoe, PhasesNeverPromiseMoreThanTheStreamsCanDo) {
         }
 }
 
-TEST(Mpmoe, RestoringCostsOfTable2) {
+TEST(Mpmoe, ReuseCostsOfTable2) {
   const Layer l{.M = 10, .H = 40, .B = 7, .k = 2};
-  const double input = 2 * 7 * 10, middle = 2 * 7 * 40, again = 2.0 * 2 * 7 * 10 * 40;
-  const auto check = [&](Restore r, double copied, double communicated, double recomputed) {
-    const RestoreCost cost = restore_cost(l, r);
+  const double input = 2 * 7 * 10, activations = 2 * 7 * 40, again = 2.0 * 2 * 7 * 10 * 40;
+  const auto check = [&](Reuse r, double copied, double communicated, double recomputed) {
+    const ReuseCost cost = reuse_cost(l, r);
     EXPECT_EQ(cost.copied, copied) << name_of(r);
     EXPECT_EQ(cost.communicated, communicated) << name_of(r);
     EXPECT_EQ(cost.recomputed, recomputed) << name_of(r);
   };
-  check(Restore::keep, 0, 0, 0);
-  check(Restore::s1, input + middle, 0, 0);
-  check(Restore::s2, middle, input, 0);
-  check(Restore::s3, input, 0, again);
-  check(Restore::s4, 0, input, again);
+  check(Reuse::none, 0, 0, 0);
+  check(Reuse::s1, input + activations, 0, 0);
+  check(Reuse::s2, activations, input, 0);
+  check(Reuse::s3, input, 0, again);
+  check(Reuse::s4, 0, input, again);
 }
 
 /// Speeds that reach half of the peak at some volume, so that many parts cost.
@@ -155,10 +155,10 @@ TEST(Mpmoe, S4IsWorthItWhereCommunicationIsTheBottleneckAndCopiesDisturbIt) {
   Machine slow_network = machine(1e9, 300e12, 10e9), fast_network = machine(200e9, 30e12, 100e9);
   slow_network.alpha = {.comm_mem = 0.6, .comm_all = 0.5};
   const Layer l = gpt_xl(8192);
-  const auto time = [&](const Machine& m, Restore r) { return predict(l, m, r, 4).seconds(); };
-  EXPECT_LT(time(slow_network, Restore::s3), time(slow_network, Restore::s2));
-  EXPECT_LT(time(slow_network, Restore::s4), time(slow_network, Restore::s2));
-  EXPECT_LT(time(fast_network, Restore::s1), time(fast_network, Restore::s4));
+  const auto time = [&](const Machine& m, Reuse r) { return predict(l, m, r, 4).seconds(); };
+  EXPECT_LT(time(slow_network, Reuse::s3), time(slow_network, Reuse::s2));
+  EXPECT_LT(time(slow_network, Reuse::s4), time(slow_network, Reuse::s2));
+  EXPECT_LT(time(fast_network, Reuse::s1), time(fast_network, Reuse::s4));
 }
 
 TEST(Mpmoe, LargerBatchesTakeMoreParts) {
@@ -168,7 +168,7 @@ TEST(Mpmoe, LargerBatchesTakeMoreParts) {
   for (const double B : {64.0, 1024.0, 16384.0, 65536.0}) {
     int64_t best = 1;
     for (const int64_t n : {2, 4, 8})
-      if (predict(gpt_xl(B), m, Restore::keep, n).seconds() < predict(gpt_xl(B), m, Restore::keep, best).seconds())
+      if (predict(gpt_xl(B), m, Reuse::none, n).seconds() < predict(gpt_xl(B), m, Reuse::none, best).seconds())
         best = n;
     EXPECT_GE(best, last) << B;
     last = best;
@@ -181,10 +181,10 @@ TEST(Mpmoe, OverlapAloneGivesAtMostTheIdeal) {
     const Machine m = machine(comm, 100e12, 20e9);
     const Layer l = gpt_xl(8192);
     const Ideal bound = ideal(l, m);
-    const double sequential = predict(l, m, Restore::keep, 1).seconds();
+    const double sequential = predict(l, m, Reuse::none, 1).seconds();
     EXPECT_NEAR(sequential, bound.comm + bound.comp, rounding * sequential);
     EXPECT_LE(bound.largest_speedup(), 2);
-    for (const int64_t n : {2, 4, 8, 64}) EXPECT_GT(predict(l, m, Restore::keep, n).seconds(), bound.seconds());
+    for (const int64_t n : {2, 4, 8, 64}) EXPECT_GT(predict(l, m, Reuse::none, n).seconds(), bound.seconds());
   }
 }
 

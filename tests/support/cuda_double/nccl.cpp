@@ -54,7 +54,7 @@ struct Registry {
   std::map<uint64_t, Birth> births;
   std::vector<SidePtr> sides;  // alive
   std::map<int, int> used;     // thread blocks by device
-  int room = 132;
+  int ctas = 132;
   uint64_t ids = 0;
   int64_t launches = 0;
   int64_t registration_faults = 0;
@@ -146,8 +146,8 @@ void run(const Launch& launch, int64_t place, int64_t number) {
   Side& s = *launch.side;
   Lock lock(nccl_world().mutex);
   int& used = registry().used[s.device];
-  const int ctas = std::min(ctas_of(s), registry().room);
-  wait(lock, [&] { return s.gone || (s.done == place && used + ctas <= registry().room); });
+  const int ctas = std::min(ctas_of(s), registry().ctas);
+  wait(lock, [&] { return s.gone || (s.done == place && used + ctas <= registry().ctas); });
   if (!s.gone) {
     used += ctas;
     launch.calls.front().is_message() ? s.clique->messages(lock, s.rank, launch.calls, s.gone)
@@ -254,7 +254,7 @@ void nccl_pages_go(const void* begin, int64_t bytes) {
 
 void set_nccl_room(int ctas) {
   Lock lock(nccl_world().mutex);
-  registry().room = ctas;
+  registry().ctas = ctas;
   changed();
 }
 

@@ -87,18 +87,18 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
 }
 
 bool Clique::collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone) {
-  auto& here = meetings_[number];
+  auto& here = rendezvous_[number];
   here.emplace(rank, call);
   const bool all = here.size() == static_cast<size_t>(ranks_);
   if (all && std::all_of(here.begin(), here.end(), [&](const auto& other) { return same(other.second, call); })) {
     perform(here);
-    meetings_.erase(number);
+    rendezvous_.erase(number);
     done_.insert(number);
     nccl_world().changed.notify_all();
   }
   nccl_world().changed.wait(lock, [&] { return gone || done_.contains(number); });
   if (done_.contains(number)) return true;
-  meetings_[number].erase(rank);
+  rendezvous_[number].erase(rank);
   return false;
 }
 

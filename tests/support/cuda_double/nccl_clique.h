@@ -72,7 +72,7 @@ class Clique {
 
   const int ranks_;
   std::set<int> connected_;
-  std::map<int64_t, std::map<int, NcclCall>> meetings_;  // by number, rank
+  std::map<int64_t, std::map<int, NcclCall>> rendezvous_;  // by number, rank
   std::set<int64_t> done_;
   std::map<std::pair<int, int>, Wire> wires_;
   std::map<int64_t, Gathering> gatherings_;

@@ -63,7 +63,7 @@ printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate
 echo "rounds:    $rounds"
 args=(--schedule pn1 --schedule pn1fp8:wire=fp8)
 for n in 2 5 10 20; do
-  args+=(--schedule "pn$n:cut=experts,chunks=$n" --schedule "pn${n}fp8:cut=experts,chunks=$n,wire=fp8")
+  args+=(--schedule "pn$n:chunk_by=experts,chunks=$n" --schedule "pn${n}fp8:chunk_by=experts,chunks=$n,wire=fp8")
 done
 for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
@@ -97,10 +97,10 @@ done
 layer="M=512,H=1536,B=256,E=40,k=6,ep=2,model.moe.expert=swiglu"
 args=(--layer "$layer")
 for n in 1 5 20; do
-  cut=$([ $n = 1 ] || echo "cut=experts,chunks=$n,")
+  cut=$([ $n = 1 ] || echo "chunk_by=experts,chunks=$n,")
   for wire in model fp8; do
     suffix=${wire#model}
-    args+=(--schedule "pn$n$suffix:${cut}wire=$wire" --schedule "pn${n}d$suffix:${cut}wire=$wire,products=dense")
+    args+=(--schedule "pn$n$suffix:${cut}wire=$wire" --schedule "pn${n}d$suffix:${cut}wire=$wire,gemms=dense")
   done
 done
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/factors"
@@ -113,7 +113,7 @@ else
   args=(--layer "$layer")
   for ((t = threads; t >= 1; t--)); do
     share=$(awk "BEGIN { printf \"%.2f\", $t / $threads }")
-    args+=(--schedule "$share:cut=experts,chunks=5,compute_share=$share")
+    args+=(--schedule "$share:chunk_by=experts,chunks=5,compute_share=$share")
   done
   "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" >"$scratch/shares"
   table eps_share "$scratch/shares"
@@ -128,8 +128,8 @@ blocks() {
 # cut_into PN...: the array `schedules`, of one group and of as many, each with grouped and with dense products.
 cut_into() {
   local n
-  schedules=(pn1 pn1d:products=dense)
-  for n in "$@"; do schedules+=("pn$n:cut=experts,chunks=$n" "pn${n}d:cut=experts,chunks=$n,products=dense"); done
+  schedules=(pn1 pn1d:gemms=dense)
+  for n in "$@"; do schedules+=("pn$n:chunk_by=experts,chunks=$n" "pn${n}d:chunk_by=experts,chunks=$n,gemms=dense"); done
 }
 mixtral=H=1792,E=8,tp=2
 blocks "$mixtral,etp=2,ep=1" copies1:duplicates=replicated,rows=token

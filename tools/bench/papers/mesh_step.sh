@@ -29,9 +29,9 @@ rate_bits=$(bits "$rate")
 machine
 echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $rate, and $free in place of links that cost nothing"
 echo "rounds:    $rounds"
-args=(--schedule plain --schedule n4:cut=tokens,chunks=4)
-for n in 4 8; do args+=(--schedule "s4n$n:cut=tokens,chunks=$n,memory_reuse=s4"); done
-args+=(--schedule pairs:schedule.pipeline.overlap=micro_batches,cut=tokens,chunks=2)
+args=(--schedule plain --schedule n4:chunk_by=tokens,chunks=4)
+for n in 4 8; do args+=(--schedule "s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done
+args+=(--schedule pairs:schedule.pipeline.overlap=micro_batches,chunk_by=tokens,chunks=2)
 for ep in $experts; do
   for links in "$rate" $free; do
     tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$links" --intra "$links" "$bench" recipes/steps/mesh.yaml \

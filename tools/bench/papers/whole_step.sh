@@ -18,9 +18,9 @@ declare -A choices=(
   [fastmoe]= [deepspeed]=duplicates=baseline [monta-base]=duplicates=replicated [ted]=duplicates=drop
   [monta-o2]=duplicates=drop,overlap=a2a_allgather,chunks=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,chunks=2
   [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2
-  [tutel-2]=cut=tokens,chunks=2,order=returns_last [tutel-4]=cut=tokens,chunks=4,order=returns_last
-  [pipemoe]=cut=tokens,chunks=auto [fastermoe]=cut=nodes,chunks=2,order=returns_last
-  [eps]=cut=experts,chunks=2,rows=token [auto]=duplicates=auto,overlap=auto,cut=auto,chunks=auto
+  [tutel-2]=chunk_by=tokens,chunks=2,order=returns_last [tutel-4]=chunk_by=tokens,chunks=4,order=returns_last
+  [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last
+  [eps]=chunk_by=experts,chunks=2,rows=token [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
 )
 rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit
 systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe fastermoe eps auto'

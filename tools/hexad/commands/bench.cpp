@@ -4,12 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/gemm_peers.h"
+#include "tools/hexad/usage.h"
 #include "tools/plan/prediction_bench.h"
 
 namespace hexad::app {
@@ -26,17 +28,27 @@ struct Options {
   bool json = false;
 };
 
-void bench_gemm(const Options& o) {
+base::ExitCode bench_gemm(const Options& o) {
   kernels::cpu::set_thread_count(o.threads);
   device::DeviceContext context;
-  const auto rate = kernels::measure_gemm_rate(context, base::dtype_from_name(o.dtype), o.seconds);
-  if (o.json)
-    fmt::print(
-        "{}\n",
-        nlohmann::json{{"dtype", o.dtype}, {"threads", o.threads}, {"flops_per_second", rate.flops_per_second}}.dump());
-  else
-    fmt::print("{} products, {} thread{}: {}\n", o.dtype, o.threads, o.threads == 1 ? "" : "s",
-               telemetry::human_quantity(rate.flops_per_second, "FLOP/s"));
+  const base::Dtype dtype = base::dtype_from_name(o.dtype);
+  const double rate = kernels::measure_gemm_rate(context, dtype, o.seconds).flops_per_second;
+  const std::vector<GemmPeer> peers = measure_gemm_peers(context, dtype, o.seconds);
+  if (o.json) {
+    nlohmann::json out{{"dtype", o.dtype}, {"threads", o.threads}, {"flops_per_second", rate}};
+    for (const GemmPeer& p : peers)
+      out["peers"][p.name] = p.flops_per_second > 0 ? nlohmann::json(p.flops_per_second) : nlohmann::json(nullptr);
+    fmt::print("{}\n", out.dump());
+    return base::ExitCode::done;
+  }
+  const auto row = [](const std::string& name, double flops_per_second, const std::string& description) {
+    const std::string text = flops_per_second > 0 ? telemetry::human_quantity(flops_per_second, "FLOP/s") : "-";
+    fmt::print("{:<8}{:>14}   {}\n", name, text, description);
+  };
+  fmt::print("{} products, {} thread{}\n", o.dtype, o.threads, o.threads == 1 ? "" : "s");
+  row("Hexad", rate, kernels::cpu::products_description());
+  for (const GemmPeer& p : peers) row(p.name, p.flops_per_second, p.description);
+  return base::ExitCode::done;
 }
 
 struct PredictOptions {
@@ -45,42 +57,39 @@ struct PredictOptions {
   PredictionBench bench;
 };
 
-base::ExitCode bench_predict(const PredictOptions& o, const layers::Registry& registry) {
+base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& extensions) {
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
-    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, registry);
-    bench_predictions(recipe, registry, world, o.bench);
+    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions);
+    bench_predictions(recipe, extensions, world, o.bench);
     return base::ExitCode::done;
   });
 }
 
-void add_predict(CLI::App& bench, CommandLine& line) {
-  auto* command = bench.add_subcommand(
+void add_predict(const Command& bench, const Program& program) {
+  const Command command = bench.add_command(
       "predict", "Predict every legal MoE schedule of a recipe, then measure them; alone or under mpirun");
   auto options = std::make_shared<PredictOptions>();
-  command->add_option("recipe", options->recipe, "YAML recipe; what is auto in schedule.moe varies")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--out", options->bench.out, "JSON file for the predictions, written before any measurement")
-      ->capture_default_str();
-  command->add_option("--rounds", options->bench.rounds, "steps of each schedule")
-      ->check(whole_number(1, 1000))
-      ->capture_default_str();
-  command->callback([&line, options] { line.exit_code = bench_predict(*options, line.registry); });
+  command.add_option("recipe", &options->recipe, "YAML recipe; what is auto in schedule.moe varies").required();
+  command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement");
+  command.add_option("--rounds", &options->bench.rounds, "steps of each schedule").legal(whole_number(1, 1000));
+  command.run([program, options] { return bench_predict(*options, program.extensions); });
 }
 
 }  // namespace
 
-void add_bench(CommandLine& line) {
-  auto* command = line.app.add_subcommand("bench", "Measure this machine");
-  command->require_subcommand(1);
-  auto* gemm = command->add_subcommand("gemm", "Rate of large matrix products through Hexad's kernels");
+void add_bench(const Program& program) {
+  const Command command = program.root.add_command("bench", "Measure this machine");
+  command.require_command();
+  const Command gemm = command.add_command("gemm", "Rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
   auto options = std::make_shared<Options>();
-  gemm->add_option("--dtype", options->dtype, "f32, bf16 or f64")->check(one_of({"f32", "bf16", "f64"}));
-  gemm->add_option("--threads", options->threads, "of the kernels")->check(whole_number(1, 4096));
-  gemm->add_option("--seconds", options->seconds, "how long to measure")->check(number_above(0));
-  gemm->add_flag("--json", options->json, "as one JSON object");
-  gemm->callback([options] { bench_gemm(*options); });
-  add_predict(*command, line);
+  gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
+  gemm.add_option("--threads", &options->threads, "of the kernels").legal(whole_number(1, 4096));
+  gemm.add_option("--seconds", &options->seconds, "how long to measure each of them").legal(number_above(0));
+  gemm.add_flag("--json", options->json, "as one JSON object");
+  gemm.run([options] { return bench_gemm(*options); });
+  add_predict(command, program);
 }
 
 }  // namespace hexad::app

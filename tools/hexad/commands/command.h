@@ -1,32 +1,30 @@
-// The subcommands of `hexad`. Each adds itself to the command line; its callback runs when it was chosen.
+// The subcommands of `hexad`. Each adds itself to the command line; its body runs when it was chosen.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include "framework/base/error.h"
-#include "layers/feed_forward.h"
+#include "tools/hexad/command_line.h"
+#include "tools/train/extensions.h"
 
 namespace hexad::app {
 
-/// What the commands share. `exit_code` is what the chosen command returns.
-struct CommandLine {
-  CLI::App& app;
-  const layers::Registry& registry;
-  base::ExitCode exit_code = base::ExitCode::done;
+/// What every command needs to add itself.
+struct Program {
+  Command root;
+  const train::Extensions& extensions;
 };
 
-void add_train(CommandLine& line);
-void add_generate(CommandLine& line);
-void add_eval(CommandLine& line);
-void add_validate(CommandLine& line);
-void add_prepare(CommandLine& line);
-void add_inspect(CommandLine& line);
-void add_env(CommandLine& line);
-void add_bench(CommandLine& line);
-void add_profile(CommandLine& line);
-void add_reference(CommandLine& line);
-void add_simulate(CommandLine& line);
-void add_verify(CommandLine& line);
-void add_completion(CommandLine& line);
+void add_train(const Program& program);
+void add_generate(const Program& program);
+void add_eval(const Program& program);
+void add_validate(const Program& program);
+void add_prepare(const Program& program);
+void add_inspect(const Program& program);
+void add_env(const Program& program);
+void add_bench(const Program& program);
+void add_profile(const Program& program);
+void add_reference(const Program& program);
+void add_report(const Program& program);
+void add_simulate(const Program& program);
+void add_verify(const Program& program);
+void add_completion(const Program& program);
 
 }  // namespace hexad::app

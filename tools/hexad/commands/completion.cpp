@@ -4,22 +4,22 @@
 #include <fmt/ranges.h>
 
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 
 namespace hexad::app {
 namespace {
 
 // Names and options of a command, a line of the script's `case` each; `path` is what leads to it: "bench gemm".
-std::string lines_of(const CLI::App& command, const std::string& path) {
+std::string lines_of(const Command& command, const std::string& path) {
   std::vector<std::string> words;
   std::string below;
-  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) {
-    words.push_back(sub->get_name());
-    below += lines_of(*sub, path.empty() ? sub->get_name() : path + " " + sub->get_name());
+  for (const Command& sub : command.commands()) {
+    words.push_back(sub.name());
+    below += lines_of(sub, path.empty() ? sub.name() : path + " " + sub.name());
   }
-  const std::vector<std::string> options = option_names(command);
+  const std::vector<std::string> options = command.option_names();
   words.insert(words.end(), options.begin(), options.end());
-  if (takes_overrides(command)) words.push_back("KEYS");
+  if (command.takes_overrides()) words.push_back("KEYS");
   return fmt::format("    \"{}\") echo {} ;;\n", path, fmt::join(words, " ")) + below;
 }
 
@@ -54,21 +54,25 @@ _hexad() {{
 complete -o default -F _hexad {0}
 )";
 
-std::string script(const CLI::App& app, const std::string& shell) {
-  return fmt::format("# Completion of {0} for {1}, printed by `{0} completion {1}`.\n", app.get_name(), shell) +
+std::string script(const Command& app, const std::string& shell) {
+  return fmt::format("# Completion of {0} for {1}, printed by `{0} completion {1}`.\n", app.name(), shell) +
          (shell == "zsh" ? std::string(zsh_head) : "") + "_hexad_keys=\n_hexad_words() {\n  case \"$1\" in\n" +
-         lines_of(app, "") + "  esac\n}" + fmt::format(functions, app.get_name());
+         lines_of(app, "") + "  esac\n}" + fmt::format(functions, app.name());
 }
 
 }  // namespace
 
-void add_completion(CommandLine& line) {
-  auto* command = line.app.add_subcommand("completion", "Print a script that completes commands, options and keys");
+void add_completion(const Program& program) {
+  const Command command =
+      program.root.add_command("completion", "Print a script that completes commands, options and keys");
   auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "bash: source <(hexad completion bash); zsh alike")
-      ->required()
-      ->check(one_of({"bash", "zsh"}));
-  command->callback([&line, shell] { fmt::print("{}", script(line.app, *shell)); });
+  command.add_option("shell", shell.get(), "bash: source <(hexad completion bash); zsh alike")
+      .required()
+      .legal(one_of({"bash", "zsh"}));
+  command.run([program, shell] {
+    fmt::print("{}", script(program.root, *shell));
+    return base::ExitCode::done;
+  });
 }
 
 }  // namespace hexad::app

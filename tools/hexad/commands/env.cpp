@@ -26,9 +26,9 @@ std::string card() {
 
 }  // namespace
 
-void add_env(CommandLine& line) {
-  auto* command = line.app.add_subcommand("env", "Show what this program was built with and runs on");
-  command->callback([] {
+void add_env(const Program& program) {
+  const Command command = program.root.add_command("env", "Show what this program was built with and runs on");
+  command.run([] {
     fmt::print("hexad        {}\n", version);
     fmt::print("compiled     for {}{}\n", architecture,
                architecture == "native" ? " (HEXAD_NATIVE: this machine only)" : "");
@@ -39,6 +39,7 @@ void add_env(CommandLine& line) {
                telemetry::chart_library().empty() ? "none (Debian: libjs-chart.js); no report" : "Chart.js");
     fmt::print("devices      cpu, emulated\n");
     fmt::print("cuda         {}\n", card());
+    return base::ExitCode::done;
   });
 }
 

@@ -4,13 +4,15 @@
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/cores.h"
 #include "tools/train/evaluation.h"
 #include "tools/train/run_directory.h"
 
 namespace hexad::app {
+
+using namespace base;
 
 using namespace train;
 
@@ -22,45 +24,48 @@ struct Options {
   int64_t sequences = 0;
 };
 
-ExitCode run_eval(const Options& options, const Registry& registry, comm::World& world) {
+ExitCode run_eval(const Options& options, const Extensions& extensions, comm::World& world) {
   // Alone, one rank holds the whole model, however the run was laid out.
   std::vector<std::string> overrides = world.size() == 1 ? alone_overrides() : std::vector<std::string>{};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
-  auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, registry, world.file_work());
+  auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, extensions, world.file_work());
   complete(recipe, find_cores(world).of_rank);
   world.set_guards(guards_of(recipe.distributed));
   order_traffic(world, recipe.distributed);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
-  const auto data = data::open_training_data(recipe.data, {.context = recipe.model.context,
-                                                           .vocab_size = recipe.model.vocab,
-                                                           .seed = recipe.train.seed,
-                                                           .work = world.file_work()});
+  const auto data = data::open_training_data(recipe.data,
+                                             {.context = recipe.model.context,
+                                              .vocab_size = recipe.model.vocab,
+                                              .seed = recipe.train.seed,
+                                              .work = world.file_work()},
+                                             extensions.sources);
   if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
-  ModelInstance instance(recipe, registry, world.group());
+  ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(checkpoint, instance);
   phase.reset();
-  const auto bytes = data::bytes_per_id(*data.tokenizer);
+  const auto bytes = data.tokenizer ? data::bytes_per_id(*data.tokenizer) : std::vector<int32_t>{};
   const Evaluation e = evaluate(instance, recipe, *data.heldout, options.sequences, bytes);
   if (world.rank() != 0) return ExitCode::done;
-  fmt::print("step {}: held-out loss {:.4f} nats per token, {:.4f} bits per byte ({} tokens)\n", checkpoint.step(),
-             e.loss, e.bits_per_byte, telemetry::grouped(e.tokens));
+  const std::string by_byte = data.tokenizer ? fmt::format(", {:.4f} bits per byte", e.bits_per_byte) : "";
+  fmt::print("step {}: held-out loss {:.4f} nats per token{} ({} tokens)\n", checkpoint.step(), e.loss, by_byte,
+             telemetry::grouped(e.tokens));
   fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.processed) / e.seconds, "tokens/s"));
   return ExitCode::done;
 }
 
 }  // namespace
 
-void add_eval(CommandLine& line) {
-  auto* command = line.app.add_subcommand("eval", "Held-out loss of a run, and forward-only throughput");
+void add_eval(const Program& program) {
+  const Command command = program.root.add_command("eval", "Held-out loss of a run, and forward-only throughput");
   auto options = std::make_shared<Options>();
-  command->add_option("run", options->run, "run directory")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
-  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step")
-      ->check(auto_or_step());
-  command->add_option("--sequences", options->sequences, "sequences to evaluate; 0: all")->check(whole_number(0));
-  command->callback([&line, options] {
-    line.exit_code = on_all_ranks([&](comm::World& world) { return run_eval(*options, line.registry, world); });
+  command.add_option("run", &options->run, "run directory").required();
+  command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
+  command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
+      .legal(auto_or_step());
+  command.add_option("--sequences", &options->sequences, "sequences to evaluate; 0: all").legal(whole_number(0));
+  command.run([program, options] {
+    return on_all_ranks([&](comm::World& world) { return run_eval(*options, program.extensions, world); });
   });
 }
 

@@ -6,13 +6,16 @@
 #include "framework/telemetry/text_output.h"
 #include "parallel/comm/self_group.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/cores.h"
 #include "tools/train/generation.h"
 #include "tools/train/run_directory.h"
 
 namespace hexad::app {
+
+using namespace base;
+using namespace layers;
 
 using namespace train;
 
@@ -50,21 +53,22 @@ class Utf8Printer {
   std::string pending_;
 };
 
-void run_generate(Options options, const Registry& registry) {
+ExitCode run_generate(Options options, const Extensions& extensions) {
   const auto one_rank = alone_overrides();
   options.overrides.insert(options.overrides.end(), one_rank.begin(), one_rank.end());
-  auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, registry);
+  auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, extensions);
   if (recipe.model.kind == ModelKind::encoder)
     fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");
-  if (recipe.data.synthetic)
-    fail(ExitCode::usage, "'", options.run, "' was trained on synthetic tokens: there is no text");
+  if (recipe.data.registered())
+    fail(ExitCode::usage, "'", options.run, "' was trained on the source ", recipe.data.source_name(),
+         ", which has no tokenizer: there is no text");
   complete(recipe, find_cores().of_rank);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
 
   const comm::SelfGroup alone;
-  ModelInstance instance(recipe, registry, alone);
+  ModelInstance instance(recipe, extensions, alone);
   Checkpointer::load_weights(checkpoint, instance);
   std::vector<int32_t> ids{tokenizer->end_of_document()};
   const auto text = tokenizer->encode(options.prompt);
@@ -74,27 +78,28 @@ void run_generate(Options options, const Registry& registry) {
   printer.print(options.prompt);
   generate(instance, ids, options.sampling, [&](int32_t id) { printer.print(tokenizer->bytes_of(id)); });
   printer.finish();
+  return ExitCode::done;
 }
 
 }  // namespace
 
-void add_generate(CommandLine& line) {
-  auto* command = line.app.add_subcommand("generate", "Continue a text with a trained model");
+void add_generate(const Program& program) {
+  const Command command = program.root.add_command("generate", "Continue a text with a trained model");
   auto options = std::make_shared<Options>();
-  command->add_option("run", options->run, "run directory")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, applied to the run's recipe");
-  command->add_option("--prompt", options->prompt, "text to continue")->required();
-  command->add_option("--step", options->step, "checkpoint: auto (the newest good one) or a step")
-      ->check(auto_or_step());
-  command->add_option("--max-tokens", options->sampling.max_tokens, "tokens to generate")->check(whole_number(1));
-  command->add_option("--temperature", options->sampling.temperature, "0: always the most probable token")
-      ->check(number(0));
-  command->add_option("--top-k", options->sampling.top_k, "choose among the k most probable; 0: all")
-      ->check(whole_number(0));
-  command->add_option("--top-p", options->sampling.top_p, "choose among the most probable that make up this share")
-      ->check(number(0, 1));
-  command->add_option("--seed", options->sampling.seed, "of the random choices")->check(whole_number(0));
-  command->callback([&line, options] { run_generate(*options, line.registry); });
+  command.add_option("run", &options->run, "run directory").required();
+  command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
+  command.add_option("--prompt", &options->prompt, "text to continue").required();
+  command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
+      .legal(auto_or_step());
+  command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
+  command.add_option("--temperature", &options->sampling.temperature, "0: always the most probable token")
+      .legal(number(0));
+  command.add_option("--top-k", &options->sampling.top_k, "choose among the k most probable; 0: all")
+      .legal(whole_number(0));
+  command.add_option("--top-p", &options->sampling.top_p, "choose among the most probable that make up this share")
+      .legal(number(0, 1));
+  command.add_option("--seed", &options->sampling.seed, "of the random choices").legal(whole_number(0));
+  command.run([program, options] { return run_generate(*options, program.extensions); });
 }
 
 }  // namespace hexad::app

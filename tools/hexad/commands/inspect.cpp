@@ -60,14 +60,14 @@ base::ExitCode inspect(const Options& options) {
 
 }  // namespace
 
-void add_inspect(CommandLine& line) {
-  auto* command = line.app.add_subcommand("inspect", "Show what a checkpoint holds");
+void add_inspect(const Program& program) {
+  const Command command = program.root.add_command("inspect", "Show what a checkpoint holds");
   auto options = std::make_shared<Options>();
-  command->add_option("checkpoint", options->path, "checkpoint folder, or a run directory")->required();
-  command->add_flag("--json", options->json, "as one JSON object");
-  command->add_flag("--verify", options->verify,
-                    "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");
-  command->callback([&line, options] { line.exit_code = inspect(*options); });
+  command.add_option("checkpoint", &options->path, "checkpoint folder, or a run directory").required();
+  command.add_flag("--json", options->json, "as one JSON object");
+  command.add_flag("--verify", options->verify,
+                   "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");
+  command.run([options] { return inspect(*options); });
 }
 
 }  // namespace hexad::app

@@ -4,7 +4,7 @@
 #include "framework/telemetry/text_output.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 
 namespace hexad::app {
 namespace {
@@ -38,30 +38,32 @@ void run_prepare(const data::PrepareOptions& options) {
 
 }  // namespace
 
-void add_prepare(CommandLine& line) {
-  auto* command = line.app.add_subcommand("prepare", "Turn text into a tokenizer and an indexed token dataset");
+void add_prepare(const Program& program) {
+  const Command command =
+      program.root.add_command("prepare", "Turn text into a tokenizer and an indexed token dataset");
   auto o = std::make_shared<data::PrepareOptions>();
   auto rule = std::make_shared<std::string>("file");
-  command->add_option("--input", o->inputs, "text files and folders; of .jsonl files each line is a document")
-      ->required();
-  command->add_option("--output", o->output, "folder to write")->required();
-  command->add_option("--tokenizer", o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
-  command->add_option("--vocab", o->vocab_size, "vocabulary of a bpe tokenizer")->check(whole_number(258, 1000000));
-  command->add_option("--heldout", o->heldout, "share of documents held out")->check(number(0, 0.9));
-  command->add_option("--split", *rule, "what a document is: file, blank_lines, separator")
-      ->check(one_of({"file", "blank_lines", "separator"}));
-  command->add_option("--separator", o->split.separator, "line between documents, for --split separator");
-  command->add_option("--split-bytes", o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
-      ->check(whole_number(0));
-  command->add_option("--jsonl-key", o->jsonl_key, "key that holds the text, in the objects of .jsonl files; text");
-  command->add_flag("--binary", o->binary, "take files that are no UTF-8 text, byte by byte");
-  command->add_flag("--force", o->force,
-                    "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
-                    "evaluated");
-  command->callback([o, rule] {
+  command.add_option("--input", &o->inputs, "text files and folders; of .jsonl files each line is a document")
+      .required();
+  command.add_option("--output", &o->output, "folder to write").required();
+  command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
+  command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
+  command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
+  command.add_option("--split", rule.get(), "what a document is: file, blank_lines, separator")
+      .legal(one_of({"file", "blank_lines", "separator"}));
+  command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
+  command.add_option("--split-bytes", &o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
+      .legal(whole_number(0));
+  command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text, in the objects of .jsonl files");
+  command.add_flag("--binary", o->binary, "take files that are no UTF-8 text, byte by byte");
+  command.add_flag("--force", o->force,
+                   "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
+                   "evaluated");
+  command.run([o, rule] {
     for (const auto& [value, name] : enum_names(data::DocumentRule{}))
       if (name == *rule) o->split.rule = value;
     run_prepare(*o);
+    return base::ExitCode::done;
   });
 }
 

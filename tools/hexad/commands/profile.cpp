@@ -16,7 +16,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 #include "tools/train/cores.h"
 #include "tools/train/machine.h"
 #include "tools/train/version.h"
@@ -103,31 +103,29 @@ ExitCode profile(const Options& o, const comm::World& world) {
   const std::string text = base::cat(first_line, "; docs/profile.md explains it.\n", plan::to_yaml(cluster));
   file->append(text.data(), text.size());
   file->commit();
-  say("\n" + plan::profile_table(cluster));
+  say(base::cat("\n", plan::profile_table(cluster)));
   say(fmt::format("written to {} after {}", o.out, telemetry::human_duration(cluster.measured.seconds)));
   return ExitCode::done;
 }
 
 }  // namespace
 
-void add_profile(CommandLine& line) {
-  auto* command = line.app.add_subcommand(
+void add_profile(const Program& program) {
+  const Command command = program.root.add_command(
       "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
-  command->add_option("--out", options->out, "YAML file that is written")->capture_default_str();
-  command->add_flag("--quick", options->quick, "few sizes, about four seconds");
-  command->add_option("--seconds", options->seconds, "about how long to measure; two minutes without --quick")
-      ->check(number_above(0));
-  command->add_option("--threads", options->threads, "of a rank's kernels; 0: its share of the node's cores")
-      ->check(whole_number(0, 4096));
-  command->add_option(
-      "--product", options->products,
+  command.add_option("--out", &options->out, "YAML file that is written");
+  command.add_flag("--quick", options->quick, "few sizes, about four seconds");
+  command.add_option("--seconds", &options->seconds, "about how long to measure; two minutes without --quick")
+      .legal(number_above(0));
+  command.add_option("--threads", &options->threads, "of a rank's kernels; 0: its share of the node's cores")
+      .legal(whole_number(0, 4096));
+  command.add_option(
+      "--product", &options->products,
       "EXPERTSxINPUTSxOUTPUTS of grouped products to measure instead of the usual ones; may be repeated");
-  command->add_option("--offload-folder", options->offload_folder, "where offloaded tensors are written")
-      ->capture_default_str();
-  command->callback([&line, options] {
-    line.exit_code = on_all_ranks([&](comm::World& world) { return profile(*options, world); });
-  });
+  command.add_option("--offload-folder", &options->offload_folder, "where offloaded tensors are written");
+  command.run(
+      [program, options] { return on_all_ranks([&](comm::World& world) { return profile(*options, world); }); });
 }
 
 }  // namespace hexad::app

@@ -33,15 +33,19 @@ void print_keys() {
 
 }  // namespace
 
-void add_reference(CommandLine& line) {
-  auto* command = line.app.add_subcommand("reference", "Print the recipe reference (docs/recipe-reference.md)");
+void add_reference(const Program& program) {
+  const Command command =
+      program.root.add_command("reference", "Print the recipe reference (docs/recipe-reference.md)");
   auto keys = std::make_shared<bool>(false);
-  command->add_flag("--keys", *keys, "the recipe's keys alone, one a line");
-  command->callback([keys] {
-    if (*keys) return print_keys();
-    fmt::print(
-        "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema; a test compares.\n\n{}",
-        config::reference<Recipe>());
+  command.add_flag("--keys", *keys, "the recipe's keys alone, one a line");
+  command.run([keys] {
+    if (*keys)
+      print_keys();
+    else
+      fmt::print(
+          "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema; a test compares.\n\n{}",
+          config::reference<Recipe>());
+    return base::ExitCode::done;
   });
 }
 

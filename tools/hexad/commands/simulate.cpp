@@ -4,7 +4,7 @@
 
 #include "framework/config/document.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 #include "tools/plan/papers/paper.h"
 
 namespace hexad::app {
@@ -15,10 +15,11 @@ struct Options {
   std::vector<std::string> overrides;
 };
 
-void simulate(const Options& options) {
+base::ExitCode simulate(const Options& options) {
   const auto all = plan::papers();
   const auto paper = std::ranges::find(all, options.paper, &plan::Paper::name);
   fmt::print("{}\n", paper->evaluate(config::load(options.input, options.overrides)));
+  return base::ExitCode::done;
 }
 
 std::string keys_of_all_papers() {
@@ -31,18 +32,18 @@ std::string keys_of_all_papers() {
 }  // namespace
 
 // A recipe without --paper will be simulated as a whole step; until then the option is required.
-void add_simulate(CommandLine& line) {
-  auto* command = line.app.add_subcommand("simulate", "Evaluate a paper's closed forms; prints JSON");
+void add_simulate(const Program& program) {
+  const Command command = program.root.add_command("simulate", "Evaluate a paper's closed forms; prints JSON");
   auto options = std::make_shared<Options>();
   std::vector<std::string_view> names;
   for (const plan::Paper& paper : plan::papers()) names.push_back(paper.name);
-  command->add_option("--paper", options->paper, fmt::format("{}", fmt::join(names, ", ")))
-      ->required()
-      ->check(one_of(names));
-  command->add_option("input", options->input, "YAML with the paper's symbols as keys")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, applied to the input");
-  command->footer(keys_of_all_papers);
-  command->callback([options] { simulate(*options); });
+  command.add_option("--paper", &options->paper, fmt::format("{}", fmt::join(names, ", ")))
+      .required()
+      .legal(one_of(names));
+  command.add_option("input", &options->input, "YAML with the paper's symbols as keys").required();
+  command.add_option("overrides", &options->overrides, "key.path=value, applied to the input");
+  command.footer(keys_of_all_papers);
+  command.run([options] { return simulate(*options); });
 }
 
 }  // namespace hexad::app

@@ -6,6 +6,8 @@
 
 namespace hexad::app {
 
+using namespace base;
+
 using namespace train;
 
 namespace {
@@ -15,22 +17,22 @@ struct Options {
   std::vector<std::string> overrides;
 };
 
-ExitCode run(const Options& options, const Registry& registry) {
+ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   return on_all_ranks([&](comm::World& world) {
-    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, registry);
-    return Trainer(std::move(recipe), registry, world, plan::RunSchedule::make).run();
+    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions);
+    return Trainer(std::move(recipe), extensions, world, plan::RunSchedule::make).run();
   });
 }
 
 }  // namespace
 
-void add_train(CommandLine& line) {
-  auto* command = line.app.add_subcommand("train", "Train a model; alone or under mpirun");
+void add_train(const Program& program) {
+  const Command command = program.root.add_command("train", "Train a model; alone or under mpirun");
   auto options = std::make_shared<Options>();
-  command->add_option("recipe", options->recipe, "YAML recipe")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->callback([&line, options] { line.exit_code = run(*options, line.registry); });
+  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  command.run([program, options] { return run(*options, program.extensions); });
 }
 
 }  // namespace hexad::app

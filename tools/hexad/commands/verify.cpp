@@ -7,9 +7,10 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/hexad/commands/usage.h"
+#include "tools/hexad/usage.h"
 #include "tools/train/agreement.h"
 #include "tools/train/fault.h"
+#include "tools/train/machine.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"
 #include "tools/verify/child_runs.h"
@@ -18,6 +19,8 @@
 #include "tools/verify/shrink.h"
 
 namespace hexad::app {
+
+using namespace base;
 
 using namespace train;
 
@@ -44,14 +47,14 @@ struct Loaded {
   std::vector<std::string> changes;
 };
 
-Loaded load(const Options& o, const Registry& registry) {
+Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
   const auto alone = alone_overrides();  // the layout is what varies
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  Recipe recipe = load_recipe(config::load(o.recipe, overrides), registry, 0, say);
+  Recipe recipe = load_recipe(config::load(o.recipe, overrides), extensions, 0, say);
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};
-  Shrunk small = verify::shrink(recipe, o.world, registry);
+  Shrunk small = verify::shrink(recipe, o.world, extensions);
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
@@ -62,13 +65,13 @@ std::string command_for(const Options& o, const Variant& v) {
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
   if (o.jitter) text += fmt::format(" --jitter {}", *o.jitter);
-  return o.mpi ? fmt::format("mpirun -np {} {} --mpi", v.mesh.world(), text) : text;
+  return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
   fmt::print("{}: {} parameters, {} tokens a step, {} step{}, {}, optim.eps {}\n", o.recipe,
-             layers::model_size(r.model).parameters, r.batch.global * r.model.context, subject.steps(),
+             layers::parameter_counts(r.model).parameters, r.batch.global * r.model.context, subject.steps(),
              subject.steps() == 1 ? "" : "s", o.precision, r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
@@ -100,7 +103,7 @@ void check_fault(const Options& o, const Oracle& oracle) {
 
 ExitCode run_selected(const Options& o, const Subject& subject, Session session) {
   session.illegal = [&](const Variant& v) {
-    if (o.mpi && v["transport"] != "meeting") return std::string("transport: with --mpi messages go through MPI");
+    if (o.mpi && v["transport"] != "rendezvous") return std::string("transport: with --mpi messages go through MPI");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
       return "subject: with --precision it is " + o.precision;
     return subject.illegal(in_precision(o, v));
@@ -119,15 +122,15 @@ void require_device(device::DeviceKind kind, double seconds) {
   fmt::print("device: {}\n", opened.text);
 }
 
-ExitCode verify_with_threads(const Options& o, const Registry& registry) {
+ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   if (comm::announced_world_size() > 1)
     fail(ExitCode::usage,
          "hexad verify was started by mpirun or srun; add --mpi, or start it alone: ranks are threads then");
   kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with threads of its own forks badly
   const ScratchFolder scratch;
-  const Loaded loaded = load(o, registry);
+  const Loaded loaded = load(o, extensions);
   if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
-  const Subject subject(loaded.recipe, registry, o.steps, scratch.path());
+  const Subject subject(loaded.recipe, extensions, o.steps, scratch.path());
   print_subject(o, loaded, subject);
   Oracles oracles(subject);
   check_fault(o, oracles.of(Variant()));
@@ -137,13 +140,13 @@ ExitCode verify_with_threads(const Options& o, const Registry& registry) {
   return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
 
-ExitCode verify_in_world(const Options& o, const Registry& registry, comm::World& world) {
+ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::World& world) {
   if (world.size() != o.world)
     fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ", world.size(),
-         ": mpirun -np ", o.world, " hexad verify ...");
+         ": ", launcher(o.world), " hexad verify ...");
   Loaded loaded;
   load_on_all_ranks(world, [&] {
-    loaded = load(o, registry);
+    loaded = load(o, extensions);
     return loaded.recipe;
   });
   comm::Guards guards = guards_of(loaded.recipe.distributed);
@@ -155,7 +158,7 @@ ExitCode verify_in_world(const Options& o, const Registry& registry, comm::World
   std::optional<ScratchFolder> scratch;
   if (first) scratch.emplace();
   const std::string folder = broadcast_text(first ? scratch->path() : "", 0, world.group(), context);
-  const Subject subject(loaded.recipe, registry, o.steps, folder);
+  const Subject subject(loaded.recipe, extensions, o.steps, folder);
   if (first) print_subject(o, loaded, subject);
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
   check_fault(o, oracles.of(Variant()));
@@ -172,52 +175,53 @@ ExitCode verify_in_world(const Options& o, const Registry& registry, comm::World
   return code;
 }
 
-ExitCode verify_with_processes(const Options& o, const Registry& registry) {
+ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
   comm::CommEngine::Options engine;
   if (o.jitter) engine.jitter = {.seed = *o.jitter, .max_delay = longest_delay};
-  return on_all_ranks([&](comm::World& world) { return verify_in_world(o, registry, world); }, engine);
+  return on_all_ranks([&](comm::World& world) { return verify_in_world(o, extensions, world); }, engine);
 }
 
-ExitCode verify_recipe(Options o, const Registry& registry) {
+ExitCode verify_recipe(Options o, const Extensions& extensions) {
   // Taken from the environment here and once: recipes are read for every layout, and the oracle's device is the CPU.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
   unsetenv("HEXAD_DEVICE");
   if (!o.device.empty()) o.overrides.push_back("device=" + o.device);
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
-  return o.mpi ? verify_with_processes(o, registry) : verify_with_threads(o, registry);
+  return o.mpi ? verify_with_processes(o, extensions) : verify_with_threads(o, extensions);
 }
 
 }  // namespace
 
-void add_verify(CommandLine& line) {
-  auto* command = line.app.add_subcommand("verify", "Show that no parallel layout changes what a recipe computes");
+void add_verify(const Program& program) {
+  const Command command =
+      program.root.add_command("verify", "Show that no parallel layout changes what a recipe computes");
   auto options = std::make_shared<Options>();
-  command->add_option("recipe", options->recipe, "YAML recipe")->required();
-  command->add_option("overrides", options->overrides, "key.path=value, applied to the recipe");
-  command->add_option("--device", options->device,
-                      "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the "
-                      "oracle stays one rank on the CPU");
-  command->add_option("--world", options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
-      ->check(whole_number(0, 64));
-  command->add_option("--layouts", options->layouts,
-                      "all: every mesh, options pairwise; a number: so many of these; or a list, such as "
-                      "'tp=2,cp=2;pp=2,ep=4,zero=1'");
+  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  command.add_option("--device", &options->device,
+                     "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the "
+                     "oracle stays one rank on the CPU");
+  command.add_option("--world", &options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
+      .legal(whole_number(0, 64));
+  command.add_option("--layouts", &options->layouts,
+                     "all: every mesh, options pairwise; a number: so many of these; or a list, such as "
+                     "'tp=2,cp=2;pp=2,ep=4,zero=1'");
   command
-      ->add_option(
-          "--precision", options->precision,
+      .add_option(
+          "--precision", &options->precision,
           "of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, subject=bf16)")
-      ->check(one_of({"f64", "f32", "bf16"}));
-  command->add_option("--steps", options->steps, "optimizer steps of every run")->check(whole_number(1, 100));
-  command->add_flag("--mpi", options->mpi, "ranks are the processes of mpirun or srun, not threads");
-  command->add_flag("--shrink", options->shrink, "verify a small model of the same kind");
-  command->add_option("--jitter", options->jitter, "seed of random delays in communication");
-  command->add_option("--seed", options->seed, "of the choice of options and samples");
+      .legal(one_of({"f64", "f32", "bf16"}));
+  command.add_option("--steps", &options->steps, "optimizer steps of every run").legal(whole_number(1, 100));
+  command.add_flag("--mpi", options->mpi, "ranks are the processes of mpirun or srun, not threads");
+  command.add_flag("--shrink", options->shrink, "verify a small model of the same kind");
+  command.add_option("--jitter", &options->jitter, "seed of random delays in communication");
+  command.add_option("--seed", &options->seed, "of the choice of options and samples");
   command
-      ->add_option("--timeout", options->timeout,
-                   "seconds after which a run is given up; a hang is found after distributed.watchdog_seconds, or a "
-                   "quarter of these where that is less")
-      ->check(number_above(0));
-  command->callback([&line, options] { line.exit_code = verify_recipe(*options, line.registry); });
+      .add_option("--timeout", &options->timeout,
+                  "seconds after which a run is given up; a hang is found after distributed.watchdog_seconds, or a "
+                  "quarter of these where that is less")
+      .legal(number_above(0));
+  command.run([program, options] { return verify_recipe(*options, program.extensions); });
 }
 
 }  // namespace hexad::app

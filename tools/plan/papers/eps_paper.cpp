@@ -207,6 +207,7 @@ Json pipeline(const Input& in) {
   if (p.overhead.measured) {
     const Fit fit = fit_alpha_beta(p.overhead.measured->points);
     overhead = {fit.line.beta, fit.line.alpha};
+    out["R_residual_seconds"] = fit.residuals;
     out["R_worst_relative_error"] = fit.worst_relative_error;
   } else {
     overhead = {*p.overhead.k, *p.overhead.b};

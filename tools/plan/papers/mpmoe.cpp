@@ -7,10 +7,10 @@
 namespace hexad::plan::mpmoe {
 namespace {
 
-bool offloads_input(Restore r) { return r == Restore::s1 || r == Restore::s3; }
-bool offloads_middle(Restore r) { return r == Restore::s1 || r == Restore::s2; }
-bool sends_again(Restore r) { return r == Restore::s2 || r == Restore::s4; }
-bool recomputes(Restore r) { return r == Restore::s3 || r == Restore::s4; }
+bool offloads_input(Reuse r) { return r == Reuse::s1 || r == Reuse::s3; }
+bool offloads_activations(Reuse r) { return r == Reuse::s1 || r == Reuse::s2; }
+bool sends_again(Reuse r) { return r == Reuse::s2 || r == Reuse::s4; }
+bool recomputes(Reuse r) { return r == Reuse::s3 || r == Reuse::s4; }
 
 double parts(int64_t n) {
   base::require(n >= 1, "[mpmoe] ", n, " micro-batches");
@@ -25,12 +25,12 @@ double time(const config::Curve& speeds, double volume) { return volume == 0 ? 0
 double all_to_all_bytes(const Layer& l, const Machine& m) { return l.k * l.B * l.M * m.bytes_per_element; }
 
 /// What both passes share: two all-to-alls of the gradients or tokens, and the copies.
-Operations operations(const Layer& l, const Machine& m, Restore restore, double n, double flops) {
+Operations operations(const Layer& l, const Machine& m, Reuse reuse, double n, double flops) {
   const double exchange = time(m.W_comm, all_to_all_bytes(l, m) / n);
   return {.S = exchange,
           .C = time(m.W_comp, flops / n),
           .R = exchange,
-          .M = time(m.W_mem, restore_cost(l, restore).copied * m.bytes_per_element / n)};
+          .M = time(m.W_mem, reuse_cost(l, reuse).copied * m.bytes_per_element / n)};
 }
 
 }  // namespace
@@ -78,35 +78,35 @@ Phases phases(Paradigm paradigm, const Operations& o, int64_t n, const Slowdowns
           .p4 = phase(o.R, 0, after)};
 }
 
-RestoreCost restore_cost(const Layer& l, Restore restore) {
-  const double input = l.k * l.B * l.M, middle = l.k * l.B * l.H;
-  return {.copied = (offloads_input(restore) ? input : 0) + (offloads_middle(restore) ? middle : 0),
-          .communicated = sends_again(restore) ? input : 0,
-          .recomputed = recomputes(restore) ? forward_flops(l) / 2 : 0};
+ReuseCost reuse_cost(const Layer& l, Reuse reuse) {
+  const double input = l.k * l.B * l.M, activations = l.k * l.B * l.H;
+  return {.copied = (offloads_input(reuse) ? input : 0) + (offloads_activations(reuse) ? activations : 0),
+          .communicated = sends_again(reuse) ? input : 0,
+          .recomputed = recomputes(reuse) ? forward_flops(l) / 2 : 0};
 }
 
-Operations forward_operations(const Layer& l, const Machine& m, Restore restore, int64_t n) {
-  return operations(l, m, restore, parts(n), forward_flops(l));
+Operations forward_operations(const Layer& l, const Machine& m, Reuse reuse, int64_t n) {
+  return operations(l, m, reuse, parts(n), forward_flops(l));
 }
 
-Operations backward_operations(const Layer& l, const Machine& m, Restore restore, int64_t n) {
-  const RestoreCost cost = restore_cost(l, restore);
-  Operations o = operations(l, m, restore, parts(n), 2 * forward_flops(l) + cost.recomputed);
+Operations backward_operations(const Layer& l, const Machine& m, Reuse reuse, int64_t n) {
+  const ReuseCost cost = reuse_cost(l, reuse);
+  Operations o = operations(l, m, reuse, parts(n), 2 * forward_flops(l) + cost.recomputed);
   o.S += time(m.W_comm, cost.communicated * m.bytes_per_element / parts(n));
   return o;
 }
 
-Prediction predict(const Layer& l, const Machine& m, Restore restore, int64_t n) {
-  const bool copies = restore_cost(l, restore).copied > 0;
-  return {.forward = phases(copies ? Paradigm::copies_after : Paradigm::no_copies, forward_operations(l, m, restore, n),
+Prediction predict(const Layer& l, const Machine& m, Reuse reuse, int64_t n) {
+  const bool copies = reuse_cost(l, reuse).copied > 0;
+  return {.forward = phases(copies ? Paradigm::copies_after : Paradigm::no_copies, forward_operations(l, m, reuse, n),
                             n, m.alpha),
           .backward = phases(copies ? Paradigm::copies_before : Paradigm::no_copies,
-                             backward_operations(l, m, restore, n), n, m.alpha)};
+                             backward_operations(l, m, reuse, n), n, m.alpha)};
 }
 
 Ideal ideal(const Layer& l, const Machine& m) {
-  const Operations forward = forward_operations(l, m, Restore::keep, 1);
-  const Operations backward = backward_operations(l, m, Restore::keep, 1);
+  const Operations forward = forward_operations(l, m, Reuse::none, 1);
+  const Operations backward = backward_operations(l, m, Reuse::none, 1);
   return {.comm = forward.S + forward.R + backward.S + backward.R, .comp = forward.C + backward.C};
 }
 

@@ -4,9 +4,8 @@
 // Corrected or completed where the paper is short:
 //   equations 2, 4, 5  count one expert a token; with k of them T_DI, T_M and T_DO are k times as large
 //   equation 5         holds from n = 2 on: one micro-batch shares nothing (printed, n = 1 would cost memory)
-//   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); one that
-//   frees
-//                      them early needs equation 3, so absolute sizes stand beside the ratio
+//   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); one
+//                      that frees them early needs equation 3, so absolute sizes stand beside the ratio
 //   Figure 8           its phase times are not in the text: they are derived here from the dependencies
 #pragma once
 
@@ -84,20 +83,20 @@ struct Phases {
 Phases phases(Paradigm paradigm, const Operations& one, int64_t n, const Slowdowns& alpha);
 
 /// Table 2: how T_DI and T_M come back in backward. `keep`: they never left (no shared buffers).
-enum class Restore { keep, s1, s2, s3, s4 };
-inline constexpr std::array all_restores{Restore::keep, Restore::s1, Restore::s2, Restore::s3, Restore::s4};
-constexpr std::string_view name_of(Restore r) {
-  constexpr std::array<std::string_view, 5> names{"keep", "S1", "S2", "S3", "S4"};
+enum class Reuse { none, s1, s2, s3, s4 };
+inline constexpr std::array all_strategies{Reuse::none, Reuse::s1, Reuse::s2, Reuse::s3, Reuse::s4};
+constexpr std::string_view name_of(Reuse r) {
+  constexpr std::array<std::string_view, 5> names{"none", "S1", "S2", "S3", "S4"};
   return names[static_cast<size_t>(r)];
 }
 
 /// What restoring costs a whole batch.
-struct RestoreCost {
+struct ReuseCost {
   double copied = 0;        // elements to the host in forward, and back in backward
   double communicated = 0;  // elements of T_DI sent again
   double recomputed = 0;    // FLOPs of T_M, the first of the two products
 };
-RestoreCost restore_cost(const Layer& layer, Restore restore);
+ReuseCost reuse_cost(const Layer& layer, Reuse reuse);
 
 /// Speeds over the volume of one operation: bytes/s of an all-to-all over its bytes, FLOP/s over FLOPs, bytes/s of
 /// copies between device and host. A product of x rows by M x H counts 2 x M H FLOPs.
@@ -109,15 +108,15 @@ struct Machine {
 
 /// Operations of one of n micro-batches. Backward computes twice what forward does, and what is recomputed; a T_DI that
 /// is sent again goes before the gradients of T_DO, in S.
-Operations forward_operations(const Layer& layer, const Machine& machine, Restore restore, int64_t n);
-Operations backward_operations(const Layer& layer, const Machine& machine, Restore restore, int64_t n);
+Operations forward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
+Operations backward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
 /// Section 4.2's prediction of one layer.
 struct Prediction {
   Phases forward, backward;
   double seconds() const { return forward.seconds() + backward.seconds(); }
 };
-Prediction predict(const Layer& layer, const Machine& machine, Restore restore, int64_t n);
+Prediction predict(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
 /// Lower bounds of a layer without restoring: all communication, and all computation, of one undivided batch.
 struct Ideal {

@@ -103,28 +103,28 @@ Json json(const Phases& p) {
 
 Json restoring(const Layer& layer, double bytes) {
   Json out;
-  for (const Restore restore : all_restores) {
-    const RestoreCost cost = restore_cost(layer, restore);
-    out[std::string(name_of(restore))] = {{"copied_each_way_bytes", cost.copied * bytes},
-                                          {"sent_again_bytes", cost.communicated * bytes},
-                                          {"recomputed_flop", cost.recomputed}};
+  for (const Reuse reuse : all_strategies) {
+    const ReuseCost cost = reuse_cost(layer, reuse);
+    out[std::string(name_of(reuse))] = {{"copied_each_way_bytes", cost.copied * bytes},
+                                        {"sent_again_bytes", cost.communicated * bytes},
+                                        {"recomputed_flop", cost.recomputed}};
   }
   return out;
 }
 
 struct Best {
   int64_t n;
-  Restore restore;
+  Reuse reuse;
   double seconds;
 };
 
-Json json(const Best& best) { return {{"n", best.n}, {"S", name_of(best.restore)}, {"seconds", best.seconds}}; }
+Json json(const Best& best) { return {{"n", best.n}, {"S", name_of(best.reuse)}, {"seconds", best.seconds}}; }
 
 void add_time(Json& out, const Input& in) {
   const Machine machine{*in.comm, *in.comp, *in.mem, in.bytes, in.alpha};
   const Layer layer = in.layer();
   const Ideal bound = ideal(layer, machine);
-  const double sequential = predict(layer, machine, Restore::keep, 1).seconds();
+  const double sequential = predict(layer, machine, Reuse::none, 1).seconds();
   out["ideal"] = {{"comm_seconds", bound.comm},
                   {"comp_seconds", bound.comp},
                   {"seconds", bound.seconds()},
@@ -132,17 +132,17 @@ void add_time(Json& out, const Input& in) {
   out["sequential_seconds"] = sequential;
   std::optional<Best> plain, reusing;
   for (const int64_t n : in.n)
-    for (const Restore restore : all_restores) {
-      const Prediction p = predict(layer, machine, restore, n);
+    for (const Reuse reuse : all_strategies) {
+      const Prediction p = predict(layer, machine, reuse, n);
       out["configurations"].push_back({{"n", n},
-                                       {"S", name_of(restore)},
+                                       {"S", name_of(reuse)},
                                        {"forward", json(p.forward)},
                                        {"backward", json(p.backward)},
                                        {"seconds", p.seconds()},
                                        {"speedup_over_sequential", sequential / p.seconds()},
                                        {"share_of_ideal", bound.seconds() / p.seconds()}});
-      auto& best = restore == Restore::keep ? plain : reusing;
-      if (!best || p.seconds() < best->seconds) best = {n, restore, p.seconds()};
+      auto& best = reuse == Reuse::none ? plain : reusing;
+      if (!best || p.seconds() < best->seconds) best = {n, reuse, p.seconds()};
     }
   out["best_without_memory_reuse"] = json(*plain);
   out["best_with_memory_reuse"] = json(*reusing);

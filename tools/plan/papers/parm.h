@@ -4,10 +4,9 @@
 // Corrected, and conventions where the paper has two:
 //   Algorithm 1    line 2 is T = k f B L/E, without M, so that y = E T M N_ESP
 //   equation 13    drops N_ESP in its second line
-//   equation 14    ends in an MP-AllGather: that is S2 without overlap. Algorithm 1's alpha_o, beta_o price the
-//   overlapped
-//                  pair of AlltoAll and AllGather. They are taken here as equation 14 has them, over y/N_MP (the
-//                  AlltoAll's own size), not over y
+//   equation 14    ends in an MP-AllGather: that is S2 without overlap. Algorithm 1's alpha_o, beta_o price
+//                  the overlapped pair of AlltoAll and AllGather. They are taken here as equation 14 has them,
+//                  over y/N_MP (the AlltoAll's own size), not over y
 #pragma once
 
 #include <cstdint>

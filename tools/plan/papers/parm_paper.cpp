@@ -31,7 +31,7 @@ struct CollectiveInput {
   std::optional<Curve> measured;
 
   bool given() const { return measured || (alpha && beta); }
-  Fit fit() const { return measured ? fit_alpha_beta(measured->points) : Fit{{*alpha, *beta}, 0}; }
+  Fit fit() const { return measured ? fit_alpha_beta(measured->points) : Fit{.line = {*alpha, *beta}}; }
   AlphaBeta line() const { return fit().line; }
 };
 
@@ -116,6 +116,7 @@ void check(Input in, Problems& problems) {
 Json json(const Fit& fit) {
   return {{"alpha_seconds", fit.line.alpha},
           {"beta_seconds_per_element", fit.line.beta},
+          {"residual_seconds", fit.residuals},
           {"worst_relative_error", fit.worst_relative_error}};
 }
 

@@ -4,8 +4,8 @@ namespace hexad::plan {
 
 using comm::Event;
 using comm::Splits;
-using tensor::Category;
-using tensor::Dtype;
+using device::Category;
+using base::Dtype;
 using tensor::Tensor;
 
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, tensor::Device device) {

@@ -10,7 +10,7 @@ namespace {
 
 using kernels::GroupOffsets;
 using kernels::Write;
-using tensor::Dtype;
+using base::Dtype;
 using tensor::Tensor;
 
 // Several turns of a process at a core.
@@ -25,7 +25,7 @@ class GroupedProduct {
     gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
   }
 
-  std::function<void()> run(Pass pass, int64_t rows) {
+  std::function<void()> run(GemmPass pass, int64_t rows) {
     std::vector<int64_t> offsets;
     for (int64_t e = 0; e <= shape_.experts; ++e) offsets.push_back(rows / shape_.experts * e);
     const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
@@ -33,13 +33,13 @@ class GroupedProduct {
     return [this, pass, offsets, x, y, &k] {
       device::Stream& stream = device_.context().compute();
       switch (pass) {
-        case Pass::forward:
+        case GemmPass::forward:
           k.forward(stream, y, x, {weight_, &packs_}, GroupOffsets::on_host(offsets), Write::replace);
           break;
-        case Pass::input_gradient:
+        case GemmPass::input_gradient:
           k.input_gradient(stream, x, y, {weight_, &packs_}, GroupOffsets::on_host(offsets), Write::replace);
           break;
-        case Pass::weight_gradient:
+        case GemmPass::weight_gradient:
           k.weight_gradient(stream, gradient_, y, x, GroupOffsets::on_host(offsets), Write::add);
           break;
       }
@@ -95,7 +95,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device dev
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress) {
   constexpr auto elements = enum_names(Element{});
-  constexpr auto passes = enum_names(Pass{});
+  constexpr auto passes = enum_names(GemmPass{});
   const Budget budget(timer, seconds);
   size_t open = options.products.size() * elements.size() * passes.size();
   std::vector<int64_t> sizes;

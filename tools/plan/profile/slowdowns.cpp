@@ -15,7 +15,7 @@ namespace {
 
 using kernels::GroupOffsets;
 using kernels::Write;
-using tensor::Dtype;
+using base::Dtype;
 using tensor::Tensor;
 
 // When each unit of a load was done; written by the threads that do them.
@@ -32,7 +32,7 @@ using StampsPtr = std::shared_ptr<Stamps>;
 
 // Equal units of work of one lane, enough for the time that is measured.
 struct Load {
-  Work work;
+  Lane lane;
   size_t units;
   std::function<comm::Event(const StampsPtr&)> start;  // all units; the event of the last
 };
@@ -106,7 +106,7 @@ class Loads {
     const MeasuredLink* link = nearest_link(cluster_, operation, {"", g.ranks, g.nodes});
     const Unit unit = unit_of(link->points);
     const Exchange exchange = make_exchange(operation, *g.group, static_cast<int64_t>(unit.size), timer_.device());
-    return {inter ? Work::inter : Work::intra, unit.count, [=](const StampsPtr& stamps) {
+    return {inter ? Lane::inter : Lane::intra, unit.count, [=](const StampsPtr& stamps) {
               comm::Event last;
               for (size_t i = 0; i < unit.count; ++i) {
                 last = exchange.start();
@@ -124,7 +124,7 @@ class Loads {
     const Tensor to = Tensor::zeros(from.shape(), Dtype::f32, timer_.device());
     device::Stream* stream = &lanes_.stream(device::Lane::copy);
     const auto& k = kernels::kernels(timer_.device());
-    return {Work::copy, unit.count, [=, &k](const StampsPtr& stamps) {
+    return {Lane::copy, unit.count, [=, &k](const StampsPtr& stamps) {
               for (size_t i = 0; i < unit.count; ++i)
                 stream->run([=, &k] {
                   kernels::cpu::set_thread_count(1);
@@ -146,7 +146,7 @@ class Loads {
     std::vector<int64_t> offsets;
     for (int64_t e = 0; e <= p.experts; ++e) offsets.push_back(rows / p.experts * e);
     const auto& k = kernels::kernels(timer_.device());
-    return {Work::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
+    return {Lane::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
               for (size_t i = 0; i < unit.count; ++i) {
                 k.grouped_matmul.forward(timer_.device().context().compute(), y, x, {w, &packs_},
                                          GroupOffsets::on_host(offsets), Write::replace);
@@ -210,9 +210,9 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
   }
   for (const Mix& mix : mixes)
     for (size_t i = 0; i < mix.loads.size(); ++i) {
-      MeasuredSlowdown s{loads[mix.loads[i]].work, {}, rounded(median(mix.speeds[i]))};
+      MeasuredSlowdown s{loads[mix.loads[i]].lane, {}, rounded(median(mix.speeds[i]))};
       for (size_t other : mix.loads)
-        if (other != mix.loads[i]) s.beside.push_back(loads[other].work);
+        if (other != mix.loads[i]) s.beside.push_back(loads[other].lane);
       cluster.slowdowns.push_back(std::move(s));
     }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/telemetry/units.h"
+#include "tools/plan/least_squares.h"
 #include "tools/plan/profile/profile.h"
 
 namespace hexad::plan {
@@ -35,11 +36,14 @@ std::string links_table(const std::vector<MeasuredLink>& links) {
   return text;
 }
 
+std::string product_name(const MeasuredProduct& p) {
+  return fmt::format("{} {}, {} x {} x {}", word(p.element), word(p.pass), p.experts, p.inputs, p.outputs);
+}
+
 std::string products_table(const std::vector<MeasuredProduct>& products) {
-  std::string text = fmt::format("\n{:<34}{:>16}{:>16}{:>16}\n", "products, rows", 64, 512, 4096);
+  std::string text = fmt::format("\n{:<38}{:>16}{:>16}{:>16}\n", "products, rows", 64, 512, 4096);
   for (const MeasuredProduct& p : products) {
-    text += fmt::format(
-        "{:<34}", fmt::format("{} {}, {} x {} x {}", word(p.element), word(p.pass), p.experts, p.inputs, p.outputs));
+    text += fmt::format("{:<38}", product_name(p));
     const double flops = 2.0 * static_cast<double>(p.inputs * p.outputs);
     for (double rows : {64.0, 512.0, 4096.0}) text += fmt::format("{:>16}", speed_at(p.points, rows, flops, "FLOP/s"));
     text += '\n';
@@ -58,10 +62,38 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
+// The line start + size / rate through the points of a curve, and the point that it misses most. `per_size` units for
+// each of its sizes, which are called `sizes`.
+std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
+                       std::string_view sizes) {
+  if (curve.is_constant()) return {};
+  const Fit fit = fit_alpha_beta(curve.points, Least::relative_residuals);
+  const double size = curve.points[fit.worst].x;
+  std::string worst = "two points";  // any line meets them
+  if (curve.points.size() > 2)
+    worst = fmt::format("{:.0f}% at {}", 100 * fit.worst_relative_error,
+                        sizes.empty() ? telemetry::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
+  return fmt::format("{:<38}{:>12}{:>16}{:>22}\n", name, fmt::format("{:.1f} us", 1e6 * fit.line.alpha),
+                     fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
+}
+
+// A line is what alpha and beta of the papers' formulas are; predictions of schedules go by the points themselves.
+std::string fits_table(const Cluster& cluster) {
+  std::string rows;
+  for (const MeasuredLink& l : cluster.links)
+    rows +=
+        fitted_row(fmt::format("{} {}, {} ranks", word(l.operation), word(l.group), l.ranks), l.points, 1, "B/s", "");
+  for (const MeasuredProduct& p : cluster.products)
+    rows += fitted_row(product_name(p), p.points, 2.0 * static_cast<double>(p.inputs * p.outputs), "FLOP/s", "rows");
+  for (const MeasuredCopy& c : cluster.copies) rows += fitted_row(std::string(word(c.kind)), c.points, 1, "B/s", "");
+  if (rows.empty()) return {};
+  return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
+}
+
 // alpha(y, x): a row for each y, a column for each x, and one for all others at once.
 std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
   std::string text = fmt::format("\n{:<16}", "speed beside");
-  constexpr auto works = enum_names(Work{});
+  constexpr auto works = enum_names(Lane{});
   for (const auto& [x, name] : works) text += fmt::format("{:>10}", name);
   text += fmt::format("{:>10}\n", "all");
   for (const auto& [y, name] : works) {
@@ -72,8 +104,8 @@ std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
     };
     std::string row;
     for (const auto& [x, beside] : works)
-      row += fmt::format("{:>10}", cell([x = x](const std::vector<Work>& b) { return b == std::vector{x}; }));
-    row += fmt::format("{:>10}", cell([](const std::vector<Work>& b) { return b.size() > 1; }));
+      row += fmt::format("{:>10}", cell([x = x](const std::vector<Lane>& b) { return b == std::vector{x}; }));
+    row += fmt::format("{:>10}", cell([](const std::vector<Lane>& b) { return b.size() > 1; }));
     if (row.find('.') != row.npos) text += fmt::format("{:<16}{}\n", name, row);
   }
   return text;
@@ -89,6 +121,7 @@ std::string profile_table(const Cluster& cluster) {
   if (!cluster.links.empty()) text += links_table(cluster.links);
   if (!cluster.products.empty()) text += products_table(cluster.products);
   if (!cluster.copies.empty()) text += copies_table(cluster.copies);
+  text += fits_table(cluster);
   if (!cluster.slowdowns.empty()) text += slowdowns_table(cluster.slowdowns);
   return text;
 }

@@ -13,6 +13,8 @@
 
 // oneDNN 2 (matmul::desc; version 3 dropped it).
 namespace hexad::kernels::cpu::onednn {
+
+using namespace base;
 namespace {
 
 using base::Dtype;

@@ -10,6 +10,8 @@
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {
+
+using namespace base;
 namespace {
 
 /// A tensor as a matrix: leading dimensions flattened, rows `stride` elements apart.

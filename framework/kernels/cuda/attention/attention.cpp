@@ -5,6 +5,8 @@
 #include "framework/kernels/cuda/families.h"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 void require_rows(std::string_view name, const Tensor& t, Dtype dtype, const Shape& shape) {

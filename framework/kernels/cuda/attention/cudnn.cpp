@@ -11,6 +11,9 @@
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using Id = AttentionOperand;

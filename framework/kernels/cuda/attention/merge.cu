@@ -5,6 +5,8 @@
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;

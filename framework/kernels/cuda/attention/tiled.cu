@@ -2,6 +2,9 @@
 #include "framework/kernels/cuda/attention/kernels.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 /// Whether every row of every head lies on a multiple of 16 bytes.

@@ -3,6 +3,9 @@
 #include <climits>
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 struct Mask {

@@ -3,6 +3,9 @@
 #include "framework/kernels/cuda/vectors.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 constexpr std::string_view op = "matmul in bf16 parts";

@@ -7,7 +7,7 @@
 
 namespace hexad::kernels::cuda {
 
-using namespace tensor;
+using base::Dtype;
 
 /// A tensor as a matrix: leading dimensions flattened, rows of contiguous elements `stride` elements apart.
 struct Matrix {

@@ -8,6 +8,9 @@
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 // What tensor cores do not take in one kernel goes one by one from here on: dense products of f32 and f64 then beat the

@@ -5,6 +5,8 @@
 #include "framework/tensor/host_read.h"
 
 namespace hexad::kernels::cuda::tensor_cores {
+
+using namespace tensor;
 namespace {
 
 /// Calls f(w of group e, rows of x, rows of y) for every group.

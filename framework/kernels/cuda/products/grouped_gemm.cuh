@@ -19,6 +19,11 @@
 
 namespace hexad::kernels::cuda {
 
+using base::Dtype;
+using base::ExitCode;
+using base::fail;
+using tensor::device_raw;
+
 /// The kernel of a pass with results of type Out. Tile and cluster are the fastest of those measured in all passes
 /// (128 x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
 template <GroupedPass pass, class Out>

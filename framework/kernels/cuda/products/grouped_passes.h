@@ -5,8 +5,6 @@
 
 namespace hexad::kernels::cuda {
 
-using namespace tensor;
-
 /// On tensor cores: bf16, contiguous, widths multiples of 8 and not zero, addresses multiples of 16 bytes. The caller
 /// has zeroed weight gradients (f32 or bf16) of groups without rows, where `write` replaces.
 namespace tensor_cores {

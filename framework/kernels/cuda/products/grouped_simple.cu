@@ -3,6 +3,8 @@
 #include "framework/kernels/cuda/products/grouped_passes.h"
 
 namespace hexad::kernels::cuda::simple {
+
+using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;

@@ -3,6 +3,9 @@
 #include "framework/kernels/cuda/launch.cuh"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 constexpr int threads = 256;

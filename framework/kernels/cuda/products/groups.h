@@ -7,8 +7,6 @@
 
 namespace hexad::kernels::cuda {
 
-using namespace tensor;
-
 /// Throws std::logic_error unless the offsets are for `groups` groups and, where the host knows them, rise within 0 ..
 /// rows.
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);

@@ -8,6 +8,9 @@
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
 namespace {
 
 using device::cuda::cuda_stream;

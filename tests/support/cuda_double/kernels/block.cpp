@@ -47,8 +47,8 @@ struct KernelThread {
 };
 
 /// The lanes of one mask, which meet again and again. Two turns of values: who comes back last still reads those of
-/// the last meeting while others give theirs to the next.
-struct WarpMeeting {
+/// the last rendezvous while others give theirs to the next.
+struct WarpRendezvous {
   unsigned mask = 0, here = 0;
   const char* name = nullptr;
   int turn = 0;
@@ -79,7 +79,7 @@ class Runner {
   void make_ready(unsigned thread) { ready_.push_back(thread); }
   unsigned take_ready();
   bool other_first() { return random_ && !ready_.empty() && (*random_)() % 2 == 0; }
-  WarpMeeting& meeting(unsigned warp, unsigned mask);
+  WarpRendezvous& rendezvous(unsigned warp, unsigned mask);
   [[noreturn]] void stalled();
   std::string place(unsigned thread) const;
   void give_up();
@@ -100,7 +100,7 @@ class Runner {
   std::vector<unsigned> at_barrier_;
   const char* barrier_name_ = nullptr;
   bool any_ = false, any_of_last_ = false;
-  std::vector<std::vector<std::unique_ptr<WarpMeeting>>> meetings_;  // by warp
+  std::vector<std::vector<std::unique_ptr<WarpRendezvous>>> rendezvous_;  // by warp
 
   bool ending_ = false;
   std::exception_ptr error_;
@@ -132,7 +132,7 @@ Runner::Runner(const Grid& grid, const std::function<void()>& thread)
       count_(product(grid.threads)),
       shared_(shared_memory(grid.shared)),
       threads_(count_),
-      meetings_((count_ + lanes_of_warp - 1) / lanes_of_warp) {
+      rendezvous_((count_ + lanes_of_warp - 1) / lanes_of_warp) {
   if (grid.order) random_.emplace(static_cast<uint32_t>(*grid.order * 0x9e3779b97f4a7c15u >> 32));
   runner = this;
 }
@@ -246,11 +246,11 @@ bool Runner::meet_block(const Call& call, bool predicate) {
   return any_of_last_;
 }
 
-WarpMeeting& Runner::meeting(unsigned warp, unsigned mask) {
-  auto& all = meetings_[warp];
+WarpRendezvous& Runner::rendezvous(unsigned warp, unsigned mask) {
+  auto& all = rendezvous_[warp];
   for (auto& m : all)
     if (m->mask == mask) return *m;
-  all.push_back(std::make_unique<WarpMeeting>());
+  all.push_back(std::make_unique<WarpRendezvous>());
   all.back()->mask = mask;
   return *all.back();
 }
@@ -261,7 +261,7 @@ const LaneValue* Runner::meet_warp(const Call& call, unsigned mask, const void* 
   const unsigned there = lanes == lanes_of_warp ? ~0u : (1u << lanes) - 1;
   if (!(mask & 1u << lane)) fail(std::string("calls ") + call.name + " with a mask that it is not in");
   if (mask & ~there) fail(std::string("calls ") + call.name + " with a mask of lanes that the block does not have");
-  WarpMeeting& m = meeting(warp, mask);
+  WarpRendezvous& m = rendezvous(warp, mask);
   if (m.here == 0) m.name = call.name;
   if (m.name != call.name && std::strcmp(m.name, call.name) != 0)
     fail(std::string("calls ") + call.name + " where other lanes of its mask call " + m.name);

@@ -43,7 +43,7 @@ struct Call {
 /// Waits for all threads of the block. Returns whether any of them gave true.
 bool meet_block(const Call& call, bool predicate);
 /// Waits for the lanes of `mask`, of which this is one, each of which makes the same call. Returns what each gave: 32
-/// values, of which those of the mask are set, valid until the lane's next meeting.
+/// values, of which those of the mask are set, valid until the lane's next rendezvous.
 const LaneValue* meet_warp(const Call& call, unsigned mask, const void* mine, size_t bytes);
 /// The block's dynamic shared memory.
 void* dynamic_shared_memory();

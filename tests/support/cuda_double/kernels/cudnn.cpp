@@ -11,6 +11,8 @@
 struct cudnnContext {};
 
 namespace hexad::kernels::cuda {
+
+using namespace base;
 namespace {
 
 using Id = AttentionOperand;
@@ -62,12 +64,12 @@ class Execution {
               dense.data<T>()[(t * rows.heads + h) * size + c]);
   }
   template <class T = bf16>
-  Tensor room(const Document& d, const Rows& rows, int64_t size) {
+  Tensor buffer(const Document& d, const Rows& rows, int64_t size) {
     return Tensor::empty({d.length, rows.heads, size}, dtype_of<T>, host_);
   }
   template <class T = bf16>
   Tensor gather(const Document& d, const Rows& rows, int64_t size) {
-    const Tensor dense = room<T>(d, rows, size);
+    const Tensor dense = buffer<T>(d, rows, size);
     each<T>(d, rows, dense, [](const T& from, T& to) { to = from; });
     return dense;
   }
@@ -85,8 +87,8 @@ class Execution {
                                .scale = static_cast<double>(p_.scale),
                                .causal = p_.causal};
     const Tensor queries = gather(d, q, p_.size), keys = gather(d, k, p_.size), values = gather(d, v, p_.size);
-    const Tensor result = p_.backward ? gather(d, out, p_.size) : room(d, out, p_.size);
-    const Tensor sums = p_.backward ? gather<float>(d, stats, 1) : room<float>(d, stats, 1);
+    const Tensor result = p_.backward ? gather(d, out, p_.size) : buffer(d, out, p_.size);
+    const Tensor sums = p_.backward ? gather<float>(d, stats, 1) : buffer<float>(d, stats, 1);
     Stream& stream = host_.compute();
     if (!p_.backward) {
       reference_table.attention.forward(stream, result, sums, queries, keys, values, {}, {}, shape);
@@ -96,7 +98,8 @@ class Execution {
     }
     const Rows dout{Id::dout, p_.heads, p_.dout}, dq{Id::dq, p_.heads, p_.dq}, dk{Id::dk, p_.key_heads, p_.dk},
         dv{Id::dv, p_.key_heads, p_.dv};
-    const Tensor of_queries = room(d, dq, p_.size), of_keys = room(d, dk, p_.size), of_values = room(d, dv, p_.size);
+    const Tensor of_queries = buffer(d, dq, p_.size), of_keys = buffer(d, dk, p_.size),
+                 of_values = buffer(d, dv, p_.size);
     reference_table.attention.backward(stream, of_queries, of_keys, of_values, gather(d, dout, p_.size), result, sums,
                                        queries, keys, values, {}, {}, shape);
     scatter(d, dq, of_queries);

@@ -12,6 +12,9 @@
 
 namespace hexad::kernels::cuda {
 
+using namespace base;
+using namespace tensor;
+
 SortedIds sort_ids(std::string_view, Stream& stream, const Tensor& ids, int64_t limit) {
   const Shape shape{ids.numel()};
   const SortedIds sorted{Tensor::empty(shape, Dtype::i32, ids.device()),

@@ -12,6 +12,8 @@
 #include "tests/support/cuda_double/stream.h"
 
 namespace hexad::kernels::cuda::tensor_cores {
+
+using namespace tensor;
 namespace {
 
 // What TMA and the tiles want.

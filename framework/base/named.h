@@ -1,0 +1,41 @@
+// What a recipe chooses by name among what is there and what a program adds.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/base/error.h"
+
+namespace hexad::base {
+
+/// An object, not a global: two programs in one process may differ.
+template <class T>
+class Named {
+ public:
+  /// `what`: of what two may not have one name, for messages.
+  Named(std::string what, std::map<std::string, T> built_in) : what_(std::move(what)), all_(std::move(built_in)) {}
+
+  /// Throws std::logic_error when the name is taken.
+  void add(const std::string& name, T thing) {
+    const bool added = all_.emplace(name, std::move(thing)).second;
+    require(added, "[registry] two ", what_, " are named '", name, "'");
+  }
+  /// nullptr when there is none of that name.
+  const T* find(const std::string& name) const {
+    const auto it = all_.find(name);
+    return it == all_.end() ? nullptr : &it->second;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, thing] : all_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  std::string what_;
+  std::map<std::string, T> all_;
+};
+
+}  // namespace hexad::base

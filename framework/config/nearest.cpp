@@ -1,0 +1,165 @@
+#include "framework/config/nearest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hexad::config {
+namespace {
+
+constexpr size_t most_rules = 8;    // that get a suggestion: more problems have other causes
+constexpr int64_t neighbours = 64;  // tried on either side
+constexpr std::string_view suggestion = "; nearest";
+
+std::optional<int64_t> integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
+
+// Runs of characters that keys or numbers are made of.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin;
+    while (end < text.size() && part_of_a_key(text[end])) ++end;
+    if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+class Search {
+ public:
+  Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
+      : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
+
+  /// "56, 64", "parallel.tp 2, 3", or nothing.
+  std::string values_for(const Problems::Problem& p) {
+    const std::string text = p.line.substr(0, p.line.find(suggestion));
+    const std::vector<std::string> keys = keys_of(p, text);
+    for (const Touched touched : {Touched::command_line, Touched::file, Touched::never})
+      for (const Mends mends : {Mends::all, Mends::this_one, Mends::all_but_breaks})
+        for (const std::string& key : keys)
+          if (touched_of(key) == touched)
+            if (const std::string values = values_of(key, p.rule, text, mends); !values.empty())
+              return key == p.rule ? values : key + " " + values;
+    return "";
+  }
+
+ private:
+  using Rules = std::set<std::string>;
+
+  static Rules rules_of(const Problems& problems) {
+    Rules rules;
+    for (const Problems::Problem& p : problems.list()) rules.insert(p.rule.empty() ? p.line : p.rule);
+    return rules;
+  }
+
+  /// What a value is good for, the best first.
+  enum class Mends : uint8_t {
+    all,
+    this_one,        // and breaks no rule that holds now
+    all_but_breaks,  // all that are broken, and breaks others, which must be mended as well
+  };
+  bool mends(Mends what, const Rules& left, const std::string& rule) const {
+    if (what == Mends::all) return left.empty();
+    if (what == Mends::this_one) return !left.contains(rule) && std::ranges::includes(broken_, left);
+    return std::ranges::none_of(left, [&](const std::string& r) { return broken_.contains(r); }) &&
+           std::ranges::all_of(left, [&](const std::string& r) { return problems_.known().contains(r); });
+  }
+
+  enum class Touched : uint8_t { command_line, file, never };
+  Touched touched_of(const std::string& key) const {
+    if (problems_.on_command_line(key)) return Touched::command_line;
+    return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
+  }
+
+  // Integer keys that the rule names, its own first.
+  std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
+    std::vector<std::string> keys;
+    const auto add = [&](const std::string& key) {
+      const auto known = problems_.known().find(key);
+      if (known == problems_.known().end() || std::ranges::find(keys, key) != keys.end()) return;
+      if (integer(known->second.value)) keys.push_back(key);
+    };
+    add(p.rule);
+    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);  // "tp" of "parallel"
+    return keys;
+  }
+
+  // Of `key`: what is near, and multiples of the numbers that the rule names.
+  std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
+    const int64_t now = *integer(problems_.known().find(key)->second.value);
+    std::set<int64_t> all;
+    for (int64_t d = 1; d <= neighbours; ++d) all.insert({now - d, now + d});
+    for (const std::string& word : words_of(text))
+      if (const auto n = integer(word); n && *n > 1 && *n < (int64_t{1} << 40))
+        for (int64_t k = -2; k <= 3; ++k) all.insert((now / *n + k) * *n);
+    std::erase_if(all, [&](int64_t c) { return c < 1 || c == now; });
+    std::vector<int64_t> sorted(all.begin(), all.end());
+    std::ranges::stable_sort(sorted, {}, [&](int64_t c) { return std::abs(c - now); });
+    return sorted;
+  }
+
+  std::string values_of(const std::string& key, const std::string& rule, const std::string& text, Mends what) {
+    const int64_t now = *integer(problems_.known().find(key)->second.value);
+    std::optional<int64_t> below, above;
+    for (const int64_t c : candidates(key, text)) {
+      std::optional<int64_t>& side = c < now ? below : above;
+      if (side) continue;
+      const Rules& left = broken_with(key, c);
+      if (!mends(what, left, rule)) continue;
+      if (what == Mends::all_but_breaks) return fmt::format("{}, with another {}", c, fmt::join(left, " and another "));
+      side = c;
+      if (below && above) return fmt::format("{}, {}", *below, *above);
+    }
+    return below || above ? fmt::format("{}", below ? *below : *above) : "";
+  }
+
+  const Rules& broken_with(const std::string& key, int64_t value) {
+    const std::string override_text = fmt::format("{}={}", key, value);
+    const auto [found, fresh] = seen_.try_emplace(override_text);
+    if (fresh) {
+      Document changed = document_;
+      override_key(changed, override_text);
+      found->second = rules_of(check_(changed));
+    }
+    return found->second;
+  }
+
+  const Document& document_;
+  const Problems& problems_;
+  const std::function<Problems(const Document&)>& check_;
+  Rules broken_;
+  std::map<std::string, Rules> seen_;
+};
+
+}  // namespace
+
+void suggest_nearest(const Document& document, Problems& problems,
+                     const std::function<Problems(const Document&)>& check) {
+  Search search(document, problems, check);
+  size_t done = 0;
+  std::vector<std::string> lines;
+  for (const Problems::Problem& p : problems.list()) {
+    std::string line = p.line;
+    if (!p.rule.empty() && done++ < most_rules) {
+      line.resize(std::min(line.find(suggestion), line.size()));
+      if (const std::string values = search.values_for(p); !values.empty()) line += "; nearest: " + values;
+    }
+    lines.push_back(std::move(line));
+  }
+  problems.replace_lines(std::move(lines));
+}
+
+}  // namespace hexad::config

@@ -1,0 +1,98 @@
+#include "framework/data/sources.h"
+
+#include "framework/base/error.h"
+#include "framework/config/words.h"
+#include "framework/data/synthetic_source.h"
+
+namespace hexad::data {
+
+using namespace base;
+
+namespace {
+
+// A source whose sequences are not trusted: nobody looks at ids again where the embedding and the loss run on a device.
+class CheckedSource final : public Source {
+ public:
+  CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
+      : name_(std::move(name)),
+        vocab_(vocab),
+        repeats_(repeats && source->size() != endless),
+        source_(std::move(source)) {}
+
+  int64_t context() const override { return source_->context(); }
+  int64_t size() const override { return repeats_ ? endless : source_->size(); }
+  int64_t epoch(int64_t index) const override { return repeats_ ? index / source_->size() : source_->epoch(index); }
+  void fill(int64_t index, const Row& row) const override {
+    const int64_t there = repeats_ ? index % source_->size() : index;
+    source_->fill(there, row);
+    for (size_t t = 0; t < row.ids.size(); ++t) check(there, t, row);
+  }
+
+ private:
+  void check(int64_t sequence, size_t t, const Row& row) const {
+    const auto refuse = [&](const auto&... what) {
+      fail(ExitCode::data, "data.source ", name_, ": sequence ", sequence, ", token ", t, ": ", what...);
+    };
+    if (row.ids[t] < 0 || row.ids[t] >= vocab_)
+      refuse("id ", row.ids[t], " is not below the vocabulary (model.vocab: ", vocab_, ")");
+    if (row.targets[t] < ignored || row.targets[t] >= vocab_)
+      refuse("target ", row.targets[t], " is neither below the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
+    const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
+    if (row.first[t] < 0 || row.first[t] > at || row.last[t] <= at || row.last[t] > end)
+      refuse("its document is [", row.first[t], ", ", row.last[t], "), which it is not in");
+  }
+
+  std::string name_;
+  int64_t vocab_;
+  bool repeats_;
+  std::shared_ptr<const Source> source_;
+};
+
+std::vector<int32_t> contents(const Source& source, int64_t index) {
+  Batch b = source.batch(index, 1);
+  std::vector<int32_t> all;
+  for (const auto* column : {&b.ids, &b.targets, &b.first, &b.last})
+    all.insert(all.end(), column->begin(), column->end());
+  return all;
+}
+
+// Resuming and other layouts ask for sequences in another order, and again.
+void require_addressable(const std::string& name, const Source& source) {
+  const auto first = contents(source, 0);
+  if (source.size() > 1) contents(source, 1);
+  if (contents(source, 0) != first)
+    fail(ExitCode::data, "data.source ", name,
+         ": sequence 0 is another one when it is asked for a second time; a sequence "
+         "must depend on its index alone");
+}
+
+}  // namespace
+
+Sources::Sources()
+    : Named("data sources", {{"synthetic", [](const SourceSpec& s) -> NamedData {
+                                return {std::make_shared<SyntheticSource>(s.vocab, s.context, s.seed)};
+                              }}}) {}
+
+NamedData Sources::open(const std::string& name, const SourceSpec& spec) const {
+  const SourceFactory* factory = find(name);
+  if (!factory)
+    fail(ExitCode::usage, "data.source (", config::shown(name),
+         ") is no registered source; there are: ", config::nearest_first(name, names()));
+  NamedData data = (*factory)(spec);
+  spec.options.require_all_asked();
+  require(data.train != nullptr, "[data] the source ", name, " gave nothing to train on");
+  const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {
+    if (source->context() != spec.context)
+      fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
+           spec.context, " (model.context)");
+    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequence");
+    auto out = std::make_shared<CheckedSource>(name, spec.vocab, repeats, std::move(source));
+    require_addressable(name, *out);
+    return out;
+  };
+  data.train = checked(std::move(data.train), true);
+  if (data.heldout) data.heldout = checked(std::move(data.heldout), false);
+  return data;
+}
+
+}  // namespace hexad::data

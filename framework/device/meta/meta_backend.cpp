@@ -1,0 +1,60 @@
+// A device without memory: streams do nothing but call, copies carry what is known.
+#include <cstring>
+
+#include "framework/base/error.h"
+#include "framework/device/backend.h"
+#include "framework/device/meta/meta_allocator.h"
+#include "framework/device/meta/meta_run.h"
+
+namespace hexad::device {
+namespace {
+
+class MetaBackend final : public Backend {
+ public:
+  explicit MetaBackend(std::shared_ptr<MetaRun> run) : run_(std::move(run)), memory_(*run_->memory()) {}
+
+  DeviceKind kind() const override { return DeviceKind::meta; }
+  std::string description() const override { return base::cat("no memory, counted as ", name_of(run_->stands_for())); }
+  std::shared_ptr<Allocator> make_allocator() override { return std::make_shared<MetaAllocator>(run_->memory()); }
+  std::shared_ptr<Allocator> make_offload_allocator() override { return make_allocator(); }
+  std::unique_ptr<Stream> make_lane(Lane, bool by_itself) override {
+    base::require(!by_itself, "[meta device] lanes run inline");
+    return std::make_unique<InlineStream>();
+  }
+
+  // What is not known is read as zero.
+  void copy(Stream&, void* to, const void* from, int64_t bytes) override {
+    if (bytes == 0) return;
+    const std::byte* values = memory_.contains(from) ? memory_.known(from) : static_cast<const std::byte*>(from);
+    const auto size = static_cast<size_t>(bytes);
+    if (!memory_.contains(to)) {
+      if (values)
+        std::memcpy(to, values, size);
+      else
+        std::memset(to, 0, size);
+    } else if (values) {
+      std::memmove(memory_.remember(to), values, size);
+    } else {
+      memory_.forget(to);
+    }
+  }
+  void fill(Stream&, void* to, uint8_t, int64_t bytes) override {
+    if (bytes > 0) memory_.forget(to);
+  }
+  std::shared_ptr<std::byte> host_buffer(int64_t bytes) override {
+    return {new std::byte[static_cast<size_t>(bytes)], std::default_delete<std::byte[]>()};
+  }
+
+ private:
+  const std::shared_ptr<MetaRun> run_;
+  MetaMemory& memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options) {
+  base::require(options.meta != nullptr, "[meta device] nobody said what it stands for");
+  return std::make_unique<MetaBackend>(options.meta);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,65 @@
+// Products and attention, whose operations are counted.
+#include <algorithm>
+
+#include "framework/kernels/meta/meta_kernels.h"
+
+namespace hexad::kernels::meta {
+namespace {
+
+// A product of rows [T, A] and [T, B], or one that has them as operand and result.
+void count(const Tensor& any, int64_t rows, int64_t a, int64_t b) {
+  run_of(any).product_flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a) * static_cast<double>(b);
+}
+
+// A device's offsets are not known to the host: there is room for no more than all slots.
+int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
+  return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
+}
+
+// Of scores and of their product with the values. Queries and keys are taken as continuous: a causal sequence sees half
+// of itself. Borders of documents are not looked at.
+double attention_flops(const Tensor& q, const AttentionShape& shape) {
+  const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
+  double seen = queries * keys;
+  if (shape.causal) {
+    const double begin = std::clamp(static_cast<double>(shape.query_offset), 0.0, keys),
+                 end = std::clamp(static_cast<double>(shape.query_offset) + queries, 0.0, keys);
+    seen = (end * end - begin * begin) / 2 +
+           std::max(0.0, static_cast<double>(shape.query_offset) + queries - std::max(keys, begin)) * keys;
+  }
+  return 4.0 * static_cast<double>(shape.sequences * q.dim(1) * q.dim(2)) * seen;
+}
+
+}  // namespace
+
+const MatmulKernels matmul{
+    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Weight& w,
+                  Write) { count(out, x.dim(0), w.data.dim(0), w.data.dim(1)); },
+    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
+                         Write) { count(dx, dy.dim(0), w.data.dim(0), w.data.dim(1)); },
+    .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
+                          Write) { count(dw, x.dim(0), dy.dim(1), x.dim(1)); },
+};
+
+const GroupedMatmulKernels grouped_matmul{
+    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets& offsets,
+                  Write) { count(out, rows_of(offsets, x), w.data.dim(1), w.data.dim(2)); },
+    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, const GroupOffsets& offsets,
+                         Write) { count(dx, rows_of(offsets, dy), w.data.dim(1), w.data.dim(2)); },
+    .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
+                          Write) { count(dw, rows_of(offsets, x), dy.dim(1), x.dim(1)); },
+};
+
+void attention_forward(Stream&, const Tensor& out, const Tensor&, const Tensor& q, const Tensor&, const Tensor&,
+                       const Tensor&, const Tensor&, const AttentionShape& shape) {
+  run_of(out).attention_flops += attention_flops(q, shape);
+}
+
+// Of each of the two products the gradients of both operands.
+void attention_backward(Stream&, const Tensor& dq, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        const Tensor&, const Tensor& q, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                        const AttentionShape& shape) {
+  run_of(dq).attention_flops += 2 * attention_flops(q, shape);
+}
+
+}  // namespace hexad::kernels::meta

@@ -1,0 +1,39 @@
+#include "framework/kernels/meta/meta_table.h"
+
+#include "framework/kernels/cuda/answers.h"
+#include "framework/kernels/meta/meta_kernels.h"
+#include "framework/kernels/wrapped_table.h"
+
+namespace hexad::kernels {
+namespace {
+
+using meta::Nothing;
+
+KernelTable table_of_cpu() {
+  KernelTable table = wrapped_table<Nothing>();
+  table.matmul = meta::matmul;
+  table.grouped_matmul = meta::grouped_matmul;
+  table.attention.forward = meta::attention_forward;
+  table.attention.backward = meta::attention_backward;
+  table.router.forward = meta::router_forward;
+  table.capacity = meta::capacity;
+  table.slots = meta::slots;
+  return table;
+}
+
+KernelTable table_of_cuda() {
+  KernelTable table = table_of_cpu();
+  table.rms_norm.partials = cuda::partials;
+  table.cross_entropy.chunk_rows = cuda::chunk_rows;
+  return table;
+}
+
+}  // namespace
+
+const KernelTable& meta_kernels(device::DeviceKind stands_for) {
+  static const KernelTable of_cpu = table_of_cpu(), of_cuda = table_of_cuda();
+  // The emulated device's kernels are the CPU's.
+  return stands_for == device::DeviceKind::cuda ? of_cuda : of_cpu;
+}
+
+}  // namespace hexad::kernels

@@ -1,0 +1,67 @@
+// What decides how many rows go where: done by the CPU's kernels on the values that are known.
+#include <vector>
+
+#include "framework/kernels/meta/meta_kernels.h"
+
+namespace hexad::kernels::meta {
+
+using namespace tensor;
+namespace {
+
+// As the CPU's kernels take it. Null: it has no elements.
+Tensor at(const Tensor& t, std::byte* first_element) {
+  if (!first_element) return t.borrowed_at(nullptr, t.device().host());
+  const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
+  return t.borrowed_at(first_element - offset, t.device().host());
+}
+
+Tensor known(const char* kernel, const char* what, const Tensor& t) {
+  if (!t.defined() || t.numel() == 0) return t.defined() ? at(t, nullptr) : t;
+  std::byte* values = run_of(t).memory()->known(device_raw(t));
+  require(values != nullptr, "[meta device] ", kernel, ": nobody knows ", what, " ", t.shape(), " ", t.dtype(),
+          ", and the host is going to ask");
+  return at(t, values);
+}
+
+Tensor result(const Tensor& t) {
+  return t.numel() == 0 ? at(t, nullptr) : at(t, run_of(t).memory()->remember(device_raw(t)));
+}
+
+}  // namespace
+
+void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor&, const Tensor& logits,
+                    const Tensor&, const RouterRule& rule) {
+  const device::MetaRun& run = run_of(scores);
+  if (!run.choose || ids.numel() == 0) return;
+  const Tensor values = result(ids);
+  run.choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())}, rule.top_k, logits.dim(1));
+}
+
+// Where scores are not known all are alike: the earliest tokens stay.
+const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
+                                          const Capacity& limits) {
+  std::vector<std::byte> alike(static_cast<size_t>(scores.bytes()));
+  const Tensor of_tokens = scores.numel() == 0 ? at(scores, nullptr) : at(scores, alike.data());
+  cpu_table.capacity.drop(stream, known("capacity", "ids", ids), of_tokens, known("capacity", "rows", rows), limits);
+}};
+
+const SlotKernels slots{
+    .mask =
+        [](Stream& stream, const Tensor& ids, const Tensor& valid) {
+          cpu_table.slots.mask(stream, known("mask", "ids", ids), known("mask", "valid", valid));
+        },
+    .sort =
+        [](Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
+          const Tensor keys = known("sort", "ids", ids);
+          cpu_table.slots.sort(stream, result(tokens), result(rows), result(offsets), keys);
+        },
+    .keys =
+        [](Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,
+           int64_t chunks) {
+          const Tensor given = known("keys", "ids", ids), of = known("keys", "chunks", chunk_of);
+          cpu_table.slots.keys(stream, result(keys), given, of, experts, chunks);
+        },
+    .iota = [](Stream& stream, const Tensor& out, int64_t first) { cpu_table.slots.iota(stream, result(out), first); },
+};
+
+}  // namespace hexad::kernels::meta

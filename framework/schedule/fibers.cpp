@@ -1,0 +1,64 @@
+#include "framework/schedule/fibers.h"
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <exception>
+#include <utility>
+
+#include "framework/base/error.h"
+
+namespace hexad::schedule {
+namespace {
+
+using boost::context::fiber;
+
+// As much as a thread has; what is never touched takes no memory.
+constexpr size_t stack_bytes = size_t{8} << 20;
+
+// Leaves the stack of a piece of work that is given up. No std::exception: nobody shall take it for an error.
+struct GivenUp {};
+
+std::exception_ptr error_of(const Fibers::Work& work) {
+  try {
+    work();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+struct Fibers::Pair {
+  fiber paused{};              // the piece that does not run; none: it is over
+  std::exception_ptr error{};  // of the second
+  bool given_up = false;       // the second, because the first has failed
+
+  void change_over() { paused = std::move(paused).resume(); }
+};
+
+void Fibers::run(const Work& first, const Work& second) {
+  base::require(!pair_, "[fibers] a pair begins inside another");
+  Pair pair;
+  pair_ = &pair;
+  pair.paused = fiber(std::allocator_arg, boost::context::protected_fixedsize_stack(stack_bytes), [&](fiber&& caller) {
+    pair.paused = std::move(caller);
+    if (!pair.given_up) pair.error = error_of(second);
+    return std::move(pair.paused);
+  });
+  std::exception_ptr error = error_of(first);
+  pair.given_up = error != nullptr;
+  while (pair.paused) pair.change_over();
+  pair_ = nullptr;
+  if (!error) error = pair.error;
+  if (error) std::rethrow_exception(error);
+}
+
+void Fibers::yield() {
+  if (!pair_ || !pair_->paused) return;
+  pair_->change_over();
+  if (pair_->given_up) throw GivenUp{};
+  if (pair_->error) std::rethrow_exception(pair_->error);
+}
+
+}  // namespace hexad::schedule

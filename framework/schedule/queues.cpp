@@ -1,0 +1,162 @@
+#include "framework/schedule/queues.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "framework/base/error.h"
+
+namespace hexad::schedule {
+namespace {
+
+class Run {
+ public:
+  Run(std::span<const Job> jobs, const QueueSets& sets)
+      : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(static_cast<size_t>(sets.sets * sets.beside)) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      const Job& job = jobs[i];
+      base::require(job.queue >= 0 && job.queue < static_cast<int>(queues_.size()), "[schedule] job ", i,
+                    " is in queue ", job.queue, " of ", queues_.size());
+      queues_[static_cast<size_t>(job.queue)].jobs.push_back(i);
+      states_[i].waits_for = job.after.size();
+      for (int before : job.after) states_[static_cast<size_t>(before)].waiting.push_back(i);
+      if (job.collective == Job::alone) continue;
+      collectives_.resize(std::max(collectives_.size(), static_cast<size_t>(job.collective) + 1));
+      collectives_[static_cast<size_t>(job.collective)].push_back(i);
+    }
+    for (const auto& members : collectives_) unmoved_.push_back(members.size());
+    times_.jobs.resize(jobs.size());
+  }
+
+  JobTimes run() {
+    for (size_t q = 0; q < queues_.size(); ++q) begin_head(q);
+    settle();
+    while (!events_.empty()) {
+      pass_time();
+      settle();
+    }
+    for (const Queue& queue : queues_)
+      if (const size_t* job = queue.head()) times_.stuck.push_back(static_cast<int>(*job));
+    return std::move(times_);
+  }
+
+ private:
+  struct State {
+    size_t waits_for = 0;         // jobs it comes after that are not done
+    std::vector<size_t> waiting;  // jobs that come after it
+    bool working = false;
+    double left = 0, speed = 0, since = 0;  // seconds of work at full speed, of which `speed` a second since then
+    size_t version = 0;                     // events of earlier speeds are no longer true
+  };
+  struct Queue {
+    std::vector<size_t> jobs;
+    size_t at = 0;
+    const size_t* head() const { return at < jobs.size() ? &jobs[at] : nullptr; }
+  };
+  struct Event {
+    double time;
+    size_t job, version;
+    bool operator>(const Event& other) const { return time > other.time; }
+  };
+
+  size_t set_of(size_t queue) const { return queue / static_cast<size_t>(sets_.beside); }
+  size_t lane_of(size_t queue) const { return queue % static_cast<size_t>(sets_.beside); }
+
+  void begin_head(size_t queue) {
+    const size_t* job = queues_[queue].head();
+    if (!job || states_[*job].working || states_[*job].waits_for > 0) return;
+    State& s = states_[*job];
+    times_.jobs[*job].begin = now_;
+    s.working = true;
+    s.left = jobs_[*job].seconds;
+    s.since = now_;
+    if (s.left > 0)
+      changed_.push_back(set_of(queue));
+    else
+      moved_.push_back(*job);
+  }
+
+  // Everything that happens now: jobs end and others begin; then those at work have new speeds.
+  void settle() {
+    while (!moved_.empty()) {
+      const size_t job = moved_.back();
+      moved_.pop_back();
+      const int c = jobs_[job].collective;
+      if (c == Job::alone)
+        end(job);
+      else if (--unmoved_[static_cast<size_t>(c)] == 0)
+        for (size_t member : collectives_[static_cast<size_t>(c)]) end(member);
+    }
+    for (size_t set : changed_) set_speeds(set);
+    changed_.clear();
+  }
+
+  void end(size_t job) {
+    times_.jobs[job].end = now_;
+    const auto queue = static_cast<size_t>(jobs_[job].queue);
+    ++queues_[queue].at;
+    begin_head(queue);
+    for (size_t next : states_[job].waiting)
+      if (--states_[next].waits_for == 0 && *queues_[static_cast<size_t>(jobs_[next].queue)].head() == next)
+        begin_head(static_cast<size_t>(jobs_[next].queue));
+  }
+
+  bool at_work(size_t queue) const {
+    const size_t* job = queues_[queue].head();
+    return job && states_[*job].working && states_[*job].left > 0;
+  }
+
+  void set_speeds(size_t set) {
+    const auto lanes = static_cast<size_t>(sets_.beside);
+    size_t active = 0;
+    for (size_t lane = 0; lane < lanes; ++lane)
+      if (at_work(set * lanes + lane)) active |= size_t{1} << lane;
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      if (!(active >> lane & 1)) continue;
+      const size_t job = *queues_[set * lanes + lane].head();
+      State& s = states_[job];
+      const double speed = sets_.speed ? sets_.speed(static_cast<int>(lane), active & ~(size_t{1} << lane)) : 1;
+      if (speed == s.speed && s.version > 0) continue;
+      s.left -= (now_ - s.since) * s.speed;
+      s.since = now_;
+      s.speed = speed;
+      events_.push({now_ + s.left / speed, job, ++s.version});
+    }
+  }
+
+  // Until the next job has done its work. What differs by rounding ends together.
+  void pass_time() {
+    const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
+    while (!events_.empty() && old(events_.top())) events_.pop();
+    if (events_.empty()) return;
+    const double before = now_;
+    now_ = events_.top().time;
+    const double tie = now_ + (now_ - before) * 1e-12;
+    for (; !events_.empty() && events_.top().time <= tie; events_.pop()) {
+      const Event e = events_.top();
+      if (old(e)) continue;
+      State& s = states_[e.job];
+      s.left = 0;
+      ++s.version;
+      moved_.push_back(e.job);
+      changed_.push_back(set_of(static_cast<size_t>(jobs_[e.job].queue)));
+    }
+  }
+
+  const std::span<const Job> jobs_;
+  const QueueSets& sets_;
+  std::vector<State> states_;
+  std::vector<Queue> queues_;
+  std::vector<std::vector<size_t>> collectives_;  // jobs
+  std::vector<size_t> unmoved_;                   // by collective: jobs that have not done their work
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<size_t> moved_;    // jobs that have done their work now
+  std::vector<size_t> changed_;  // sets whose active queues have changed
+  double now_ = 0;
+  JobTimes times_;
+};
+
+}  // namespace
+
+JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues) { return Run(jobs, queues).run(); }
+
+}  // namespace hexad::schedule

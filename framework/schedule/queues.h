@@ -1,0 +1,39 @@
+// Queues that do jobs in order: the discrete-event simulation under every prediction of a schedule.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "framework/schedule/interval.h"
+
+namespace hexad::schedule {
+
+/// One piece of work. It begins when all before it in its queue, and all that it comes `after`, are done.
+struct Job {
+  static constexpr int alone = -1;
+
+  int queue;
+  double seconds;            // of work, at full speed
+  std::vector<int> after{};  // jobs, by index
+  int collective = alone;    // jobs of one number are done once all of them have done their work
+};
+
+/// Queues in sets of `beside` neighbours, such as the lanes of a rank: [0, beside), [beside, 2 beside) and so on.
+/// `speed` (1: full) of queue `lane` of a set while those of the bits `others` are at work; null: always full.
+struct QueueSets {
+  int sets;
+  int beside = 1;
+  std::function<double(int lane, size_t others)> speed{};
+};
+
+struct JobTimes {
+  std::vector<Interval> jobs;  // seconds; of those that never end, and what waits for them, not set
+  std::vector<int> stuck;      // the first job of each queue that never ends; empty: all are done
+};
+
+/// Jobs of a queue are done in the order of `jobs`, one at a time. A job that waits for others of its collective holds
+/// its queue but slows no other. Events are kept in order of time, so that n jobs take about n log n steps.
+JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
+
+}  // namespace hexad::schedule

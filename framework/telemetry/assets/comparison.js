@@ -1,0 +1,25 @@
+(function () {
+  const runs = JSON.parse(document.getElementById('data').textContent);  // [{name, columns}]
+  const longest = (of) => Math.max(...runs.map((r) => of(r.columns)));
+  const {series, hide, human, bytes, byteTicks, settings, line, smooth, draw, reset, follow} =
+    chartKit({lastSecond: longest((c) => c.seconds.at(-1)) || 1, steps: longest((c) => c.step.length)});
+  const lines = (values, more = () => ({})) =>
+    runs.filter((r) => values(r.columns)).map((r) => {
+      const i = runs.indexOf(r);
+      return line(r.name, values(r.columns), series(i), {table: r.columns, borderDash: i < 7 ? [] : [6, 3], ...more(r.columns)});
+    });
+
+  function drawAll() {
+    reset();
+    draw('loss', lines((c) => smooth(c.loss)), {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
+    const heldout = lines((c) => (c.eval.step.length ? c.eval.loss : null), (c) => ({table: c.eval, pointRadius: 3}));
+    if (heldout.length) draw('heldout', heldout, {legend: true});
+    else hide('heldout');
+    draw('throughput', lines((c) => smooth(c.tokens_per_second)), {legend: true, format: human, y: {beginAtZero: true}});
+    const memory = lines((c) => c.memory.total ?? null);
+    if (memory.length) draw('memory', memory, {legend: true, format: bytes,
+      y: {beginAtZero: true, ticks: byteTicks(longest((c) => Math.max(...(c.memory.total ?? [0]))))}});
+    else hide('memory');
+  }
+  follow(drawAll);
+})();

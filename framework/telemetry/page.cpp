@@ -1,0 +1,72 @@
+#include "framework/telemetry/page.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/base/error.h"
+
+namespace hexad::telemetry {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\0':
+        out += "\xef\xbf\xbd";
+        break;  // U+FFFD, as HTML parsers do
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts) {
+  std::string out;
+  for (;;) {
+    const size_t open = page.find("{{");
+    out += page.substr(0, open);
+    if (open == std::string_view::npos) return out;
+    const size_t close = page.find("}}", open);
+    base::require(close != std::string_view::npos, "report.html: '{{' without '}}'");
+    const auto part = parts.find(page.substr(open + 2, close - open - 2));
+    base::require(part != parts.end(), "report.html: unknown part ", page.substr(open, close + 2 - open));
+    out += part->second;
+    page.remove_prefix(close + 2);
+  }
+}
+
+double median(std::vector<double> values) {
+  std::erase_if(values, [](double v) { return !std::isfinite(v); });
+  if (values.empty()) return std::nan("");
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member) {
+  std::vector<double> values;
+  for (const auto& s : steps) values.push_back(s.*member);
+  return median(std::move(values));
+}
+
+void require_charts(std::string_view charts, const std::string& output) {
+  if (charts.empty())
+    base::fail(base::ExitCode::resource, "cannot write ", output,
+               ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
+  base::require(charts.find("</script") == std::string_view::npos, "the chart library would end its own element");
+}
+
+}  // namespace hexad::telemetry

@@ -1,0 +1,26 @@
+// What the HTML pages that this program writes have in common.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/telemetry/metrics.h"
+
+namespace hexad::telemetry {
+
+/// As text of HTML or of an attribute.
+std::string escaped(std::string_view text);
+
+/// Replaces {{name}} in one pass: what is put in is never searched again.
+std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
+
+/// Robust against slow first steps and the pauses of a shared machine. NaN when nothing was measured.
+double median(std::vector<double> values);
+double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
+
+/// Throws Error(resource) when the program was built without the chart library, so that `output` cannot be written.
+void require_charts(std::string_view charts, const std::string& output);
+
+}  // namespace hexad::telemetry

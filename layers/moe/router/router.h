@@ -1,0 +1,93 @@
+// Routers: what chooses the experts of a token, by the name that a recipe gives (model.moe.router).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "framework/config/options.h"
+#include "layers/builder.h"
+#include "layers/micro_batch.h"
+#include "layers/model_config.h"
+
+namespace hexad::moe {
+
+using autograd::Parameter;
+using autograd::Tape;
+using autograd::Value;
+using layers::Builder;
+using layers::ModelConfig;
+using layers::Pass;
+using tensor::Tensor;
+
+/// What a router is made from.
+struct RouterSpec {
+  const ModelConfig& model;
+  int64_t layer;  // number of the block
+
+  /// A number from model.moe.router_options, or `fallback`. Asked for while the router is made.
+  double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
+  /// How the recipe wants scores to become weights (model.moe.score, top_k, normalize, scale, groups, top_groups). A
+  /// router that never asks for it is refused in a recipe that sets any of them but top_k.
+  const kernels::RouterRule& rule() const;
+  /// Throws Error(usage) for what the recipe says and the router has not asked for.
+  void require_all_asked() const;
+
+  config::Options options{"model.moe.router_options", "the router " + model.moe.router, model.moe.router_options};
+  std::shared_ptr<bool> rule_asked = std::make_shared<bool>(false);
+  kernels::RouterRule rule_in_recipe = model.moe.rule();
+};
+
+/// Rows to be routed: row i of x is row first + i of the micro-batch on this rank. Of tensor-parallel ranks that route
+/// the same rows each adds the weight gradients of its own ones, [own_begin, own_end); see Gate.
+struct RouterInput {
+  const Value& x;  // [T, hidden]
+  const Pass& pass;
+  int64_t first, own_begin, own_end;
+  Tensor bias{};    // [E] acc: takes part in the selection only; undefined unless model.moe.bias_rate is above 0
+  Tensor forced{};  // i32 [T, K]: replaces the choice (an experiment, or a comparison); undefined: nothing does
+
+  int64_t rows() const { return x.data.dim(0); }
+  /// i32 [T]: the tokens' ids in the vocabulary.
+  Tensor token_ids() const { return pass.batch.ids.slice(0, first, first + rows()); }
+};
+
+/// What it chose. Scores are what the balancing loss is taken from, logits what the z-loss is; a router that has none
+/// leaves them without data, and recipes that want such a loss are refused.
+struct RouterOutput {
+  Value logits;                     // [T, E] acc
+  autograd::RouterChoice choice{};  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32: experts, all different
+};
+
+/// Chooses top_k experts of every token. A choice must depend on the token alone (its activations, its id, its global
+/// index), not on what else is in the micro-batch or on who holds it: then it is the same under every layout. What is
+/// over capacity, padding and losses are the layer's business. Its parameters are made by Gate or with
+/// Builder::partial().
+class Router {
+ public:
+  virtual ~Router() = default;
+  virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
+  /// Whether in.bias takes part in its selection; else model.moe.bias_rate must be 0.
+  virtual bool selects_by_bias() const { return false; }
+};
+
+/// A linear map without bias for routers: [T, in] to [T, out], f32 (f64 in an f64 run), whose weight gradient counts
+/// every token once, whoever routes it.
+class Gate {
+ public:
+  /// "weight" [out, in], drawn with model.init_std.
+  Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b);
+  Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
+
+ private:
+  Parameter* weight_;
+};
+
+using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
+
+/// Those that Hexad brings: top_k, the experts with the highest scores of a linear gate; softmax or sigmoid, groups,
+/// normalising and scale as model.moe says (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+std::map<std::string, RouterFactory> built_in_routers();
+
+}  // namespace hexad::moe

@@ -1,0 +1,76 @@
+#include "optim/update_rule.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "framework/config/words.h"
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::optim {
+
+using namespace base;
+namespace {
+
+using base::cat;
+
+class Adamw final : public UpdateRule {
+ public:
+  explicit Adamw(const OptimConfig& c) : beta1_(c.beta1), beta2_(c.beta2), eps_(c.eps) {}
+
+  std::vector<std::string> states() const override { return {"moment1", "moment2"}; }
+  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& s) const override {
+    std::vector<kernels::AdamwSlice> all;
+    for (const Slice& slice : slices)
+      all.push_back({slice.main, slice.states[0], slice.states[1], slice.weights, slice.gradient, slice.weight_decay});
+    kernels::kernels(slices.front().main.device())
+        .optimizer.adamw(stream, all, {.lr = s.lr, .beta1 = beta1_, .beta2 = beta2_, .eps = eps_, .step = s.step},
+                         s.factor);
+  }
+
+ private:
+  double beta1_, beta2_, eps_;
+};
+
+class Sgd final : public UpdateRule {
+ public:
+  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& s) const override {
+    const auto& k = kernels::kernels(slices.front().main.device()).optimizer;
+    for (const Slice& slice : slices) k.sgd(stream, slice.main, slice.weights, slice.gradient, s.lr, s.factor);
+  }
+};
+
+void check_states(const std::string& rule, std::vector<std::string> names) {
+  const auto refuse = [&](const std::string& why) {
+    base::fail(base::ExitCode::usage, "optim.name (", rule, "): ", why);
+  };
+  for (const std::string& name : names) {
+    const bool word =
+        !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+    if (!word || name == "main" || name == "parameter" || name == "state")
+      refuse(cat("'", config::shown(name),
+                 "' cannot name a state: expected letters, digits and underscores, not main, parameter or state"));
+  }
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    refuse(cat("two of its states are named ", *twice));
+}
+
+}  // namespace
+
+UpdateRules::UpdateRules()
+    : Named("optimizers", {{"adamw", [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }},
+                           {"sgd", [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}) {}
+
+std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
+  const RuleFactory* factory = find(config.name);
+  if (!factory)
+    base::fail(base::ExitCode::usage, "optim.name (", config::shown(config.name),
+               ") is no registered optimizer; there are: ", config::nearest_first(config.name, names()));
+  const RuleSpec spec{config};
+  auto rule = (*factory)(spec);
+  spec.options.require_all_asked();
+  check_states(config.name, rule->states());
+  return rule;
+}
+
+}  // namespace hexad::optim

@@ -1,0 +1,69 @@
+// How an optimizer makes new weights from gradients, by the name that a recipe gives (optim.name).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/base/named.h"
+#include "framework/tensor/tensor.h"
+#include "optim/optim_config.h"
+
+namespace hexad::optim {
+
+using device::Stream;
+using tensor::Tensor;
+
+/// What one update covers of one parameter on this rank: flat tensors of equal length. main and states are in the
+/// accumulator dtype (f32, or f64), the gradient in that or in bf16.
+struct Slice {
+  Tensor main;                   // the weights as the optimizer keeps them
+  std::vector<Tensor> states{};  // of UpdateRule::states(), in that order
+  Tensor weights;                // the model's own, in any float dtype: receives main rounded; may be main itself
+  Tensor gradient;
+  double weight_decay = 0;  // 0 for norms and biases
+};
+
+struct UpdateStep {
+  double lr = 0;
+  int64_t step = 1;  // 1 for the first
+  Tensor factor{};   // [1] f64, multiplied into gradients (clipping); negative: nothing is written; undefined: one
+};
+
+/// Works element by element: a weight's new value depends on its own gradient, states and value alone. So the parts
+/// that ZeRO leaves to a rank, and the pieces in which offloaded states come into memory, give the same bits as whole
+/// tensors.
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+  /// The numbers that it keeps of every element beside the main weights, at first zero, by the names that checkpoints
+  /// give them: letters, digits and underscores; not main, parameter or state.
+  virtual std::vector<std::string> states() const { return {}; }
+  /// Appends the update to `stream`. A device's stream takes kernels only; elementwise.h has one for every device.
+  virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
+};
+
+/// What a rule is made from.
+struct RuleSpec {
+  const OptimConfig& config;
+
+  /// A number from optim.options, or `fallback`. Asked for while the rule is made.
+  double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
+
+  config::Options options{"optim.options", "the optimizer " + config.name, config.options};
+};
+
+using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
+
+/// Those that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and what a program adds.
+class UpdateRules : public base::Named<RuleFactory> {
+ public:
+  UpdateRules();
+  /// The rule of a recipe. Throws Error(usage) for an unknown name, an option that it does not ask for, and names of
+  /// states that cannot be.
+  std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
+};
+
+}  // namespace hexad::optim

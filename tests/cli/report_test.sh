@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# What is kept of how a run was started and ended, and the reports made from it.
+. "$(dirname "$0")/cli.sh"
+
+started_three_times() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
+  expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant optim.lr=0.02
+  expect_text err "info: changed since step 2: optim.lr: 0.01 -> 0.02" "info: changed since step 2: train.steps: 2 -> 4"
+  expect 0 "$HEXAD" train tiny.yaml train.steps=5 optim.schedule=constant optim.lr=0.02 batch.global=16
+}
+
+test_a_resumed_run_says_what_changed_and_keeps_every_recipe() {
+  started_three_times
+  expect_text run/log/rank-0000.log "changed since step 4: batch.global: 8 -> 16"
+  expect_text run/recipe-00000000.yaml "lr: 0.01" "steps: 2"
+  expect_text run/recipe-00000002.yaml "lr: 0.02" "steps: 4"
+  expect_text run/recipe-00000004.yaml "global: 16" "steps: 5"
+  cmp -s run/recipe-00000004.yaml run/recipe.yaml || failed "recipe.yaml is not the newest"
+  expect_text run/report.html "<h2>How the steps ran</h2>" "<td>1 – 2</td>" "<td>3 – 4</td>" "<td>5</td>" \
+    "optim.lr: 0.01 -&gt; 0.02" "batch.global: 8 -&gt; 16"
+}
+
+test_a_run_that_goes_on_as_before_has_nothing_to_say() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
+  expect_no_text run/report.html "<h2>How the steps ran</h2>"
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
+  expect_no_text err "changed since"
+  expect_text run/history.json '"after_step": 2'
+}
+
+test_steps_that_are_done_again_forget_how_they_ran() {
+  started_three_times
+  expect 0 "$HEXAD" train tiny.yaml train.steps=3 optim.schedule=constant checkpoint.resume=2
+  expect_nothing_at run/recipe-00000004.yaml
+  expect_text run/recipe-00000002.yaml "steps: 3"
+  expect_no_text run/report.html "batch.global: 8 -&gt; 16"
+}
+
+test_another_layout_is_a_change() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
+  expect 0 ranks 2 train tiny.yaml train.steps=4 optim.schedule=constant
+  expect_text err "changed since step 2: layout: pp 1 x dp 1" "-> pp 1 x dp 2"
+  expect_text run/report.html "2 ranks: pp 1 x dp 2"
+}
+
+test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
+  local bytes
+  expect 0 "$HEXAD" train tiny.yaml train.steps=4
+  expect_count 2 run/metrics.jsonl '"checkpoint_bytes":'
+  expect_text run/log/rank-0000.log "info: saved step 2 in " "info: saved step 4 in "
+  expect_text run/report.html "<dt>Checkpoint</dt>" "written 2 times"
+  # Main weights and two moments of every parameter, in f64.
+  bytes=$(sed -n 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/p' run/metrics.jsonl | head -n 1)
+  expect_equal "$bytes" $((10448 * 3 * 8))
+  expect 0 "$HEXAD" validate tiny.yaml
+  expect_text out "checkpoint (estimate)         245 KiB" "as the last saves of run"
+}
+
+test_before_the_first_save_the_disk_is_measured() {
+  expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
+  expect_text out "checkpoint (estimate)" "one process writes" "to $PWD, measured now"
+  expect_nothing_at new
+  expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"
+}
+
+test_a_failed_run_has_a_report_with_the_reason() {
+  HEXAD_FAULT=nan@0,3 expect 5 "$HEXAD" train tiny.yaml train.max_skipped=1
+  expect_text run/report.html "The run failed after step 3: step 3: 1 step without a finite loss"
+  expect 0 "$HEXAD" train tiny.yaml
+  expect_no_text run/report.html "The run failed"
+}
+
+test_a_preempted_run_has_a_report_that_says_so() {
+  local pid
+  "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
+  pid=$!
+  wait_until has_steps run 3
+  kill -TERM "$pid"
+  code=0
+  wait "$pid" || code=$?
+  expect_equal "$code" 75
+  expect_text run/report.html "The run was preempted after step"
+}
+
+test_a_report_is_made_again_from_the_run_directory() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2 'run.prompts=["a"]'
+  cp run/report.html before.html
+  expect 0 "$HEXAD" report run
+  expect_equal "$(cat out)" run/report.html
+  expect_equal "$(diff before.html run/report.html | grep -c '^<')" "$(diff before.html run/report.html | grep -c '>Written<' | awk '{print $1 / 2}')"
+  rm run/report.html
+  expect 0 "$HEXAD" report run/
+  expect_text run/report.html "<h1>run</h1>"
+  expect 0 "$HEXAD" report run --out other.html
+  expect_equal "$(cat out)" other.html
+  expect_text other.html "<h1>run</h1>"
+  expect 2 "$HEXAD" report nowhere
+  expect_text err "'nowhere' is no run directory"
+}
+
+test_a_killed_run_has_a_report_that_says_so() {
+  local pid
+  "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
+  pid=$!
+  wait_until has_steps run 3
+  kill -9 "$pid"
+  wait "$pid" 2>/dev/null
+  expect_nothing_at run/report.html
+  expect 0 "$HEXAD" report run
+  expect_text run/report.html "Its end is not recorded: the run was killed, or went on when this report was made."
+}
+
+test_several_runs_are_laid_over_each_other() {
+  expect 0 "$HEXAD" train tiny.yaml run.dir=slow
+  expect 0 "$HEXAD" train tiny.yaml run.dir=fast optim.lr=0.03
+  expect 0 "$HEXAD" report slow fast
+  expect_equal "$(cat out)" comparison.html
+  expect_text comparison.html "<h1>slow, fast</h1>" "What differs from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
+  expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
+  expect 2 "$HEXAD" report slow fast --out tiny.yaml
+  expect_text err "tiny.yaml: is there and no report"
+}
+
+run_tests "$@"

@@ -1,0 +1,109 @@
+// A rank whose peers are imagined, beside one that has them.
+#include "parallel/comm/imagined_group.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "framework/device/meta/meta_run.h"
+#include "parallel/comm/node_groups.h"
+#include "parallel/comm/thread_group.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
+namespace {
+
+using namespace comm;
+
+using device::DeviceContext;
+
+// One of every operation, alike on all ranks; every rank sends the one behind it what the one before sends it.
+void all_operations(const ProcessGroup& g, device::Device device) {
+  Stream& stream = device.context().compute();
+  const int64_t n = g.size();
+  const auto tensor = [&](int64_t rows, Dtype dtype = Dtype::f32) { return Tensor::zeros({rows, 5}, dtype, device); };
+  const Splits splits{std::vector<int64_t>(static_cast<size_t>(n), 3), std::vector<int64_t>(static_cast<size_t>(n), 3)};
+  g.all_reduce(tensor(4), Reduce::sum, stream).wait();
+  g.all_reduce(tensor(4), Reduce::max, stream).wait();
+  g.reduce_scatter(tensor(2), tensor(2 * n), stream).wait();
+  g.all_gather(tensor(2 * n, Dtype::bf16), tensor(2, Dtype::bf16), stream).wait();
+  g.all_to_all(tensor(3 * n), tensor(3 * n), splits, stream).wait();
+  g.broadcast(tensor(2), 1, stream).wait();
+  const Event sent = g.send(tensor(7), (g.rank() + 1) % g.size(), stream);
+  g.receive(tensor(7), (g.rank() + g.size() - 1) % g.size(), stream).wait();
+  sent.wait();
+  g.barrier(stream).wait();
+}
+
+TEST(ImaginedGroup, CountsTheBytesOfARealOne) {
+  constexpr int ranks = 3;
+  std::array<int64_t, ranks> counted{};
+  with_ranks(ranks, [&](const ProcessGroup& world) {
+    DeviceContext context;
+    all_operations(world, context);
+    world.barrier(context.compute()).wait();
+    counted[static_cast<size_t>(world.rank())] = world.take(TrafficClass::control).bytes;
+  });
+  for (int rank = 0; rank < ranks; ++rank) {
+    DeviceContext context(
+        {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
+    const ImaginedGroup group(rank, ranks);
+    all_operations(group, context);
+    EXPECT_EQ(group.take(TrafficClass::control).bytes, counted[static_cast<size_t>(rank)]) << "rank " << rank;
+  }
+}
+
+TEST(ImaginedGroup, SaysForTheOthersWhatThisRankSays) {
+  DeviceContext context;
+  const ImaginedGroup group(1, 3);
+  const std::vector<int64_t> mine{4, 5};
+  EXPECT_EQ(group.all_gather_values(mine, context), (std::vector<int64_t>{4, 5, 4, 5, 4, 5}));
+  EXPECT_EQ(group.all_reduce_value(2, Reduce::sum, context), 6);
+  EXPECT_EQ(group.all_reduce_value(2, Reduce::max, context), 2);
+  // Everybody sends this rank what it sends itself.
+  const Tensor in = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4, 5}, {5}, context),
+               out = Tensor::zeros({6}, Dtype::i32, context);
+  group.all_to_all(out, in, {{1, 2, 2}, {2, 2, 2}}, context.compute()).wait();
+  EXPECT_EQ(out.to_vector<int32_t>(), (std::vector<int32_t>{2, 3, 2, 3, 2, 3}));
+}
+
+TEST(ImaginedGroup, RefusesWhatNobodyKnows) {
+  DeviceContext context;
+  const ImaginedGroup group(0, 2);
+  const Tensor x = Tensor::zeros({2}, Dtype::f32, context), two = Tensor::zeros({4}, Dtype::f32, context);
+  EXPECT_THROW(group.receive(x, 1, context.compute()), std::logic_error);
+  EXPECT_THROW(group.reduce_scatter(x, two, context.compute()), std::logic_error);
+  EXPECT_THROW(group.split(0, 0, TrafficClass::ep, "ep"), std::logic_error);
+}
+
+TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
+  const ImaginedGroup world(5, 8);
+  const auto group = world.subgroup({1, 5, 7}, TrafficClass::ep, "ep");
+  EXPECT_EQ(group->rank(), 1);
+  EXPECT_EQ(group->size(), 3);
+  EXPECT_EQ(group->meter(), world.meter());
+  EXPECT_EQ(split_by_node(*group), nullptr);
+}
+
+// As a transfer on its way does. A message leaves at once.
+TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilSomebodyWaits) {
+  DeviceContext context(
+      {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
+  const ImaginedGroup group(0, 2);
+  const auto tensor = [&] { return Tensor::empty({100}, Dtype::f32, context); };
+  const auto held = [&] { return context.allocator()->stats().total; };
+  Event event = group.all_reduce(tensor(), Reduce::sum, context.compute());
+  EXPECT_EQ(held(), 400);
+  event.wait();
+  EXPECT_EQ(held(), 0);
+  event = group.all_reduce(tensor(), Reduce::sum, context.compute());
+  event = {};
+  EXPECT_EQ(held(), 0) << "nobody can wait any more";
+  event = group.send(tensor(), 1, context.compute());
+  EXPECT_EQ(held(), 0);
+}
+
+}  // namespace
+}  // namespace hexad::tests

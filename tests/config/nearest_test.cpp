@@ -1,0 +1,93 @@
+#include "framework/config/nearest.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/config/recipe.h"
+
+namespace hexad::config {
+namespace {
+
+struct Parallel {
+  int64_t tp = 1, pp = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("tp", tp, "", at_least(1)), v("pp", pp, "", at_least(1));
+  }
+};
+
+struct Small {
+  int64_t heads = 6, batch = 8;
+  Parallel parallel;
+
+  template <class V>
+  void fields(V& v) {
+    v("heads", heads, "", at_least(1)), v("batch", batch, "", at_least(1)), v("parallel", parallel, "");
+  }
+};
+
+constexpr int64_t world = 12;
+
+Problems checked(const Document& document) {
+  Problems problems;
+  const Small s = read<Small>(document, problems);
+  if (problems.good({"heads", "parallel.tp"}) && s.heads % s.parallel.tp != 0)
+    problems.add("heads", base::cat("must be divisible by parallel.tp (", s.parallel.tp, "); nearest: 1000"));
+  const int64_t fixed = s.parallel.tp * s.parallel.pp;
+  if (problems.good({"parallel"}) && world % fixed != 0)
+    problems.add("parallel", base::cat("has tp ", s.parallel.tp, " x pp ", s.parallel.pp, " = ", fixed,
+                                       " ranks, which must divide ", world, "; nearest: 1000"));
+  const int64_t dp = fixed > 0 ? world / fixed : 0;
+  if (problems.good({"parallel", "batch"}) && dp > 0 && s.batch % dp != 0)
+    problems.add("batch", base::cat("must be divisible by dp (", dp, ")"));
+  return problems;
+}
+
+std::string suggested(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  const Document document = parse(yaml, "r.yaml", overrides);
+  Problems problems = checked(document);
+  suggest_nearest(document, problems, checked);
+  return problems.text();
+}
+
+TEST(Nearest, ValuesAreOfTheKeyOfTheCommandLine) {
+  // heads 4 would do, but it was tp that was asked for; of its divisors of 6, dp must divide the batch.
+  EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=4"}),
+            "r.yaml:1: heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 3, 6");
+}
+
+TEST(Nearest, ValuesOfTheFileGoBeforeDefaults) {
+  EXPECT_EQ(suggested("{batch: 12, parallel: {tp: 4}}"),
+            "r.yaml: heads (6 by default) must be divisible by parallel.tp (4); nearest: parallel.tp 3, 6");
+}
+
+TEST(Nearest, ValuesBreakNoOtherRule) {
+  // tp 6 and 3 divide the heads; with 3, dp 4 divides 8; with 6, dp is 2. tp 5 divides neither heads nor world.
+  EXPECT_EQ(suggested("{heads: 30, batch: 8}", {"parallel.tp=5"}),
+            "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
+            "parallel.tp 3, 6");
+}
+
+TEST(Nearest, OneThatMendsItsRuleAndBreaksNoneIsBetterThanNone) {
+  // No value of heads mends the number of ranks, which nothing but parallel.tp can.
+  const std::string text = suggested("{heads: 6, batch: 8, parallel: {tp: 8}}");
+  EXPECT_NE(text.find("heads (6) must be divisible by parallel.tp (8); nearest: "), std::string::npos) << text;
+  EXPECT_EQ(text.find("1000"), std::string::npos) << text;
+}
+
+TEST(Nearest, WhereNoValueOfOneKeyHelpsNothingIsSaid) {
+  EXPECT_EQ(suggested("{heads: 7, batch: 1, parallel: {tp: 7, pp: 5}}"),
+            "r.yaml:1: parallel has tp 7 x pp 5 = 35 ranks, which must divide 12");
+}
+
+TEST(Nearest, MultiplesFarAwayAreFound) {
+  EXPECT_EQ(suggested("{heads: 1000, parallel: {tp: 1}, batch: 100000007}"),
+            "r.yaml:1: batch (100000007) must be divisible by dp (12); nearest: 99999996, 100000008");
+}
+
+TEST(Nearest, KeysThatAreBadInThemselvesKeepTheirMessage) {
+  EXPECT_EQ(suggested("{heads: 0, batch: 12}"), "r.yaml:1: heads (0) must be at least 1");
+}
+
+}  // namespace
+}  // namespace hexad::config

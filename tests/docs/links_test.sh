@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# links_test.sh [FOLDER]: what the pages of the sources (or of FOLDER) point at is there:
+#   - every relative link, with its heading;
+#   - every file that a page of docs/ names as `folder/file.h`, by the end of its path. Reports tell of trees of their
+#     time, and the pages adding-a-*.md and embedding.md of files that the reader makes;
+#   - and a page of docs/ has at most 250 lines, unless the program writes it: longer ones are not read.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "${1:-$here/../..}"
+
+mapfile -t pages < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' -not -path './runs/*' | sed 's#^\./##' | sort)
+[ ${#pages[@]} -gt 0 ] || { echo "no pages in $PWD"; exit 1; }
+files=$(find . -type f -not -path './build/*' -not -path './.git/*' | sed 's#^\.##')
+found=$(awk -f "$here/links.awk" "${pages[@]}")
+declare -A anchors
+while IFS=$'\t' read -r kind page anchor; do
+  [ "$kind" != anchor ] || anchors["$page#$anchor"]=1
+done <<<"$found"
+
+bad=0 links=0 names=0
+complain() { echo "$1" && bad=1; }
+while IFS=$'\t' read -r kind page line target; do
+  case $kind in
+  link)
+    links=$((links + 1))
+    path=${target%%#*}
+    if [ -n "$path" ]; then path=$(realpath -m --relative-to=. "$(dirname "$page")/$path"); else path=$page; fi
+    if [ ! -e "$path" ]; then
+      complain "$page:$line: $target: there is no $path"
+    elif [[ $target == *#* && $path == *.md && -z ${anchors["$path#${target#*#}"]-} ]]; then
+      complain "$page:$line: $target: $path has no such heading"
+    fi
+    ;;
+  name)
+    case $page in
+    docs/reports/* | docs/adr/* | docs/adding-a-* | docs/embedding.md | docs/plan.md | CHANGELOG.md) continue ;;
+    esac
+    names=$((names + 1))
+    grep -qE "/${target//./\\.}\$" <<<"$files" || complain "$page:$line: there is no file ...$target"
+    ;;
+  esac
+done <<<"$found"
+for page in docs/*.md; do
+  [ "$page" != docs/recipe-reference.md ] || continue
+  lines=$(wc -l <"$page")
+  [ "$lines" -le 250 ] || complain "$page has $lines lines, above 250: tables of measurements belong into docs/reports"
+done
+echo "${#pages[@]} pages, $links links, $names names of files"
+exit $bad

@@ -1,0 +1,64 @@
+// The products that `hexad bench gemm` compares with Hexad's.
+#include "tools/hexad/gemm_peers.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/kernels/cpu/parallel.h"
+#include "tests/support/tolerance.h"
+#include "tools/hexad/eigen_product.h"
+
+namespace hexad::app {
+
+using namespace base;
+namespace {
+
+using namespace tensor;
+
+template <class T>
+void expect_product(int64_t rows, int64_t outputs, int64_t inputs, device::DeviceContext& context) {
+  const auto x_at = [](int64_t i, int64_t k) { return static_cast<T>((3 * i + 5 * k) % 7 - 3); };
+  const auto w_at = [](int64_t j, int64_t k) { return static_cast<T>((2 * j + k) % 5 - 2); };
+  std::vector<T> x, w;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < inputs; ++k) x.push_back(x_at(i, k));
+  for (int64_t j = 0; j < outputs; ++j)
+    for (int64_t k = 0; k < inputs; ++k) w.push_back(w_at(j, k));
+  const Tensor out = Tensor::empty({rows, outputs}, dtype_of<T>, context);
+  eigen_product(out, Tensor::from<T>(x, {rows, inputs}, context), Tensor::from<T>(w, {outputs, inputs}, context));
+  const auto got = out.view<T, 2>();
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < outputs; ++j) {
+      T sum = 0;  // of integers: exact
+      for (int64_t k = 0; k < inputs; ++k) sum += x_at(i, k) * w_at(j, k);
+      ASSERT_EQ(got(i, j), sum) << i << ", " << j << " of " << rows << " x " << outputs << " x " << inputs;
+    }
+}
+
+TEST(EigenProduct, IsXTimesWTransposedForAnyNumberOfThreads) {
+  device::DeviceContext context;
+  for (const int threads : {1, 2, 3}) {
+    kernels::cpu::set_thread_count(threads);
+    expect_product<float>(1, 1, 1, context);
+    expect_product<float>(2, 70, 33, context);
+    expect_product<double>(67, 5, 129, context);
+  }
+  kernels::cpu::set_thread_count(1);
+}
+
+TEST(GemmPeers, SayWhatTheyAreAndWhatTheyLack) {
+  device::DeviceContext context;
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64}) {
+    const std::vector<GemmPeer> peers = measure_gemm_peers(context, dtype, 0);
+    ASSERT_EQ(peers.size(), 2u);
+    EXPECT_EQ(peers[0].name, "oneDNN");
+    EXPECT_EQ(peers[1].name, "Eigen");
+    for (const GemmPeer& peer : peers) EXPECT_FALSE(peer.description.empty()) << peer.name;
+    EXPECT_EQ(peers[1].flops_per_second > 0, dtype != Dtype::bf16) << dtype;
+    if (dtype == Dtype::f64) {
+      EXPECT_EQ(peers[0].flops_per_second, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hexad::app

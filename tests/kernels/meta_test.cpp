@@ -1,0 +1,122 @@
+// Kernels that do nothing, and what they count.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "framework/device/meta/meta_run.h"
+#include "framework/kernels/meta/meta_table.h"
+#include "framework/tensor/host_read.h"
+#include "tests/kernels/cases.h"
+
+namespace hexad::tests {
+
+using namespace kernels;
+using namespace tensor;
+namespace {
+
+using device::DeviceKind;
+using device::MetaRun;
+
+class MetaTable : public ::testing::TestWithParam<DeviceKind> {};
+
+TEST_P(MetaTable, HasNoHoles) {
+  void (*entries[entry_count])();
+  std::memcpy(entries, &meta_kernels(GetParam()), sizeof(KernelTable));
+  for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
+                         [](const auto& p) { return std::string(name_of(p.param)); });
+
+TEST(MetaKernels, AnswerAsThoseOfTheDeviceThatTheyStandFor) {
+  EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.chunk_rows(100000, 1000),
+            cpu_table.cross_entropy.chunk_rows(100000, 1000));
+  EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.chunk_rows(100000, 32000), 4194);  // 2^27 / 32000
+  EXPECT_EQ(meta_kernels(DeviceKind::cuda).rms_norm.partials(1 << 20), 264);
+}
+
+struct Meta {
+  explicit Meta(MetaRun::Choose choose = {}) : run(std::make_shared<MetaRun>(DeviceKind::cpu, std::move(choose))) {}
+  std::shared_ptr<MetaRun> run;
+  device::DeviceContext context{{.kind = DeviceKind::meta, .meta = run}};
+  const KernelTable& k = kernels::kernels(context);
+  Stream& stream = context.compute();
+  Tensor empty(const Shape& shape, Dtype dtype = Dtype::bf16) { return Tensor::empty(shape, dtype, context); }
+};
+
+TEST(MetaKernels, CountTheOperationsOfProducts) {
+  Meta m;
+  const Tensor x = m.empty({5, 3}), y = m.empty({5, 7}), w = m.empty({7, 3});
+  m.k.matmul.forward(m.stream, y, x, w, Write::replace);
+  EXPECT_EQ(m.run->product_flops, 2 * 5 * 3 * 7);
+  m.k.matmul.input_gradient(m.stream, x, y, w, Write::add);
+  m.k.matmul.weight_gradient(m.stream, w, y, x, Write::add);
+  EXPECT_EQ(m.run->product_flops, 3 * 2 * 5 * 3 * 7);
+  m.run->product_flops = 0;
+  const Tensor experts = m.empty({4, 7, 3});
+  const std::vector<int64_t> offsets{0, 1, 1, 1, 4};  // a row is nobody's
+  m.k.grouped_matmul.forward(m.stream, y, x, experts, GroupOffsets::on_host(offsets), Write::replace);
+  EXPECT_EQ(m.run->product_flops, 2 * 4 * 3 * 7);
+}
+
+TEST(MetaKernels, CountTheOperationsOfAttention) {
+  Meta m;
+  const Tensor q = m.empty({16, 2, 4}), k = m.empty({16, 1, 4}), sums = m.empty({16, 2}, Dtype::f32);
+  const auto flops = [&](AttentionShape shape) {
+    m.run->attention_flops = 0;
+    m.k.attention.forward(m.stream, q, sums, q, k, k, {}, {}, shape);
+    return m.run->attention_flops;
+  };
+  const double all = 4.0 * 2 * 2 * 4 * 8 * 8;  // 2 sequences, 2 heads of 4, 8 x 8 pairs
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .causal = false}), all);
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1}), all / 2);
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = 8}), all) << "all come before";
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = -8}), 0) << "all come after";
+  m.run->attention_flops = 0;
+  m.k.attention.backward(m.stream, q, k, k, q, q, sums, q, k, k, {}, {},
+                         {.sequences = 2, .queries = 8, .keys = 8, .scale = 1});
+  EXPECT_EQ(m.run->attention_flops, all);
+}
+
+// The host learns how many rows each expert gets, as from any device.
+TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
+  Meta m([](std::span<int32_t> ids, int64_t top_k, int64_t experts) {
+    for (size_t i = 0; i < ids.size(); ++i)
+      ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % top_k == 0 ? 0 : experts - 1);
+  });
+  const Tensor logits = m.empty({6, 5}, Dtype::f32), ids = m.empty({6, 2}, Dtype::i32), copy = Tensor::like(ids);
+  m.k.router.forward(m.stream, Tensor::like(logits), ids, m.empty({6, 2}, Dtype::f32), logits, {}, {.top_k = 2});
+  copy.copy_from(ids, m.stream);
+  const Tensor valid = Tensor::from<uint8_t>(std::vector<uint8_t>{1, 1, 1, 1, 0, 0}, {6}, m.context);
+  m.k.slots.mask(m.stream, copy, valid);
+  const Tensor offsets = m.empty({6}, Dtype::i64);
+  m.k.slots.sort(m.stream, m.empty({12}, Dtype::i64), m.empty({6, 2}, Dtype::i64), offsets, copy);
+  const Tensor known = copy_to_host("counts", offsets, m.stream);
+  EXPECT_EQ(known.to_vector<int64_t>(), (std::vector<int64_t>{0, 4, 4, 4, 4, 8}));
+}
+
+TEST(MetaKernels, RefuseToGuessWhatNobodyKnows) {
+  Meta m;
+  const Tensor ids = m.empty({6, 2}, Dtype::i32), offsets = m.empty({6}, Dtype::i64);
+  EXPECT_THROW(m.k.slots.sort(m.stream, m.empty({12}, Dtype::i64), m.empty({6, 2}, Dtype::i64), offsets, ids),
+               std::logic_error);
+}
+
+TEST(MetaKernels, ForgetWhatTheyOverwrite) {
+  Meta m;
+  const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{1, 2}, {2}, m.context);
+  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
+  m.k.pointwise.fill(m.stream, x, 3);
+  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 0})) << "not known any more";
+}
+
+TEST(MetaKernels, RefuseTensorsOfOtherDevices) {
+  Meta m;
+  device::DeviceContext host;
+  const Tensor x = Tensor::zeros({2}, Dtype::f32, host);
+  EXPECT_THROW(m.k.pointwise.fill(m.stream, x, 0), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,109 @@
+// The list of schedule.moe's choices, and what is made from it.
+#include <gtest/gtest.h>
+
+#include "framework/config/recipe.h"
+#include "layers/moe/schedule/schedule_rules.h"
+
+namespace hexad::tests {
+namespace {
+
+using namespace moe;
+
+TEST(MoeChoices, AreTheKeysOfTheSectionInTheirOrder) {
+  std::string keys;
+  each_choice([&](std::string_view key, auto, const ChoiceFacts&) { keys += base::cat(key, " "); });
+  std::string written;
+  std::istringstream lines(config::write(MoeScheduleConfig{}));
+  for (std::string line; std::getline(lines, line);) written += line.substr(0, line.find(':')) + " ";
+  EXPECT_EQ(written, keys + "trial_share ");
+}
+
+TEST(MoeChoices, TheReferenceNamesEveryValueWithItsPaper) {
+  const std::string reference = config::reference<MoeScheduleConfig>();
+  const auto expect_words = [&](auto e) {
+    for (const auto& word : words(e)) {
+      EXPECT_NE(reference.find(base::cat('`', word.name, '`')), std::string::npos) << word.name;
+      EXPECT_NE(reference.find(word.gloss), std::string::npos) << word.gloss;
+    }
+  };
+  expect_words(Duplicates{}), expect_words(Overlap{}), expect_words(ChunkBy{}), expect_words(ReuseStrategy{});
+  expect_words(Gemms{}), expect_words(SharedExperts{});
+  EXPECT_NE(reference.find("baseline (DeepSpeed-MoE), replicated (MoNTA's baseline), drop (DTD, MoNTA O1)"),
+            std::string::npos);
+}
+
+// A recipe with a key of schedule.moe as given.
+MoeScheduleConfig with(const std::string& key, const std::string& value) {
+  config::Problems problems;
+  auto c = config::read<MoeScheduleConfig>(config::parse(key + ": " + value, "test"), problems);
+  EXPECT_FALSE(problems.any()) << problems.text();
+  return c;
+}
+
+TEST(MoeChoices, WhatVerifyVariesAreValuesOfTheKeyThePlainOneFirst) {
+  size_t varied = 0;
+  for (const VariedChoice& choice : varied_choices()) {
+    const std::string key(choice.key);
+    EXPECT_EQ(config::write(with(key, std::string(choice.values.front().value))), config::write(MoeScheduleConfig{}));
+    for (const auto& [value, also] : choice.values) {
+      with(key, std::string(value));
+      if (!also.empty())
+        with(std::string(also.substr(0, also.find('='))), std::string(also.substr(also.find('=') + 1)));
+      ++varied;
+    }
+  }
+  EXPECT_GE(varied, 15u);
+}
+
+TEST(MoeChoices, WhatIsLeftOpenIsSettledAndNamed) {
+  MoeScheduleConfig c;
+  EXPECT_FALSE(c.open());
+  EXPECT_EQ(c.settled(), MoeSchedule{});
+  c.chunk_by.reset(), c.order.reset();
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // what is not cut has no order
+  c.chunk_by = ChunkBy::tokens;
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunks", "order"}));
+  EXPECT_EQ(c.settled().chunks, 2);
+  MoeSchedule s;
+  s.duplicates = Duplicates::drop, s.gemms = Gemms::dense, s.memory_limit = 4096;
+  c.choose(s);
+  EXPECT_EQ(c.settled(), s);
+  EXPECT_FALSE(c.open());
+}
+
+TEST(MoeChoices, NamesTellWhatIsNotTheDefault) {
+  MoeSchedule s;
+  EXPECT_EQ(to_string(s), "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1");
+  s.esp_exchange = ep::EspExchange::direct, s.memory_limit = 4096, s.order = "returns_last", s.compute_share = 0.5;
+  EXPECT_EQ(
+      to_string(s),
+      "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1, esp_exchange direct, memory_limit "
+      "4096, order returns_last, compute_share 0.5");
+}
+
+TEST(MoeChoices, CombinationsLeaveOutWhatDoesTheSame) {
+  MoeScheduleConfig c;
+  c.duplicates.reset(), c.chunk_by.reset(), c.rows.reset();
+  c.chunks = 1;
+  EXPECT_EQ(combinations(c, {}).size(), 3u);  // cut into nodes: there is one
+  EXPECT_EQ(combinations(c, {.ep = 2}).size(), 4u * 2);
+  EXPECT_EQ(combinations(c, {.tp = 2, .ep = 2}).size(), 5u * 4 * 2);
+  c.duplicates = Duplicates::drop;
+  EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2 * 2);  // ESP exchange: auto and direct
+  c.esp_exchange = ep::EspExchange::gather;
+  EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2);
+}
+
+TEST(MoeChoices, RefusalsNameTheKey) {
+  MoeSchedule s;
+  s.dense_rows = 8, s.shared = SharedExperts::beside;
+  const std::vector<Refusal> all = refusals({}, s);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].key, "dense_rows");
+  EXPECT_EQ(all[0].what, "is read by schedule.moe.gemms: by_load alone: choose that, or dense_rows: auto");
+  EXPECT_EQ(all[1].key, "shared");
+  EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
+}
+
+}  // namespace
+}  // namespace hexad::tests

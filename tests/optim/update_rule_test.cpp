@@ -1,0 +1,152 @@
+// Update rules that a program registers, on slices of every kind.
+#include "optim/update_rule.h"
+
+#include <gtest/gtest.h>
+
+#include "optim/elementwise.h"
+#include "optim/optimizer.h"
+#include "tests/support/compare.h"
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+namespace {
+
+using namespace optim;
+
+// Two states, so that a mix-up shows.
+class Averaged final : public UpdateRule {
+ public:
+  std::vector<std::string> states() const override { return {"sum", "steps"}; }
+  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const override {
+    elementwise<2>(stream, slices, step, [lr = step.lr](double& w, double g, auto& states, double decay) {
+      states[0] += g, states[1] += 1;
+      w -= lr * (states[0] / states[1] + decay * w);
+    });
+  }
+};
+
+UpdateRules with_averaged() {
+  UpdateRules rules;
+  rules.add("averaged", [](const RuleSpec&) { return std::make_unique<Averaged>(); });
+  return rules;
+}
+
+OptimConfig averaged() {
+  OptimConfig config;
+  config.name = "averaged", config.weight_decay = 0.25;
+  return config;
+}
+
+Parameter& add(Lab& lab, Dtype dtype, const Shape& shape = {5, 7}) {
+  Parameter& p = lab.parameters.add(
+      {.name = "p", .global_shape = shape, .placement = {}, .dtype = dtype, .init = {Init::Kind::normal, 1.0}});
+  p.initialize(Lab::default_seed);
+  return p;
+}
+
+void give(Lab& lab, Parameter& p) {
+  p.clear_gradient();
+  const Tensor g = lab.randn(p.local().shape(), accumulator_dtype(p.local().dtype()));
+  kernels::kernels(lab.context).pointwise.copy(lab.stream(), p.gradient_to_add(lab.stream()), g);
+}
+
+Tensor state(const Optimizer& optimizer, std::string_view kind) {
+  for (const auto& s : optimizer.states())
+    if (s.kind == kind) return s.tensor;
+  ADD_FAILURE() << "no " << kind;
+  return {};
+}
+
+class ElementwiseRule : public testing::TestWithParam<Dtype> {};
+
+TEST_P(ElementwiseRule, EqualsItsFormulaAndKeepsItsStates) {
+  Lab lab;
+  Parameter& p = add(lab, GetParam());
+  Optimizer optimizer(averaged(), lab.parameters, StateOffload::none, with_averaged());
+  std::vector<double> w = values_of(p.local()), sum(w.size(), 0);
+  const double factor = 0.5, lr = 0.1;
+  for (int64_t t = 1; t <= 3; ++t) {
+    give(lab, p);
+    const auto g = values_of(p.gradient());
+    for (size_t e = 0; e < w.size(); ++e) {
+      sum[e] += factor * g[e];
+      w[e] -= lr * (sum[e] / static_cast<double>(t) + 0.25 * w[e]);
+    }
+    optimizer.step(lab.stream(), lr, lab.values<double>({factor}), t);
+  }
+  const Dtype acc = accumulator_dtype(GetParam());
+  const auto near = [&](const std::vector<double>& want, const Tensor& got, Dtype rounded) {
+    const auto values = values_of(got);
+    for (size_t e = 0; e < want.size(); ++e)
+      EXPECT_NEAR(values[e], want[e], 8 * tolerance(rounded, 3) * std::max(1.0, std::abs(want[e])));
+  };
+  near(w, state(optimizer, "main"), acc);
+  near(sum, state(optimizer, "sum"), acc);
+  near(std::vector<double>(w.size(), 3), state(optimizer, "steps"), acc);
+  near(w, p.local(), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(, ElementwiseRule, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
+                         [](const auto& i) { return std::string(name_of(i.param)); });
+
+TEST(UpdateRules, ASkippedStepWritesNothing) {
+  Lab lab;
+  Parameter& p = add(lab, Dtype::bf16);
+  Optimizer optimizer(averaged(), lab.parameters, StateOffload::none, with_averaged());
+  const Tensor weights = copy_of(p.local()), main = copy_of(state(optimizer, "main"));
+  give(lab, p);
+  optimizer.step(lab.stream(), 0.1, lab.values<double>({-1}), 1);
+  expect_bitwise(weights, p.local());
+  expect_bitwise(main, state(optimizer, "main"));
+  expect_zeros(state(optimizer, "sum"));
+}
+
+// More elements than are in memory at a time.
+TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
+  const auto trained = [](StateOffload offload) {
+    Lab lab;
+    Parameter& p = add(lab, Dtype::bf16, {1100, 1000});
+    Optimizer optimizer(averaged(), lab.parameters, offload, with_averaged());
+    for (int64_t t = 1; t <= 2; ++t) {
+      give(lab, p);
+      optimizer.step(lab.stream(), 0.1, {}, t);
+    }
+    return std::pair(values_of(p.local()), values_of(state(optimizer, "sum")));
+  };
+  EXPECT_EQ(trained(StateOffload::file), trained(StateOffload::none));
+}
+
+TEST(UpdateRules, NamesThatCannotBeAreRefused) {
+  class Named final : public UpdateRule {
+   public:
+    explicit Named(std::vector<std::string> names) : names_(std::move(names)) {}
+    std::vector<std::string> states() const override { return names_; }
+    void update(Stream&, std::span<const Slice>, const UpdateStep&) const override {}
+
+   private:
+    std::vector<std::string> names_;
+  };
+  const auto refusal = [](std::vector<std::string> names) -> std::string {
+    UpdateRules rules;
+    rules.add("named", [=](const RuleSpec&) { return std::make_unique<Named>(names); });
+    OptimConfig config;
+    config.name = "named";
+    try {
+      rules.make(config);
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(refusal({"velocity", "v2"}), "");
+  EXPECT_EQ(refusal({"main"}),
+            "optim.name (named): 'main' cannot name a state: expected letters, digits and underscores, not main, "
+            "parameter or state");
+  EXPECT_NE(refusal({"a/b"}).find("'a/b' cannot name a state"), std::string::npos);
+  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
+}
+
+}  // namespace
+}  // namespace hexad::tests

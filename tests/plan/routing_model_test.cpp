@@ -1,0 +1,79 @@
+#include "tools/plan/routing_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+namespace hexad::tests {
+namespace {
+
+using namespace plan;
+
+// Rows of each expert of `tokens` tokens; fails where a token chooses an expert twice or one that is not there.
+std::vector<int64_t> rows(RoutingLoad load, int rank, int ranks, int64_t tokens, int64_t top_k, int64_t experts) {
+  std::vector<int32_t> ids(static_cast<size_t>(tokens * top_k));
+  choose_experts(load, rank, ranks)(ids, top_k, experts);
+  std::vector<int64_t> counts(static_cast<size_t>(experts), 0);
+  for (int64_t t = 0; t < tokens; ++t) {
+    const auto first = ids.begin() + t * top_k;
+    EXPECT_EQ(std::set<int32_t>(first, first + top_k).size(), static_cast<size_t>(top_k)) << "token " << t;
+    for (auto id = first; id != first + top_k; ++id) ++counts.at(static_cast<size_t>(*id));
+  }
+  return counts;
+}
+
+int64_t of_rank(const std::vector<int64_t>& counts, int rank, int ranks) {
+  const auto local = static_cast<int64_t>(counts.size()) / ranks;
+  return std::accumulate(counts.begin() + rank * local, counts.begin() + (rank + 1) * local, int64_t{0});
+}
+
+TEST(RoutingModel, EvenGivesEveryExpertAsMany) {
+  for (const int64_t top_k : {1, 2, 6, 8})
+    for (const int64_t n : rows(RoutingLoad::even, 1, 4, 512, top_k, 16)) EXPECT_EQ(n, 512 * top_k / 16) << top_k;
+  for (const int64_t n : rows(RoutingLoad::even, 0, 1, 6, 3, 3)) EXPECT_EQ(n, 6) << "all experts of every token";
+}
+
+// Chance puts two of a token's 8 experts on the same one of 4 ranks, not all of them.
+TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
+  std::vector<int32_t> ids(256 * 8);
+  choose_experts(RoutingLoad::even, 0, 4)(ids, 8, 64);
+  double reached = 0;
+  for (size_t t = 0; t < 256; ++t) {
+    std::set<int32_t> ranks;
+    for (size_t k = 0; k < 8; ++k) ranks.insert(ids[t * 8 + k] / 16);
+    reached += static_cast<double>(ranks.size()) / 256;
+  }
+  EXPECT_NEAR(reached, 4 * (1 - std::pow(0.75, 8)), 0.1);
+}
+
+TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
+  // Of one expert P(share > x) is (1 - x)^(E - 1).
+  EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, 64, 1), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
+  // Beta(2, 2): x^2 (3 - 2 x) = 0.99, but a token has no more than half of its slots here.
+  const double x = share_of_rank(RoutingLoad::p99, 2, 4, 2);
+  EXPECT_NEAR(x * x * (3 - 2 * x), 0.99, 1e-9);
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, 4, 4), 0.5);
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 4, 4, 2), 1) << "all experts are here";
+  for (const int rank : {0, 3}) {
+    const auto counts = rows(RoutingLoad::p99, rank, 4, 4096, 2, 32);
+    const double share = share_of_rank(RoutingLoad::p99, 8, 32, 2);
+    EXPECT_NEAR(static_cast<double>(of_rank(counts, rank, 4)) / 8192, share, 2e-4);
+    const auto [least, most] = std::minmax_element(counts.begin() + rank * 8, counts.begin() + rank * 8 + 8);
+    EXPECT_LE(*most - *least, 2) << "its experts have as many";
+  }
+}
+
+TEST(RoutingModel, AtWorstEverythingGoesToOneRank) {
+  EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 2, 4, 100, 2, 16), 2, 4), 200);
+  // It has two experts: two slots of each token.
+  EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, 8, 6), 2.0 / 6);
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, 8, 2, 1.5), 1.5 / 4) << "as much as its capacity";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, 8, 2, 0.5), 0.25) << "an even share at least";
+}
+
+}  // namespace
+}  // namespace hexad::tests

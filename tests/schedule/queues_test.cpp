@@ -1,0 +1,65 @@
+// Queues of jobs, by hand counts.
+#include "framework/schedule/queues.h"
+
+#include <gtest/gtest.h>
+
+namespace hexad::schedule {
+namespace {
+
+std::pair<double, double> span(const JobTimes& t, size_t job) { return {t.jobs[job].begin, t.jobs[job].end}; }
+
+TEST(Queues, NoJobsTakeNoTime) {
+  const JobTimes t = run_jobs({}, {.sets = 1});
+  EXPECT_TRUE(t.jobs.empty() && t.stuck.empty());
+}
+
+TEST(Queues, AQueueDoesItsJobsInOrderAndOneAtATime) {
+  const std::vector<Job> jobs{{0, 2}, {0, 0}, {0, 3}};
+  const JobTimes t = run_jobs(jobs, {.sets = 1});
+  EXPECT_EQ(span(t, 0), std::pair(0.0, 2.0));
+  EXPECT_EQ(span(t, 1), std::pair(2.0, 2.0));
+  EXPECT_EQ(span(t, 2), std::pair(2.0, 5.0));
+}
+
+TEST(Queues, AJobWaitsForThoseOfOtherQueues) {
+  const std::vector<Job> jobs{{0, 4}, {1, 1, {0}}, {0, 1, {1}}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2});
+  EXPECT_EQ(span(t, 1), std::pair(4.0, 5.0));
+  EXPECT_EQ(span(t, 2), std::pair(5.0, 6.0));
+}
+
+TEST(Queues, MembersOfACollectiveAreDoneTogetherAndHoldTheirQueues) {
+  const std::vector<Job> jobs{{0, 1, {}, 0}, {0, 1}, {1, 5}, {1, 2, {}, 0}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2});
+  EXPECT_EQ(span(t, 0), std::pair(0.0, 7.0));
+  EXPECT_EQ(span(t, 1), std::pair(7.0, 8.0));
+}
+
+// Each at half its speed while both are at work, the one that waits for its collective at none.
+TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
+  const auto halved = [](int, size_t others) { return others ? 0.5 : 1.0; };
+  const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 5}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2, .beside = 2, .speed = halved});
+  EXPECT_EQ(t.jobs[0].end, 4);
+  EXPECT_EQ(t.jobs[1].end, 5) << "2 of 3 seconds at half speed, the last one alone";
+  EXPECT_EQ(t.jobs[2].end, 5) << "another set";
+  const std::vector<Job> waits{{0, 1, {}, 0}, {1, 6}, {2, 9, {}, 0}};
+  EXPECT_EQ(run_jobs(waits, {.sets = 2, .beside = 2, .speed = halved}).jobs[1].end, 7);
+}
+
+TEST(Queues, WhatNeverEndsIsNamed) {
+  const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};
+  const JobTimes t = run_jobs(jobs, {.sets = 3});
+  EXPECT_EQ(t.stuck, (std::vector{0, 2}));
+  EXPECT_EQ(t.jobs[3].end, 1);
+  const std::vector<Job> itself{{0, 1, {0}}};
+  EXPECT_EQ(run_jobs(itself, {.sets = 1}).stuck, std::vector{0});
+}
+
+TEST(Queues, AJobOfNoQueueIsRefused) {
+  const std::vector<Job> jobs{{2, 1}};
+  EXPECT_THROW(run_jobs(jobs, {.sets = 2}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::schedule

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The generator of reference trajectories: other sizes and seeds on request, without any the files that are there.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+python=${PYTHON:-/usr/bin/python3}
+version=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null) || {
+  echo "skipped: no PyTorch here"
+  exit 77
+}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+golden() { "$python" tools/golden/make_golden.py "$@"; }
+failed() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+golden "$folder/other" --seed 5 --steps 2 --sequences 1 --decoder layers=1 experts=8 --encoder heads=2 >/dev/null
+"$python" - "$folder/other" <<'E' || failed "sizes or seed were not taken"
+import json, sys
+decoder, encoder = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("moe_decoder", "encoder"))
+assert decoder["seed"] == encoder["seed"] == 5
+assert len(decoder["steps"]) == 2 and decoder["micro_batch_sequences"] == 1
+assert decoder["model"]["layers"] == 1 and decoder["model"]["experts"] == 8 and decoder["model"]["hidden"] == 32
+assert encoder["model"]["heads"] == 2
+E
+if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "a size that there is not was taken"; fi
+grep -q "lyers is no size; there are: layers, hidden" "$folder/err" || failed "$(cat "$folder/err")"
+
+if grep -q "\"torch\": \"$version\"" tests/golden/moe_decoder.json; then
+  golden "$folder/same" >/dev/null
+  for file in moe_decoder encoder; do
+    cmp "$folder/same/$file.json" "tests/golden/$file.json" || failed "$file.json has changed"
+    cmp "$folder/same/$file.safetensors" "tests/golden/$file.safetensors" || failed "$file.safetensors has changed"
+  done
+fi

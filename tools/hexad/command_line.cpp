@@ -1,0 +1,156 @@
+#include "tools/hexad/command_line.h"
+
+#include <fmt/core.h>
+#include <CLI/CLI.hpp>
+
+#include "framework/config/words.h"
+#include "tools/hexad/usage.h"
+
+namespace hexad::app {
+namespace {
+
+constexpr size_t names_width = 30, line_width = 100;
+
+// Lines of at most `width` characters, where words allow it; what is in brackets counts as a word.
+std::string wrapped(const std::string& text, size_t width) {
+  std::string lines;
+  size_t line = 0, begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text[begin] == '[' ? text.size() : text.find(' ', begin), text.size());
+    const size_t length = end - begin;
+    if (line > 0) {
+      const bool fits = line + 1 + length <= width;
+      lines += fits ? ' ' : '\n';
+      line = fits ? line + 1 : 0;
+    }
+    lines.append(text, begin, length);
+    line += length;
+    begin = end + 1;
+  }
+  return lines;
+}
+
+class Help : public CLI::Formatter {
+ public:
+  Help() { column_width(names_width); }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    // The default stands at the end of the description, where it is found, not in the name.
+    std::string text = Formatter::make_option_opts(option);
+    const std::string shown = "=" + option->get_default_str();
+    if (const size_t at = text.find(shown); shown.size() > 1 && at != text.npos) text.erase(at, shown.size());
+    return text;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string value = option->get_default_str();
+    const std::string text = option->get_description() + (value.empty() ? "" : " [default: " + value + "]");
+    return wrapped(text, line_width - names_width);
+  }
+};
+
+template <class T>
+std::string default_text(const T& value) {
+  if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>)
+    return fmt::format("{}", value);
+  else
+    return "";  // lists and optional values: what happens without them is in the option's description
+}
+
+std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
+  std::string text = error.what();
+  const auto extras = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) text = explain_extra(command, extras.front());
+  return fmt::format("{}\n`{} --help` shows what it takes", text, command.full_name());
+}
+
+}  // namespace
+
+Option& Option::required() {
+  option_->required()->default_str("");
+  return *this;
+}
+
+Option& Option::legal(Legal values) {
+  const auto check = [values = std::move(values)](std::string& text) {
+    return values.accepts(text) ? std::string()
+                                : fmt::format("'{}' given, expected {}", config::shown(text), values.expected);
+  };
+  option_->check(CLI::Validator(check, ""));
+  return *this;
+}
+
+Option& Option::needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Command Command::add_command(const std::string& name, const std::string& help) const {
+  return Command(app_->add_subcommand(name, help), exit_code_);
+}
+
+void Command::require_command() const { app_->require_subcommand(1); }
+
+bool Command::requires_command() const { return app_->get_require_subcommand_min() > 0; }
+
+Option Command::add_option(const std::string& name, Target target, const std::string& help) const {
+  const auto add = [&](auto* value) { return app_->add_option(name, *value, help)->default_str(default_text(*value)); };
+  return Option(std::visit(add, target));
+}
+
+Option Command::add_flag(const std::string& name, bool& target, const std::string& help) const {
+  return Option(app_->add_flag(name, target, help));
+}
+
+void Command::footer(std::function<std::string()> text) const { app_->footer(std::move(text)); }
+
+std::string Command::name() const { return app_->get_name(); }
+
+std::string Command::full_name() const {
+  return app_->get_parent() ? Command(app_->get_parent(), exit_code_).full_name() + " " + name() : name();
+}
+
+std::vector<Command> Command::commands() const {
+  std::vector<Command> all;
+  for (CLI::App* command : app_->get_subcommands([](const CLI::App*) { return true; }))
+    all.emplace_back(command, exit_code_);
+  return all;
+}
+
+std::vector<std::string> Command::option_names() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_->get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+bool Command::takes_overrides() const { return app_->get_option_no_throw("overrides") != nullptr; }
+
+void Command::run(std::function<base::ExitCode()> body) const {
+  app_->callback([body = std::move(body), code = exit_code_] { *code = body(); });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& version, const std::string& help)
+    : app_(std::make_unique<CLI::App>(help, name)) {
+  app_->formatter(std::make_shared<Help>());
+  app_->set_version_flag("--version", version);
+  root().require_command();
+}
+
+CommandLine::~CommandLine() = default;
+
+base::ExitCode CommandLine::parse(int argc, char** argv) {
+  const Command command = find_command(root(), std::vector<std::string>(argv + 1, argv + argc));
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) {  // --help, --version
+      app_->exit(e);
+      return base::ExitCode::done;
+    }
+    if (!command.requires_command()) base::fail(base::ExitCode::usage, explain(*app_, e, command));
+    fmt::print("{}", app_->help());  // `hexad` alone
+    return base::ExitCode::usage;
+  }
+  return exit_code_;
+}
+
+}  // namespace hexad::app

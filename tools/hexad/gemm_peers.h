@@ -1,0 +1,20 @@
+// How fast other libraries multiply the matrices of `hexad bench gemm`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/kernels/gemm_rate.h"
+
+namespace hexad::app {
+
+struct GemmPeer {
+  std::string name;         // "Eigen"
+  std::string description;  // version and instructions, or why there is no rate
+  double flops_per_second;  // 0: it has no such product here
+};
+
+/// oneDNN and Eigen, each measured for about `seconds` on the threads of the kernels. `context`: the CPU's.
+std::vector<GemmPeer> measure_gemm_peers(device::DeviceContext& context, base::Dtype dtype, double seconds);
+
+}  // namespace hexad::app

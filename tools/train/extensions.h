@@ -1,0 +1,20 @@
+// What a program adds to Hexad by name.
+#pragma once
+
+#include "framework/data/sources.h"
+#include "layers/feed_forward.h"
+#include "optim/update_rule.h"
+
+namespace hexad::train {
+
+/// Everything that a recipe chooses by name and a program may add to: layers, routers and orders (layers::Registry),
+/// optimizers (optim.name) and data sources (data.source). An object handed to hexad_main or to the library's
+/// functions, not a global: two programs in one process may differ.
+struct Extensions : layers::Registry {
+  Extensions(layers::Registry of_layers = {}) : layers::Registry(std::move(of_layers)) {}
+
+  optim::UpdateRules optimizers;
+  data::Sources sources;
+};
+
+}  // namespace hexad::train
