@@ -23,7 +23,10 @@ std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const
 
 Block::Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int64_t moe_index,
              const Registry& registry, const Builder& b)
-    : attention_norm_(norm_config(c), b / "attention_norm"),
+    : name_(b.prefix()),
+      attention_name_(name_ + ".attention"),
+      mlp_name_(name_ + (c.is_moe(layer) ? ".moe" : ".mlp")),
+      attention_norm_(norm_config(c), b / "attention_norm"),
       mlp_norm_(norm_config(c), b / "mlp_norm"),
       attention_(c, rotary, layer, b / "attention") {
   if (c.is_moe(layer)) moe_ = std::make_unique<moe::MoeLayer>(c, layer, moe_index, registry, b / "moe");
@@ -35,9 +38,13 @@ Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompu
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
     return std::vector{attention_(tape, attention_norm_(tape, in[0]), pass)};
   };
-  const Value inputs[] = {x};
-  const Value attended = (recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs))[0];
-  const Value residual = add(t, x, attended);
+  const auto with_attention = [&] {
+    const Scope scope(t, x.device(), attention_name_);
+    const Value inputs[] = {x};
+    return add(t, x, (recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs))[0]);
+  };
+  const Value residual = with_attention();
+  const Scope scope(t, x.device(), mlp_name_);
   const Value normed = mlp_norm_(t, residual);
   if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
   const auto [y, aux_losses] = (*moe_)(t, normed, pass);
@@ -48,6 +55,7 @@ Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompu
 
 Block::Output Block::operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const {
   if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
+  const Scope scope(t, x.device(), name_);
   const Value inputs[] = {x};
   const auto out = checkpoint(t, "block", inputs, [this, pass](Tape& tape, std::span<const Value> in) {
     const auto [y, aux_losses] = run(tape, in[0], pass, false);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "layers/attention.h"
 #include "layers/feed_forward.h"
@@ -29,6 +30,7 @@ class Block {
  private:
   Output run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const;
 
+  const std::string name_, attention_name_, mlp_name_;  // in traces: of the norm before it and the sum after it, too
   Norm attention_norm_, mlp_norm_;
   Attention attention_;
   std::unique_ptr<FeedForward> mlp_;

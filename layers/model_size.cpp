@@ -14,8 +14,8 @@ using namespace autograd;
 namespace {
 
 // Every expert as many; what is counted does not depend on it.
-void choose_in_turn(std::span<int32_t> ids, int64_t, int64_t experts) {
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % experts);
+void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
 // Each block is a part, and so are final norm and head.

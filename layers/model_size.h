@@ -23,10 +23,10 @@ struct PartFlops {
   std::vector<double> layers;
   double head = 0;
 };
-PartFlops flops_by_part(const ModelConfig& c, const Registry& registry = {});
+PartFlops flops_by_part(const ModelConfig& c, const Registry& registry);
 
 /// Parameters alone: no pass is run.
-ModelSize parameter_counts(const ModelConfig& c, const Registry& registry = {});
-ModelSize model_size(const ModelConfig& c, const Registry& registry = {});
+ModelSize parameter_counts(const ModelConfig& c, const Registry& registry);
+ModelSize model_size(const ModelConfig& c, const Registry& registry);
 
 }  // namespace hexad::layers

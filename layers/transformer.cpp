@@ -59,6 +59,7 @@ Shape Transformer::activation_shape(const MicroBatch& batch) const {
 }
 
 Value Transformer::embed(Tape& t, const MicroBatch& batch) const {
+  const Scope scope(t, batch.ids.device(), "embedding");
   const Value x = tp::vocab_embedding(t, *embedding_, batch.ids, tensor_);
   return position_embedding_ ? add(t, x, embedding(t, *position_embedding_, own_rows(batch.positions))) : x;
 }
@@ -71,7 +72,6 @@ Transformer::PartOutput Transformer::blocks(Tape& t, const Pass& pass, const Mod
     out.value = std::move(y);
     if (aux_losses.data.defined()) out.aux_losses.push_back(aux_losses);
   }
-  if (part.last) out.value = (*norm_)(t, out.value);
   return out;
 }
 
@@ -79,6 +79,8 @@ Transformer::PartOutput Transformer::forward(Tape& t, const Pass& pass, size_t p
                                              const TrainOptions& options, Tensor* row_losses) const {
   PartOutput out = blocks(t, pass, parts_[part], input, options.recompute);
   if (!parts_[part].last) return out;
+  const Scope scope(t, out.value.device(), "head and loss");
+  out.value = (*norm_)(t, out.value);
   if (tensor_.sequence) out.value = tp::collect_rows(t, out.value, *tensor_.group);
   out.value =
       tp::vocab_cross_entropy(t, out.value, *head_, pass.batch.targets, *tensor_.group, options.loss, row_losses);
@@ -94,7 +96,7 @@ Transformer::PartOutput Transformer::loss(Tape& t, const Pass& pass, const Train
 Tensor Transformer::logits(Tape& t, const Pass& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits of a part of the model");
-  const Value x = blocks(t, pass, parts_[0], {}, Recompute::none).value;
+  const Value x = (*norm_)(t, blocks(t, pass, parts_[0], {}, Recompute::none).value);
   Tensor out = Tensor::empty({pass.batch.tokens(), config_.vocab}, accumulator_dtype(dtype_), x.device());
   kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
   return out;

@@ -58,6 +58,11 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
+// Where tensors have no memory a rule, which may be anybody's, would have nothing to read and write.
+void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
+  if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
+}
+
 void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {
   const int64_t n = whole.weights.numel();
   for (int64_t begin = 0; begin < n; begin += piece_elements) {
@@ -66,7 +71,7 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     for (const Tensor& state : whole.states) residents.emplace_back(stream, part(state));
     Slice here{residents.front().tensor(), {}, part(whole.weights), part(whole.gradient), whole.weight_decay};
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
-    rule_->update(stream, {&here, 1}, step);
+    update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
   }
 }
@@ -83,7 +88,7 @@ void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t st
   if (offload_ == StateOffload::file)
     for (const Slice& s : slices) update_in_pieces(stream, s, now);
   else if (!slices.empty())
-    rule_->update(stream, slices, now);
+    update(stream, slices, now);
   for (const Owned& o : owned_) o.parameter->changed();
 }
 

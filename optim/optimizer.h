@@ -44,6 +44,7 @@ class Optimizer {
     Tensor weights, main;
     std::vector<Tensor> states;
   };
+  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;
 
   std::unique_ptr<UpdateRule> rule_;

@@ -42,7 +42,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     // Weight tasks are handed on node by node: where they are not delayed, they free what they hold as this goes.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
-        b.defer("recomputed", [second, replay] { replay->step_weights(); });
+        b.defer([second, replay] { replay->step_weights(); });
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i])
         if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);

@@ -4,6 +4,17 @@ namespace hexad::autograd {
 
 using namespace base;
 
+namespace {
+
+device::SpanLog& spans_of(Device device) { return device.context().spans(); }
+
+std::string_view kind_of(Tape::Mode mode) { return mode == Tape::Mode::recompute ? "recomputed" : "forward"; }
+
+}  // namespace
+
+Scope::Scope(Tape& tape, Device at, std::string_view name)
+    : tape_(tape), before_(std::exchange(tape.scope_, name)), span_(spans_of(at), name, kind_of(tape.mode())) {}
+
 Value Tape::leaf(const Tensor& data) { return {data, recording() ? values_++ : -1}; }
 
 Value Tape::record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
@@ -15,6 +26,7 @@ Value Tape::record(std::string_view name, const Tensor& out, std::initializer_li
 std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Tensor>& outs,
                                      std::span<const Value> inputs, const std::vector<Tensor>& saved, Pullback pullback,
                                      WeightPullback weight_pullback) {
+  spans_of(outs.front().device()).sample();
   used_.insert(used_.end(), weight_pullback.parameters.begin(), weight_pullback.parameters.end());
   std::vector<Value> values;
   for (const Tensor& out : outs) values.push_back({out, -1});
@@ -25,6 +37,7 @@ std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Te
 
   Node node;
   node.name = name;
+  node.scope = scope_;
   for (const Value& v : inputs) node.inputs.push_back(v.id);
   node.first_output = values_;
   node.outputs = static_cast<int32_t>(outs.size());
@@ -89,9 +102,9 @@ const Tensor& Backward::output_gradient(size_t index) const { return output_grad
 
 bool Backward::weights_delayed() const { return replay_.weights_ == Replay::Weights::delayed; }
 
-void Backward::defer(std::string_view name, std::function<void()> work) {
+void Backward::defer(std::function<void()> work) {
   if (weights_delayed())
-    replay_.weight_tasks_.push_back({name, {}, std::move(work)});
+    replay_.weight_tasks_.push_back({replay_.scope_, {}, std::move(work)});
   else
     work();
 }
@@ -118,7 +131,15 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
             "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
             root.gradient.shape(), " ", root.gradient.dtype());
     accumulate(root.value.id, root.gradient);
+    log_ = &spans_of(root.gradient.device());
   }
+}
+
+void Replay::enter(std::string_view scope, std::string_view what) {
+  if (!log_ || (span_ && scope == scope_ && what == what_)) return log_ ? log_->sample() : void();
+  span_.reset();
+  scope_ = scope, what_ = what;
+  span_.emplace(*log_, scope.empty() ? "model" : scope, what);
 }
 
 void Replay::accumulate(int32_t id, Tensor gradient) {
@@ -142,7 +163,9 @@ void Replay::finish(std::span<Parameter* const> parameters) {
 
 bool Replay::step() {
   if (next_ == 0) return false;
+  enter(tape_.nodes_[next_ - 1].scope, "backward");
   run_node(--next_);
+  if (next_ == 0) span_.reset();
   return true;
 }
 
@@ -171,7 +194,7 @@ void Replay::run_node(size_t index) {
     finish(node.weight_pullback.parameters);
     return;
   }
-  WeightTask task{node.name, node.weight_pullback.parameters, {}};
+  WeightTask task{node.scope, node.weight_pullback.parameters, {}};
   if (node.weight_pullback.run)  // a task without work only reports its parameters, and must not hold tensors
     task.work = [this, inputs = node.inputs, douts, saved, run = std::move(node.weight_pullback.run)] {
       Backward later(tape_.stream, *this, inputs, douts);
@@ -184,8 +207,10 @@ bool Replay::step_weights() {
   if (weight_tasks_.empty()) return false;
   WeightTask task = std::move(weight_tasks_.front());
   weight_tasks_.pop_front();
+  enter(task.scope, "weight gradients");
   if (task.work) task.work();
   finish(task.parameters);
+  if (weight_tasks_.empty()) span_.reset();
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -51,7 +52,7 @@ class Backward {
   /// Whether weight-gradient work waits for Replay::step_weights().
   bool weights_delayed() const;
   /// Queues weight-gradient work of a composite op behind what is queued already.
-  void defer(std::string_view name, std::function<void()> work);
+  void defer(std::function<void()> work);
   /// Runs the pullbacks of the ops recorded from number `first` (Tape::size() before it) up to this op, now instead of
   /// after this op's pullback. Sums of gradients get their addends in the same order as long as this op has not
   /// accumulated any. None of those ops may need a gradient from this op.
@@ -113,6 +114,9 @@ class Tape {
   /// saved by the op that made `out` (the last one recorded) and returns the same bits. Only when recompute_norms().
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
+  /// The part of the model that is recorded now, see Scope.
+  std::string_view scope() const { return scope_; }
+
   /// Parameters of the ops recorded or forgotten so far, one entry a use.
   const std::vector<Parameter*>& used_parameters() const { return used_; }
   size_t size() const { return nodes_.size(); }
@@ -120,8 +124,10 @@ class Tape {
  private:
   friend class Replay;
   friend class Backward;
+  friend class Scope;
   struct Node {
-    std::string_view name;  // a literal of the op
+    std::string_view name;   // a literal of the op
+    std::string_view scope;  // in which it was recorded
     std::vector<int32_t> inputs;
     int32_t first_output = 0, outputs = 1;
     std::vector<std::shared_ptr<SavedTensor>> saved;
@@ -138,10 +144,26 @@ class Tape {
   SavePolicy& policy_;
   Mode mode_;
   bool recompute_norms_;
+  std::string_view scope_;
   std::vector<Node> nodes_;
   int32_t values_ = 0;
   std::vector<Parameter*> used_;
   std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
+};
+
+/// A part of a model while its ops are recorded: a span of the trace (device::SpanLog), and one more in backward.
+class Scope {
+ public:
+  /// `name`, such as "layers.3.attention", outlives the tape.
+  Scope(Tape& tape, Device at, std::string_view name);
+  ~Scope() { tape_.scope_ = before_; }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Tape& tape_;
+  const std::string_view before_;
+  const device::Span span_;
 };
 
 /// A backward pass over a tape: runs node by node and can pause between nodes. Consumes the tape: saved tensors are
@@ -178,7 +200,7 @@ class Replay {
  private:
   friend class Backward;
   struct WeightTask {
-    std::string_view name;
+    std::string_view scope;
     std::vector<Parameter*> parameters;
     std::function<void()> work;
   };
@@ -186,6 +208,8 @@ class Replay {
   Tensor& sum_of(int32_t id) { return gradients_[static_cast<size_t>(id)]; }
   void finish(std::span<Parameter* const> parameters);
   void run_node(size_t index);
+  /// The span of the nodes that are run now: it ends where another part of the model begins.
+  void enter(std::string_view scope, std::string_view what);
 
   Tape& tape_;
   Weights weights_;
@@ -194,6 +218,9 @@ class Replay {
   size_t next_;  // nodes [0, next_) are still to run
   std::deque<WeightTask> weight_tasks_;
   std::unordered_map<Parameter*, int> remaining_;  // uses that have not contributed yet
+  device::SpanLog* log_ = nullptr;                 // null: nothing to run
+  std::string_view scope_, what_;
+  std::optional<device::Span> span_;
 };
 
 /// Backward from one scalar or tensor with gradient `gradient`, all at once.

@@ -18,6 +18,12 @@ namespace fs = std::filesystem;
 using base::ExitCode;
 using base::fail;
 
+/// Moves a child of a map behind the others: it is written again.
+Node& to_the_end(Node& map, Node& child) {
+  std::rotate(&child, &child + 1, map.children.data() + map.children.size());
+  return map.children.back();
+}
+
 /// `over` replaces what `under` says, map by map.
 void merge(Node& under, Node over) {
   if (over.kind == Node::Kind::null && under.kind == Node::Kind::map) return;  // a section left empty
@@ -28,7 +34,7 @@ void merge(Node& under, Node over) {
   under.at = over.at;
   for (Node& child : over.children) {
     if (Node* same = under.find(child.key))
-      merge(*same, std::move(child));
+      merge(to_the_end(under, *same), std::move(child));
     else
       under.children.push_back(std::move(child));
   }
@@ -66,7 +72,7 @@ class Loader {
     --budget_.files;
     const auto name = std::make_shared<const std::string>(path.string());
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);
-    require_map(own, *name);
+    require_map(own, mentioned);
     Node merged{.kind = Node::Kind::map};
     std::error_code ignored;  // the file was just read
     open_.push_back(real_path(path, ignored));
@@ -147,7 +153,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
     return node.children[index];
   }
   if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};
-  if (Node* child = node.find(step)) return *child;
+  if (Node* child = node.find(step)) return to_the_end(node, *child);
   node.children.push_back({.at = at, .key = std::string(step)});
   return node.children.back();
 }

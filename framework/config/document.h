@@ -27,11 +27,11 @@ struct Node {
   enum class Kind : uint8_t { null, scalar, list, map };
 
   Kind kind = Kind::null;
-  Position at{};        // of the key, for a child of a map
-  std::string key{};    // for a child of a map
-  std::string text{};   // of a scalar
-  bool quoted = false;  // quoted or block scalar: never a number, a bool or a word with a meaning
-  std::vector<Node> children{};
+  Position at{};                 // of the key, for a child of a map
+  std::string key{};             // for a child of a map
+  std::string text{};            // of a scalar
+  bool quoted = false;           // quoted or block scalar: never a number, a bool or a word with a meaning
+  std::vector<Node> children{};  // of a map: what a later source wrote stands behind what an earlier one did
 
   /// The child of a map with this key, or nullptr.
   const Node* find(std::string_view name) const;

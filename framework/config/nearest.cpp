@@ -10,11 +10,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "framework/config/words.h"
+
 namespace hexad::config {
 namespace {
 
 constexpr size_t most_rules = 8;    // that get a suggestion: more problems have other causes
-constexpr int64_t neighbours = 64;  // tried on either side
+constexpr int64_t neighbours = 64;  // tried on either side, and divisors of what a message names
 constexpr std::string_view suggestion = "; nearest";
 
 std::optional<int64_t> integer(std::string_view text) {
@@ -45,7 +47,8 @@ class Search {
 
   /// "56, 64", "parallel.tp 2, 3", or nothing.
   std::string values_for(const Problems::Problem& p) {
-    const std::string text = p.line.substr(0, p.line.find(suggestion));
+    if (p.missing) return "";
+    const std::string text = text_of(p);
     const std::vector<std::string> keys = keys_of(p, text);
     for (const Touched touched : {Touched::command_line, Touched::file, Touched::never})
       for (const Mends mends : {Mends::all, Mends::this_one, Mends::all_but_breaks})
@@ -59,6 +62,8 @@ class Search {
  private:
   using Rules = std::set<std::string>;
 
+  static std::string text_of(const Problems::Problem& p) { return p.line.substr(0, p.line.find(suggestion)); }
+
   static Rules rules_of(const Problems& problems) {
     Rules rules;
     for (const Problems::Problem& p : problems.list()) rules.insert(p.rule.empty() ? p.line : p.rule);
@@ -68,14 +73,25 @@ class Search {
   /// What a value is good for, the best first.
   enum class Mends : uint8_t {
     all,
-    this_one,        // and breaks no rule that holds now
+    this_one,        // and breaks no rule that holds now; the others that are broken are not of this key
     all_but_breaks,  // all that are broken, and breaks others, which must be mended as well
   };
-  bool mends(Mends what, const Rules& left, const std::string& rule) const {
+  bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
     if (what == Mends::all) return left.empty();
+    const auto of_key = [&](const std::string& r) { return covers(r, key) || blames(r, key); };
+    if (std::ranges::any_of(left, of_key)) return false;
     if (what == Mends::this_one) return !left.contains(rule) && std::ranges::includes(broken_, left);
     return std::ranges::none_of(left, [&](const std::string& r) { return broken_.contains(r); }) &&
            std::ranges::all_of(left, [&](const std::string& r) { return problems_.known().contains(r); });
+  }
+
+  // Whether what is wrong now by this rule may be the key's.
+  bool blames(const std::string& rule, const std::string& key) const {
+    return std::ranges::any_of(problems_.list(), [&](const Problems::Problem& p) {
+      if (p.rule != rule) return false;
+      const std::vector<std::string> keys = keys_of(p, text_of(p));
+      return std::ranges::find(keys, key) != keys.end();
+    });
   }
 
   enum class Touched : uint8_t { command_line, file, never };
@@ -90,21 +106,24 @@ class Search {
     const auto add = [&](const std::string& key) {
       const auto known = problems_.known().find(key);
       if (known == problems_.known().end() || std::ranges::find(keys, key) != keys.end()) return;
-      if (integer(known->second.value)) keys.push_back(key);
+      if (known->second.whole && integer(known->second.value)) keys.push_back(key);
     };
     add(p.rule);
     for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);  // "tp" of "parallel"
     return keys;
   }
 
-  // Of `key`: what is near, and multiples of the numbers that the rule names.
+  // Of `key`: what is near, and the numbers that the rule names, which may be far, with their multiples and divisors.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
-    std::set<int64_t> all;
+    std::set<int64_t> all{1, 2, 4};
     for (int64_t d = 1; d <= neighbours; ++d) all.insert({now - d, now + d});
     for (const std::string& word : words_of(text))
-      if (const auto n = integer(word); n && *n > 1 && *n < (int64_t{1} << 40))
+      if (const auto n = integer(word); n && *n > 1 && *n < (int64_t{1} << 40)) {
         for (int64_t k = -2; k <= 3; ++k) all.insert((now / *n + k) * *n);
+        for (int64_t d = 1; d <= std::min(*n, neighbours); ++d)
+          if (*n % d == 0) all.insert({d, *n / d});
+      }
     std::erase_if(all, [&](int64_t c) { return c < 1 || c == now; });
     std::vector<int64_t> sorted(all.begin(), all.end());
     std::ranges::stable_sort(sorted, {}, [&](int64_t c) { return std::abs(c - now); });
@@ -113,17 +132,29 @@ class Search {
 
   std::string values_of(const std::string& key, const std::string& rule, const std::string& text, Mends what) {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
+    if (what == Mends::all_but_breaks) return value_that_breaks_least(key, rule, text);
     std::optional<int64_t> below, above;
     for (const int64_t c : candidates(key, text)) {
       std::optional<int64_t>& side = c < now ? below : above;
       if (side) continue;
-      const Rules& left = broken_with(key, c);
-      if (!mends(what, left, rule)) continue;
-      if (what == Mends::all_but_breaks) return fmt::format("{}, with another {}", c, fmt::join(left, " and another "));
+      if (!mends(what, broken_with(key, c), rule, key)) continue;
       side = c;
       if (below && above) return fmt::format("{}, {}", *below, *above);
     }
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
+  }
+
+  // "2, with another batch.global": the nearest of those that break the fewest rules.
+  std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
+    std::string best;
+    size_t fewest = SIZE_MAX;
+    for (const int64_t c : candidates(key, text)) {
+      const Rules& left = broken_with(key, c);
+      if (left.size() >= fewest || !mends(Mends::all_but_breaks, left, rule, key)) continue;
+      best = fmt::format("{}, with another {}", c, fmt::join(left, " and another "));
+      fewest = left.size();
+    }
+    return best;
   }
 
   const Rules& broken_with(const std::string& key, int64_t value) {

@@ -1,6 +1,8 @@
 #include "framework/config/options.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
@@ -9,7 +11,7 @@ namespace hexad::config {
 
 Options::Options(std::string key, std::string owner, const std::vector<NumberOption>& given)
     : key_(std::move(key)), owner_(std::move(owner)) {
-  for (const NumberOption& o : given) given_.push_back({o.name, base::cat(o.value), o.value, true});
+  for (const NumberOption& o : given) give({o.name, base::cat(o.value), o.value, std::isfinite(o.value)});
 }
 
 Options::Options(std::string key, std::string owner, const std::vector<TextOption>& given)
@@ -17,9 +19,17 @@ Options::Options(std::string key, std::string owner, const std::vector<TextOptio
   for (const TextOption& o : given) {
     Given g{o.name, o.value, 0, false};
     const auto [end, error] = std::from_chars(o.value.data(), o.value.data() + o.value.size(), g.number);
-    g.is_number = error == std::errc() && end == o.value.data() + o.value.size() && !o.value.empty();
-    given_.push_back(g);
+    g.is_number = error == std::errc() && end == o.value.data() + o.value.size() && std::isfinite(g.number);
+    give(std::move(g));
   }
+}
+
+void Options::give(Given g) {
+  const auto same = std::ranges::find(given_, g.name, &Given::name);
+  if (same != given_.end())
+    base::fail(base::ExitCode::usage, key_, ".", given_.size(), ".name (", shown(g.name), ") is given twice, by ", key_,
+               ".", same - given_.begin(), ", too; leave one of them out");
+  given_.push_back(std::move(g));
 }
 
 const Options::Given* Options::find(const std::string& name) const {
@@ -33,8 +43,8 @@ double Options::number(const std::string& name, double fallback) const {
   const Given* g = find(name);
   if (!g) return fallback;
   if (!g->is_number)
-    base::fail(base::ExitCode::usage, key_, ": ", name, " of ", owner_, " is '", shown(g->text),
-               "', expected a number");
+    base::fail(base::ExitCode::usage, key_, ".", g - given_.data(), ".value (", shown(g->text), ") must be a finite ",
+               "number: it is the option ", name, " of ", owner_);
   return g->number;
 }
 

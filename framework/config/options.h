@@ -37,11 +37,12 @@ struct TextOption {
 /// while the thing is made.
 class Options {
  public:
-  /// `key` is the recipe's ("model.mlp_options"); `owner` who asks ("the layer bottleneck").
+  /// `key` is the recipe's ("model.mlp_options"); `owner` who asks ("the layer bottleneck"). Throws Error(usage) for a
+  /// name that is given twice.
   Options(std::string key, std::string owner, const std::vector<NumberOption>& given);
   Options(std::string key, std::string owner, const std::vector<TextOption>& given);
 
-  /// The value that the recipe gives, or `fallback`. Throws Error(usage) for a text that is no number.
+  /// The value that the recipe gives, or `fallback`. Throws Error(usage) for a text that is no finite number.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
   /// Throws Error(usage) for the first option that nobody has asked for, with those that somebody has.
@@ -53,6 +54,7 @@ class Options {
     double number;
     bool is_number;
   };
+  void give(Given g);
   const Given* find(const std::string& name) const;
 
   std::string key_, owner_;

@@ -13,11 +13,6 @@ namespace {
 /// More than anybody reads; also bounds the output for hostile files.
 constexpr size_t most_listed = 50;
 
-/// Whether `path` is `above` or lies under it; nothing lies under the empty path.
-bool covers(std::string_view above, std::string_view path) {
-  return !above.empty() && path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '.');
-}
-
 }  // namespace
 
 void Problems::add(std::string_view path, std::string_view what) {
@@ -28,6 +23,12 @@ void Problems::add(std::string_view path, std::string_view what) {
   std::string value;
   if (!known.value.empty()) value = fmt::format(" ({}{})", shown(known.value), known.written ? "" : " by default");
   list_.push_back({known.at, {}, fmt::format("{}{} {}", path, value, what), std::string(path)});
+}
+
+void Problems::add_missing(std::string_view path, std::string_view what) {
+  const size_t before = list_.size();
+  add(path, what);
+  if (list_.size() > before) list_.back().missing = true;
 }
 
 bool Problems::good(std::initializer_list<std::string_view> paths) const {

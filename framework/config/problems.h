@@ -20,6 +20,9 @@ class Problems {
   /// Throws std::logic_error when no such key was read.
   void add(std::string_view path, std::string_view what);
 
+  /// The same for a key that must be given: its value stands for none, so that no other is the nearest.
+  void add_missing(std::string_view path, std::string_view what);
+
   /// Whether all these keys or sections were read and within their own limits; a check between keys is pointless
   /// otherwise.
   bool good(std::initializer_list<std::string_view> paths) const;
@@ -39,16 +42,18 @@ class Problems {
     Position at;
     std::string path;  // of a key that is bad in itself; empty otherwise
     std::string line;
-    std::string rule{};  // of add(): its path; empty otherwise
+    std::string rule{};    // of add(): its path; empty otherwise
+    bool missing = false;  // of add_missing()
   };
   const std::vector<Problem>& list() const { return list_; }
   /// One for each of list(), in its order.
   void replace_lines(std::vector<std::string> lines);
 
   struct Known {
-    Position at;        // of the key, or of the section it is missing from
-    std::string value;  // as YAML; empty for a section
-    bool written;       // false: the default
+    Position at;         // of the key, or of the section it is missing from
+    std::string value;   // as YAML; empty for a section
+    bool written;        // false: the default
+    bool whole = false;  // its type is that of whole numbers: an integer or a number of bytes
   };
   void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }

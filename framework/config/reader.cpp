@@ -149,7 +149,8 @@ bool is_number(const Type& type) {
 void read_single(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   const std::string wrong = place.node ? read_scalar(*place.node, value, type) : "";
   const std::string text = scalar_text(value, type);
-  context.problems.know(place.path, {place.at(), text, place.node != nullptr});
+  const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
+  context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) return report(context, place, wrong);
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,

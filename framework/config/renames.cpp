@@ -1,6 +1,9 @@
 #include "framework/config/renames.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
@@ -18,10 +21,23 @@ Node* section_of(Document& document, std::string_view path) {
   return node;
 }
 
+bool on_command_line(const Node& node) { return node.at.source && node.at.source->starts_with(command_line_source); }
+
+bool same_source(const Node& a, const Node& b) {
+  if (on_command_line(a) || on_command_line(b)) return on_command_line(a) && on_command_line(b);
+  return a.at.source && b.at.source && *a.at.source == *b.at.source;
+}
+
+// Of two keys of a section, that of the later source: the command line comes last, files in the order of the keys.
+Node* later(Node* a, Node* b) {
+  if (on_command_line(*a) != on_command_line(*b)) return on_command_line(*a) ? a : b;
+  return std::max(a, b);
+}
+
 }  // namespace
 
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines, twice;
   for (const Rename& r : renames) {
     Node* section = section_of(document, r.section);
     if (!section) continue;
@@ -30,13 +46,17 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
           fmt::format("{}: {} is called {} now; the next version will not know it", at.at.text(), what, now));
     };
     const std::string now = child_path(r.section, r.now), before = child_path(r.section, r.before);
-    Node* const kept = section->find(r.now);
+    Node* const given = section->find(r.now);
     if (Node* const old = section->find(r.before); old && r.before != r.now) {
-      if (kept)
-        base::fail(base::ExitCode::usage, old->at.text(), ": ", before, " is the old name of ", now, ", which ",
-                   kept->at.text(), " gives, too; leave one of them out");
-      old->key = r.now;
       say(*old, before, now);
+      old->key = r.now;
+      if (given && same_source(*old, *given)) {
+        twice.push_back(fmt::format("{}: {} is the old name of {}, which {} gives, too; leave one of them out",
+                                    old->at.text(), before, now, given->at.text()));
+      } else if (given) {
+        const Node* const overruled = later(old, given) == old ? given : old;
+        section->children.erase(section->children.begin() + (overruled - section->children.data()));
+      }
     }
     Node* const value = section->find(r.now);
     if (!value) continue;
@@ -47,6 +67,7 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
       break;
     }
   }
+  if (!twice.empty()) base::fail(base::ExitCode::usage, fmt::format("{}", fmt::join(twice, "\n")));
   return lines;
 }
 

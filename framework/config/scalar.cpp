@@ -199,7 +199,9 @@ std::string read_enumeration(const Node& node, void* value, const Type& type) {
     }
     names.push_back(entry.name);
   }
-  const std::string_view meant = closest(node.text, names);
+  // A GPU is not a CPU with one letter wrong.
+  const bool gpu = lower_case(node.text) == "gpu" && std::ranges::find(names, "cuda") != names.end();
+  const std::string_view meant = gpu ? "cuda" : closest(node.text, names);
   return fmt::format("must be one of {}{}", join(names), meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 

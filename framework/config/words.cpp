@@ -72,6 +72,10 @@ std::string shown(std::string_view text) {
   return cut ? out + "..." : out;
 }
 
+bool covers(std::string_view above, std::string_view path) {
+  return !above.empty() && path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '.');
+}
+
 std::string child_path(std::string_view parent, std::string_view key) {
   return parent.empty() ? std::string(key) : fmt::format("{}.{}", parent, key);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "framework/base/error.h"
 
@@ -35,6 +36,16 @@ void pass_pieces(std::string_view document, int64_t longest_bytes, const std::fu
     document.remove_prefix(n);
   }
   if (!document.empty()) f(document);
+}
+
+void require_once(const std::vector<std::string>& files) {
+  std::map<fs::path, std::string> seen;
+  for (const std::string& file : files) {
+    const auto [before, is_new] = seen.try_emplace(fs::absolute(file).lexically_normal(), file);
+    if (!is_new)
+      fail(ExitCode::usage, file, ": is among the --input twice", file == before->second ? "" : ", also as ",
+           file == before->second ? "" : before->second, "; its text would count twice");
+  }
 }
 
 }  // namespace
@@ -83,6 +94,7 @@ std::vector<std::string> list_files(const std::vector<std::string>& inputs) {
     files.insert(files.end(), inside.begin(), inside.end());
   }
   if (files.empty()) fail(ExitCode::data, inputs.empty() ? "no input" : inputs.front(), ": holds no file to prepare");
+  require_once(files);
   return files;
 }
 

@@ -30,13 +30,16 @@ struct DocumentSplit {
   int64_t longest_bytes = 65536;
 };
 
+/// The shortest that a user may ask for.
+inline constexpr int64_t least_split_bytes = 16;
+
 /// Calls f with every document of `text` in order. Documents without any character but white space are passed as empty.
 void for_each_document(std::string_view text, const DocumentSplit& split,
                        const std::function<void(std::string_view)>& f);
 
 /// The regular files among `inputs` and, recursively, in the folders among them: sorted within each folder, hidden ones
-/// (".name") left out, links to folders not followed. Throws Error(usage) naming an input that does not exist and
-/// Error(data) when there is no file at all.
+/// (".name") left out, links to folders not followed. Throws Error(usage) naming an input that does not exist, or a
+/// file that is there twice, which would count twice; Error(data) when there is no file at all.
 std::vector<std::string> list_files(const std::vector<std::string>& inputs);
 
 }  // namespace hexad::data

@@ -30,12 +30,13 @@ void check(const PrepareOptions& o) {
   if (!(o.heldout >= 0 && o.heldout < 1)) {
     fail(ExitCode::usage, "prepare: held-out fraction is ", o.heldout, ", expected 0 to below 1");
   }
-  if (o.split.longest_bytes != 0 && o.split.longest_bytes < 16) {
-    fail(ExitCode::usage, "prepare: documents of at most ", o.split.longest_bytes,
-         " bytes, expected 0 (any) or 16 and up");
+  if (o.split.longest_bytes != 0 && o.split.longest_bytes < least_split_bytes) {
+    fail(ExitCode::usage, "prepare: documents of at most ", o.split.longest_bytes, " bytes, expected 0 (any) or ",
+         least_split_bytes, " and more");
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
-    fail(ExitCode::usage, "prepare: documents are cut at a separator line, but the separator is empty");
+    fail(ExitCode::usage,
+         "prepare: --split separator needs the line that stands between documents, --separator, which ", "is empty");
   }
 }
 
@@ -49,6 +50,8 @@ class Corpus {
         fs::weakly_canonical(fs::path(options.output) / summary_file_name).parent_path().string() + "/";
     std::erase_if(files_,
                   [&](const std::string& path) { return fs::weakly_canonical(path).string().starts_with(output); });
+    if (files_.empty())
+      fail(ExitCode::usage, options.output, ": is the --output, which is not read, and --input has no other file");
     for (const std::string& path : files_) total_bytes_ += ReadFile(path).size();
   }
 
@@ -133,7 +136,7 @@ Scan scan(const Corpus& corpus, const PrepareOptions& options) {
     const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
     if (*least == *most) {
       fail(ExitCode::data, options.inputs.front(), ": is one document, of which no part can be held out; cut it into ",
-           "shorter documents (at most ", options.split.longest_bytes, " bytes now) or hold out 0");
+           "shorter documents (at most ", options.split.longest_bytes, " bytes now) or give --heldout 0");
     }
     const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
     result.held_out.threshold = std::clamp(asked, *least + 1, *most);

@@ -34,19 +34,20 @@ Json to_json(const PreparedPart& part) {
           {"fingerprint", part.fingerprint}};
 }
 
-// By the names that the command line has for them.
+// By the names that the command line has for them; without those that have no effect.
 Json settings(const PrepareOptions& o) {
   std::string rule;
   for (const auto& [value, name] : enum_names(DocumentRule{})) {
     if (value == o.split.rule) rule = name;
   }
-  return {{"--tokenizer", o.tokenizer},
-          {"--vocab", o.tokenizer == "bpe" ? Json(o.vocab_size) : Json("that of the tokenizer")},
-          {"--heldout", o.heldout},
-          {"--split", rule},
-          {"--separator", o.split.separator},
-          {"--split-bytes", o.split.longest_bytes},
-          {"--jsonl-key", o.jsonl_key}};
+  Json used = {{"--tokenizer", o.tokenizer},
+               {"--heldout", o.heldout},
+               {"--split", rule},
+               {"--split-bytes", o.split.longest_bytes},
+               {"--jsonl-key", o.jsonl_key}};
+  if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
+  if (o.split.rule == DocumentRule::separator) used["--separator"] = o.split.separator;
+  return used;
 }
 
 PreparedPart part_of(const std::string& path) {
@@ -78,7 +79,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    if (!before["settings"].contains(key)) continue;  // an older program wrote it
+    if (!before["settings"].contains(key)) continue;  // had no effect, or an older program wrote it
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }
@@ -110,7 +111,7 @@ Digest request_digest(const PrepareOptions& o, Digest inputs) {
                         {"tokenizer", named ? o.tokenizer : load_tokenizer(o.tokenizer)->fingerprint().to_string()},
                         {"vocab_size", o.tokenizer == "bpe" ? o.vocab_size : 0},
                         {"rule", static_cast<int>(o.split.rule)},
-                        {"separator", o.split.separator},
+                        {"separator", o.split.rule == DocumentRule::separator ? o.split.separator : ""},
                         {"longest_bytes", o.split.longest_bytes},
                         {"heldout", o.heldout}};
   return digest_of(text_of(request));

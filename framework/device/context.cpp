@@ -68,6 +68,12 @@ const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {
   return offload_;
 }
 
+std::array<int64_t, category_count> DeviceContext::used_memory() const {
+  std::array<int64_t, category_count> used = allocator_->stats().used;
+  if (offload_) used[static_cast<size_t>(Category::offload)] = offload_->stats().used_in(Category::offload);
+  return used;
+}
+
 DeviceContext& DeviceContext::host() {
   if (on_host()) return *this;
   if (!host_) host_ = std::make_unique<DeviceContext>();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "framework/device/backend.h"
+#include "framework/device/span_log.h"
 
 namespace hexad::device {
 
@@ -72,6 +73,11 @@ class DeviceContext {
   HostReads take_host_reads() { return std::exchange(host_reads_, {}); }
   void count_host_read(std::string_view name);
 
+  /// What the rank's thread does, for traces.
+  SpanLog& spans() { return spans_; }
+  /// Bytes in use, by category; what is offloaded included.
+  std::array<int64_t, category_count> used_memory() const;
+
  private:
   std::unique_ptr<Backend> backend_;
   DeviceKind kind_;
@@ -84,6 +90,7 @@ class DeviceContext {
   std::unique_ptr<Stream> host_stream_;
   const std::shared_ptr<Life> life_ = std::make_shared<Life>();
   HostReads host_reads_;
+  SpanLog spans_{*this};
 };
 
 /// Where a tensor lives: a handle to the rank's context. The context outlives every tensor made through it, except that

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "framework/base/atomic_file.h"
 #include "framework/data/file.h"
 #include "framework/io/remove_folder.h"
 
@@ -156,6 +157,29 @@ void CheckpointStore::check_hint(bool any) const {
   if (!fs::exists(path(*step))) {
     options_.warn(cat(hint, ": names ", text, ", which is not there; scanning for the newest"));
   }
+}
+
+std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
+  const std::vector<int64_t> known = steps();
+  std::vector<std::string> abandoned;
+  for (const int64_t later : std::vector(std::ranges::upper_bound(known, step), known.end())) {
+    const std::string to = path(later) + std::string(abandoned_suffix);
+    std::error_code error;
+    remove_folder(to, options_.work, error);
+    if (!error) fs::rename(path(later), to, error);
+    if (error) fail(ExitCode::resource, path(later), ": cannot be renamed to ", to, ": ", error.message());
+    abandoned.push_back(to);
+  }
+  if (abandoned.empty()) return abandoned;
+  const std::string hint = folder_ + "/latest";
+  std::error_code error;
+  if (fs::exists(path(step))) {
+    write_file(hint, folder_name(step) + "\n");
+  } else if (fs::remove(hint, error); error) {
+    fail(ExitCode::resource, hint, ": cannot be removed: ", error.message());
+  }
+  sync_folder(folder_);
+  return abandoned;
 }
 
 int64_t CheckpointStore::next_sequence() const {

@@ -51,6 +51,10 @@ class CheckpointStore {
   /// Removes all but the newest `keep` good checkpoints. One that anybody has open stays, and so do bad ones that are
   /// newer than the newest good one. Failures are warned about.
   void retain() const;
+  /// The run has gone back to `step` (0: has begun anew) and is about to train other steps after it: puts the
+  /// checkpoints of later steps aside, as step-N.abandoned, where nothing finds them any more and nothing but a later
+  /// call for the same step removes them. `latest` then names `step`. Returns the new paths. Throws Error(resource).
+  std::vector<std::string> abandon_after(int64_t step) const;
   /// 1 + the highest of all good checkpoints.
   int64_t next_sequence() const;
 
@@ -77,5 +81,6 @@ class CheckpointStore {
 /// Suffixes of folders that are not checkpoints (yet, or any more).
 inline constexpr std::string_view unfinished_suffix = ".tmp";
 inline constexpr std::string_view replaced_suffix = ".replaced";
+inline constexpr std::string_view abandoned_suffix = ".abandoned";
 
 }  // namespace hexad::io

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <vector>
 
+#include "framework/base/clock.h"
 #include "framework/kernels/pack_cache.h"
 
 namespace hexad::kernels {
@@ -17,8 +17,6 @@ struct Product {
 };
 constexpr std::array of_processors{Product{1024, 1024, 1024}, Product{2048, 2048, 2048}, Product{1024, 1024, 4096}};
 constexpr std::array of_cards{Product{4096, 4096, 4096}, Product{8192, 8192, 8192}, Product{16384, 4096, 8192}};
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // What every element of x is, and of w: sums of their products are powers of two, which every dtype has.
 constexpr double x_value = 0.5, w_value = 0.25;

@@ -316,15 +316,16 @@ struct PermuteKernels {
 /// Rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
 struct WireKernels {
   /// bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64; undefined:
-  /// row by row, R = R') names, and from extras[R, X] (acc; undefined: X = 0), which go with position r.
+  /// row by row, R = R') names, and from row_weights[R, X] (acc; undefined: X = 0), which go with position r.
   /// fp8: codes of x / scale in float with scale = max(max |row| / 448, 2^-126), 0 for a row of zeros; f64 goes through
   /// float. A row with an element that is not finite (in float) becomes NaN throughout, scale too: a poisoned row must
   /// not look healthy.
-  void (*pack)(Stream&, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+  void (*pack)(Stream&, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
                WireFormat format);
   /// out[index[r], :] = scale * value for distinct rows index[R] (undefined: out[r, :], out has R rows); other rows of
-  /// out are untouched. extras_out[R, X] = the extras of position r; undefined: they are not read, however many follow.
-  void (*unpack)(Stream&, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+  /// out are untouched. row_weights_out[R, X] = the row_weights of position r; undefined: they are not read, however
+  /// many follow.
+  void (*unpack)(Stream&, const Tensor& out, const Tensor& row_weights_out, const Tensor& bytes, const Tensor& index,
                  WireFormat format);
 };
 

@@ -18,29 +18,29 @@ constexpr auto enum_names(WireFormat) {
       {{WireFormat::model, "model"}, {WireFormat::fp8, "fp8"}});
 }
 
-/// One row of `width` elements of `dtype` and `extras` numbers beside them (a router weight, a gradient of one), which
-/// are never rounded: f32, or f64 where the elements are f64. In this order, in the machine's byte order, each part
-/// aligned to the size of its elements, the gaps zero:
+/// One row of `width` elements of `dtype` and `row_weights` numbers beside them (a router weight, a gradient of one),
+/// which are never rounded: f32, or f64 where the elements are f64. In this order, in the machine's byte order, each
+/// part aligned to the size of its elements, the gaps zero:
 ///
-///     values | scale (fp8 only) | extras | up to a multiple of 8 bytes
+///     values | scale (fp8 only) | row_weights | up to a multiple of 8 bytes
 struct WireLayout {
-  int64_t values;  // bytes of the values, which come first
-  int64_t scale;   // offset of the f32 scale; where the values end if there is none
-  int64_t extras;  // offset of the first extra
-  int64_t bytes;   // of the row
+  int64_t values;       // bytes of the values, which come first
+  int64_t scale;        // offset of the f32 scale; where the values end if there is none
+  int64_t row_weights;  // offset of the first of them
+  int64_t bytes;        // of the row
 };
-inline WireLayout wire_layout(WireFormat format, base::Dtype dtype, int64_t width, int64_t extras) {
+inline WireLayout wire_layout(WireFormat format, base::Dtype dtype, int64_t width, int64_t row_weights) {
   const auto up = [](int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; };
   const bool fp8 = format == WireFormat::fp8;
-  const int64_t extra = base::size_of(base::accumulator_dtype(dtype));
-  WireLayout layout{.values = width * (fp8 ? 1 : base::size_of(dtype)), .scale = 0, .extras = 0, .bytes = 0};
+  const int64_t weight_bytes = base::size_of(base::accumulator_dtype(dtype));
+  WireLayout layout{.values = width * (fp8 ? 1 : base::size_of(dtype)), .scale = 0, .row_weights = 0, .bytes = 0};
   layout.scale = fp8 ? up(layout.values, 4) : layout.values;
-  layout.extras = up(layout.scale + (fp8 ? 4 : 0), extra);
-  layout.bytes = up(layout.extras + extras * extra, 8);
+  layout.row_weights = up(layout.scale + (fp8 ? 4 : 0), weight_bytes);
+  layout.bytes = up(layout.row_weights + row_weights * weight_bytes, 8);
   return layout;
 }
-inline int64_t wire_row_bytes(WireFormat format, base::Dtype dtype, int64_t width, int64_t extras) {
-  return wire_layout(format, dtype, width, extras).bytes;
+inline int64_t wire_row_bytes(WireFormat format, base::Dtype dtype, int64_t width, int64_t row_weights) {
+  return wire_layout(format, dtype, width, row_weights).bytes;
 }
 
 }  // namespace hexad::kernels

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <exception>
 #include <latch>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "framework/base/clock.h"
 #include "framework/base/error.h"
 #include "framework/base/philox.h"
 #include "framework/device/named_range.h"
@@ -16,7 +16,7 @@
 namespace hexad::schedule {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+using base::now;
 
 // A task that was issued: done when both its lane has passed it and its asynchronous part is over.
 struct Issued {

@@ -24,35 +24,68 @@ int64_t step_of(const MetricsRecord& record) {
       record);
 }
 
-/// Bytes from the start of the file that stay when training goes on after `first_step`. Lines that cannot be read stay:
-/// they were complete once, and are not ours to judge.
-uintmax_t bytes_to_keep(const fs::path& path, int64_t first_step) {
+bool is_eval_of(int64_t step, const MetricsRecord& record) {
+  return std::holds_alternative<EvalMetrics>(record) && step_of(record) == step;
+}
+
+struct Past {
+  uintmax_t bytes = 0;            // from the start of the file
+  std::optional<uintmax_t> eval;  // where the first evaluation of its last step begins
+};
+
+/// What stays when training goes on after `first_step`. Lines that cannot be read stay: they were complete once, and
+/// are not ours to judge.
+Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;
-  uintmax_t kept = 0;
+  Past past;
   while (std::getline(file, line) && !file.eof()) {  // eof() here: the line has no newline, it is torn
-    if (step_of(parse_json_line(line)) > first_step) break;
-    kept += line.size() + 1;
+    const MetricsRecord record = parse_json_line(line);
+    if (step_of(record) > first_step) break;
+    if (!past.eval && is_eval_of(first_step, record)) past.eval = past.bytes;
+    past.bytes += line.size() + 1;
   }
-  return kept;
+  return past;
+}
+
+void cut(const fs::path& path, uintmax_t bytes, int64_t step) {
+  std::error_code error;
+  fs::resize_file(path, bytes, error);
+  if (error)
+    base::fail(base::ExitCode::resource, "cannot cut ", path.string(), " at step ", step, ": ", error.message());
 }
 
 }  // namespace
 
 void JsonlSink::on_start(const RunInfo& run) {
   file_ = AppendFile(path_);
+  first_step_ = run.first_step;
+  eval_.reset();
   if (!fs::is_regular_file(path_)) return;  // a pipe or device has no past
-  std::error_code error;
-  fs::resize_file(path_, run.first_step == 0 ? 0 : bytes_to_keep(path_, run.first_step), error);
-  if (error)
-    base::fail(base::ExitCode::resource, "cannot cut ", path_.string(), " at step ", run.first_step, ": ",
-               error.message());
+  const Past past = run.first_step == 0 ? Past{} : past_of(path_, run.first_step);
+  cut(path_, past.bytes, run.first_step);
+  eval_ = past.eval;
+}
+
+/// Saves of the same step may follow it.
+void JsonlSink::remove_eval() {
+  std::ifstream file(path_);
+  file.seekg(static_cast<std::streamoff>(*eval_));
+  std::string line, rest;
+  while (std::getline(file, line))
+    if (!is_eval_of(first_step_, parse_json_line(line))) rest += line + "\n";
+  cut(path_, *eval_, first_step_);
+  eval_.reset();
+  if (!rest.empty()) file_.append(rest);
 }
 
 void JsonlSink::on_step(const StepMetrics& step) { file_.append(to_json_line(step) + "\n"); }
 
 void JsonlSink::on_save(const SaveMetrics& save) { file_.append(to_json_line(save) + "\n"); }
 
-void JsonlSink::on_eval(const EvalMetrics& eval) { file_.append(to_json_line(eval) + "\n"); }
+void JsonlSink::on_eval(const EvalMetrics& eval) {
+  if (eval_ && eval.step == first_step_) remove_eval();
+  file_.append(to_json_line(eval) + "\n");
+}
 
 }  // namespace hexad::telemetry

@@ -2,8 +2,10 @@
 
 #include <zlib.h>
 
-#include <memory>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "framework/base/error.h"
@@ -53,7 +55,33 @@ Json slice(const TraceEvent& e, int lane) {
 
 }  // namespace
 
-void write_trace(const std::filesystem::path& path, std::span<const TraceEvent> events) {
+void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
+  // By rank and lane, then by begin; what begins together, the longest first.
+  std::vector<size_t> order(events.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) {
+    const TraceEvent& e = events[i];
+    return std::tuple(e.rank, std::string_view(e.lane), e.start_us, -e.duration_us);
+  });
+  using Ends = std::vector<double>;  // of the events that are open, each inside the one before
+  std::map<std::pair<int, std::string>, std::vector<Ends>> lanes;  // and their rows
+  for (const size_t i : order) {
+    TraceEvent& e = events[i];
+    auto& rows = lanes[{e.rank, e.lane}];
+    const auto fits = [&](Ends& open) {
+      while (!open.empty() && open.back() <= e.start_us) open.pop_back();
+      return open.empty() || e.start_us + e.duration_us <= open.back();
+    };
+    auto row = std::ranges::find_if(rows, fits);
+    if (row == rows.end()) row = rows.emplace(rows.end());
+    row->push_back(e.start_us + e.duration_us);
+    const auto number = row - rows.begin();
+    if (number > 0) e.lane += mark;
+    if (number > 1) e.lane += base::cat(" ", number);
+  }
+}
+
+void write_trace(const std::filesystem::path& path, const TraceRecords& records) {
   std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
   std::string separator = "\n";
   GzipFile file(path);
@@ -63,7 +91,7 @@ void write_trace(const std::filesystem::path& path, std::span<const TraceEvent> 
     separator = ",\n";
   };
   file.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-  for (const TraceEvent& e : events) {
+  for (const TraceEvent& e : records.events) {
     auto& rows = lanes[e.rank];
     if (rows.empty()) {
       put(metadata("process_name", e.rank, 0, {{"name", base::cat("rank ", e.rank)}}));
@@ -76,6 +104,8 @@ void write_trace(const std::filesystem::path& path, std::span<const TraceEvent> 
     }
     put(slice(e, row->second));
   }
+  for (const TraceCounter& c : records.counters)
+    put({{"name", c.name}, {"ph", "C"}, {"pid", c.rank}, {"ts", c.time_us}, {"args", c.values}});
   file.write("\n]}\n");
   file.close();
 }

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 namespace hexad::telemetry {
 
@@ -20,8 +21,25 @@ struct TraceEvent {
   std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // shown when the event is selected
 };
 
+/// Amounts at one time, drawn as layers on top of each other.
+struct TraceCounter {
+  std::string name;  // "memory": one row a rank and name
+  int rank = 0;
+  double time_us = 0;
+  std::map<std::string, int64_t> values = {};
+};
+
+struct TraceRecords {
+  std::vector<TraceEvent> events;
+  std::vector<TraceCounter> counters;
+};
+
+/// Rows show an event inside another one, but not two that only overlap: of these the later one gets a lane of its own,
+/// called as the lane and `mark`, then, where there are more, a number.
+void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
+
 /// Writes Chrome's JSON trace format, gzip-compressed, to `path` (".json.gz"); ranks become processes, lanes threads in
 /// the order of their first event. Throws base::Error(resource).
-void write_trace(const std::filesystem::path& path, std::span<const TraceEvent> events);
+void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
 }  // namespace hexad::telemetry

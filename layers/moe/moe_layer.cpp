@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
+#include "framework/kernels/meta/routing_model.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_logits.h"
 #include "layers/moe/router/routing_log.h"
@@ -136,6 +137,7 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Reg
       tensor_(b.tensor_parallel()),
       tokens_(&b.mesh().tokens()),
       route_(expert_route(c.moe.experts, b)),
+      router_name_(b.prefix() + ".router"),
       acc_(accumulator_dtype(b.dtype())),
       router_(make_router(c, layer, registry, b / "router")),
       experts_(experts_config(c), b / "experts"),
@@ -241,6 +243,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
+  auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
   const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
@@ -250,6 +253,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);
   ids.copy_from(choice.ids, t.stream);
+  kernels::ask_routing_model(ids, config_.rule(), config_.experts, forced.defined());
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
   if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_choices(r.own(ids), t.stream);
@@ -260,6 +264,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
     drop(ids, choice.scores.data, r, pass, t.stream);
     if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_kept(r.own(ids), t.stream);
   }
+  scope.reset();
 
   Value shared;
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };

@@ -68,7 +68,8 @@ class MoeLayer {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   ExpertRoute route_;
-  Dtype acc_;  // of weights, scores and counts of the router
+  const std::string router_name_;  // in traces
+  Dtype acc_;                      // of weights, scores and counts of the router
   std::unique_ptr<Router> router_;
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;

@@ -43,6 +43,11 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
+// On a device that knows some values: those that others would write are not known.
+void forget(const Tensor& out, Stream& stream) {
+  if (out.numel() > 0) out.fill_bytes(0, stream);
+}
+
 // Over when somebody waits for it: as late as it can be, so that what it holds is held as long. Messages to one rank
 // are not waited for before all have left, but leave as soon as they are expected.
 Event over_when_awaited(const Operation& op) {
@@ -90,14 +95,15 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
       give_to_all(op, size_, stream);
       break;
     case Kind::all_reduce:
-      if (on_host) add_up(op, size_);
+      on_host ? add_up(op, size_) : forget(op.out, stream);
       break;
     case Kind::all_to_all:
-      if (on_host) exchange(op, rank_, stream);
+      on_host ? exchange(op, rank_, stream) : forget(op.out, stream);
       break;
     case Kind::reduce_scatter:
     case Kind::receive:
       require(!on_host, "[imagined group] ", name(), ": nobody knows what others would have for ", op.to_string());
+      forget(op.out, stream);
       break;
     case Kind::broadcast:
     case Kind::send:

@@ -7,7 +7,8 @@ namespace hexad::comm {
 
 /// The other ranks are imagined: each of them does what this one does, at the same time, and its tokens choose as this
 /// one's do. So what other ranks would have said is what this rank says: a gathering gives its values once for each
-/// rank, an all-to-all what it sends to itself, a sum its own value times the number of ranks. Nothing is waited for,
+/// rank, an all-to-all what it sends to itself, a sum its own value times the number of ranks. On a device only a
+/// gathering is known, the rest is forgotten. Nothing is waited for,
 /// but a collective holds its tensors until somebody waits for it, as long as a real one may. Bytes are counted as by
 /// real groups (Operation::wire_bytes). All ranks are on one node.
 class ImaginedGroup final : public ProcessGroup {

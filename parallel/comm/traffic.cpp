@@ -1,14 +1,10 @@
 #include "parallel/comm/traffic.h"
+#include "framework/base/clock.h"
 
-#include <chrono>
 #include <utility>
 
 namespace hexad::comm {
-namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
+using base::now;
 
 std::string_view name_of(TrafficClass traffic) {
   constexpr std::string_view names[] = {"control", "tp", "ep", "pp", "cp", "dp"};

@@ -12,8 +12,8 @@ namespace {
 using base::require;
 using comm::Event;
 using device::Category;
-using tensor::Device;
 using device::Stream;
+using tensor::Device;
 
 class Runner {
  public:

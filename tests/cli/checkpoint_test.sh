@@ -127,6 +127,28 @@ test_a_step_that_is_asked_for_must_be_there() {
   expect_text err "checkpoint.resume (soon) must be auto, none or a step"
 }
 
+test_what_a_run_has_gone_back_from_is_put_aside() {
+  trained_to_4
+  HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
+  [ "$code" -ne 0 ] || failed "was not killed"
+  expect_text err "the steps after 2 are trained anew" "put aside" "$newest.abandoned"
+  expect_text run/checkpoints/latest step-00000002
+  expect 0 go_on
+  expect_text err "resumed from run/checkpoints/step-00000002"
+  expect_no_text err "checkpoint: " "latest"
+  expect_text out "step 6/6"
+  expect 0 "$HEXAD" inspect $newest.abandoned --verify
+  HEXAD_FAULT=kill@0,1 run go_on checkpoint.resume=none
+  expect 0 go_on
+  expect_no_text err "resumed from"
+}
+
+test_going_back_puts_nothing_aside_until_a_step_is_trained() {
+  trained_to_4
+  expect 0 go_on checkpoint.resume=2 train.steps=2
+  expect_file $newest/manifest.json
+}
+
 test_a_changed_model_is_refused_showing_the_difference() {
   trained_to_4
   expect 2 go_on model.hidden=32 model.moe.experts=8
@@ -152,7 +174,9 @@ test_a_new_run_starts_from_the_weights_of_a_checkpoint() {
   expect_text err "weights from $newest"
   expect_text out "step 1/6"
   expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run/nowhere
-  expect_text err run/nowhere
+  expect_text err "train.init_from (run/nowhere) is no checkpoint"
+  expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run
+  expect_text err "train.init_from (run) is no checkpoint" "it is a run directory, whose newest checkpoint is $newest"
 }
 
 run_tests "$@"

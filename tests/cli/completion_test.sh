@@ -27,8 +27,22 @@ test_commands_options_and_keys_are_completed() {
   completes train tiny.yaml train.st -- train.steps=
   completes train tiny.yaml train.steps=3 optim.warm -- optim.warmup=
   completes train tiny.yaml schedule.moe.memory_r -- schedule.moe.memory_reuse=
+  completes bench gemm --dtype "" -- f32 bf16 f64
+  completes bench gemm --dtype b -- bf16
+  completes bench gemm --dtype = b -- bf16
+  completes prepare --split s -- separator
+  completes verify tiny.yaml --precision f -- f32 f64
+  completes simulate --paper mo -- monta
+  completes completion z -- zsh
+  completes eval run train.st -- train.steps=
+  completes train --help tiny.yaml train.st -- train.steps=
   # Files are the shell's business: a recipe, and what follows a key.
   completes train tiny --
+  completes train "" --
+  completes train r --
+  completes validate --world 2 t --
+  completes generate run --prompt t --
+  completes simulate --paper monta input.yaml t --
   completes train tiny.yaml data.dataset = --
   completes train tiny.yaml data.dataset = da --
 }

@@ -134,6 +134,18 @@ test_other_changes_of_the_data_are_told() {
   expect_no_text err "warning: data."
 }
 
+test_another_dataset_is_named_and_a_missing_one_too() {
+  prepared
+  expect 0 train train.steps=2
+  expect 0 "$HEXAD" prepare --input texts --output other --heldout 0.2 --tokenizer bytes
+  expect 3 train data.dataset=other
+  expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved"
+  mkdir elsewhere
+  cd elsewhere || failed "no folder"
+  expect 3 "$HEXAD" eval ../run
+  expect_text err "data.dataset (data): there is no such folder in the working directory, $PWD"
+}
+
 test_a_dataset_without_a_held_out_part_is_warned_about() {
   local text="warning: data/heldout.hxd: is not there, so there is no held-out loss of its data; \`hexad prepare --heldout 0.02\`"
   texts
@@ -197,6 +209,28 @@ test_no_text_at_all() {
   expect 3 prepare 0 bytes
   expect_text err "expected at least one document"
   expect_nothing_at data/train.hxd
+}
+
+test_options_that_would_do_nothing_are_refused() {
+  texts
+  expect 2 prepare 0.1 bytes --vocab 5000
+  expect_text err "--vocab is for --tokenizer bpe"
+  expect 2 prepare 0.1 bytes --separator %
+  expect_text err "--separator is for --split separator; with --split file it has no meaning"
+  expect 2 prepare 0.1 bytes --split separator
+  expect_text err "--split separator needs the line that stands between documents, --separator"
+  expect 2 prepare 0.1 bytes --split-bytes 1
+  expect_text err "--split-bytes" "'1' given, expected 0, or 16 and more"
+  expect 2 prepare 0.1 bytes --input texts/1.txt
+  expect_text err "texts/1.txt: is among the --input twice; its text would count twice"
+  expect_nothing_at data
+  expect 0 prepare 0.1 bytes --split separator --separator %
+}
+
+test_the_output_is_not_read() {
+  texts
+  expect 2 "$HEXAD" prepare --input texts --output texts
+  expect_text err "texts: is the --output, which is not read, and --input has no other file"
 }
 
 test_empty_documents_are_left_out() {

@@ -9,7 +9,7 @@ test_every_legal_schedule_is_predicted_and_measured() {
   # None; tokens in 2, 4, 8, 16 parts; nodes in 2; experts in 2.
   expect_text out '7 predictions in p.json, XXH3 ' 'error: median ' 'fastest: ' '; predicted: '
   expect_count 7 p.json '"duplicates '
-  expect_text p.json '"ranks": 2' 'cut tokens, chunks 2'
+  expect_text p.json '"ranks": 2' 'chunk_by tokens, chunks 2'
   expect_equal "$(grep -c '^duplicates .*%$' out)" 7
   expect_nothing_at run
 }

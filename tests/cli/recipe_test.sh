@@ -61,6 +61,9 @@ test_what_is_no_recipe() {
   : >empty.yaml
   expect 2 "$HEXAD" validate empty.yaml
   expect_text err "empty.yaml: is empty"
+  echo "include: empty.yaml" >with.yaml
+  expect 2 "$HEXAD" validate with.yaml
+  expect_text err "with.yaml:1: include empty.yaml: is empty"
   expect 2 "$HEXAD" validate nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" validate .
@@ -177,6 +180,13 @@ test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
   expect_count 1 err "warning: $text"
   expect 2 "$HEXAD" eval run
   expect_text err "the recipe's data have no held-out part"
+}
+
+test_old_names_are_told_once_beside_what_is_wrong() {
+  expect 2 "$HEXAD" validate tiny.yaml schedule.moe.parts=2 model.heads=3
+  expect_count 1 err "schedule.moe.parts is called schedule.moe.chunks now"
+  expect 0 "$HEXAD" validate tiny.yaml optim.kind=adamw
+  expect_count 1 err "optim.kind is called optim.name now"
 }
 
 test_the_nearest_values_are_of_the_key_that_was_asked_for() {

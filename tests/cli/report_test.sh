@@ -36,6 +36,26 @@ test_steps_that_are_done_again_forget_how_they_ran() {
   expect_no_text run/report.html "batch.global: 8 -&gt; 16"
 }
 
+test_a_start_that_trains_no_step_leaves_the_report_as_it_was() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
+  expect 0 ranks 2 train tiny.yaml train.steps=3 optim.schedule=constant
+  expect_text run/report.html "step 4 of 4" "1 rank: "
+  expect_no_text run/report.html "2 ranks: " "none yet" "<h2>How the steps ran</h2>"
+  expect_nothing_at run/recipe-00000004.yaml
+  expect 0 "$HEXAD" train tiny.yaml run.dir=other
+  expect 0 "$HEXAD" report run other
+  expect_no_text comparison.html "2 ranks: "
+}
+
+test_an_evaluation_that_is_repeated_replaces_the_one_before() {
+  expect 0 "$HEXAD" prepare --input "$CLI_TESTS" --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
+  local i
+  for i in 1 2; do
+    expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0
+    expect_count 1 run/metrics.jsonl '"eval_loss":'
+  done
+}
+
 test_another_layout_is_a_change() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
   expect 0 ranks 2 train tiny.yaml train.steps=4 optim.schedule=constant
@@ -65,7 +85,7 @@ test_before_the_first_save_the_disk_is_measured() {
 
 test_a_failed_run_has_a_report_with_the_reason() {
   HEXAD_FAULT=nan@0,3 expect 5 "$HEXAD" train tiny.yaml train.max_skipped=1
-  expect_text run/report.html "The run failed after step 3: step 3: 1 step without a finite loss"
+  expect_text run/report.html "The run failed after step 3: 1 step without a finite loss"
   expect 0 "$HEXAD" train tiny.yaml
   expect_no_text run/report.html "The run failed"
 }
@@ -117,8 +137,24 @@ test_several_runs_are_laid_over_each_other() {
   expect_equal "$(cat out)" comparison.html
   expect_text comparison.html "<h1>slow, fast</h1>" "What differs from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
+  expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
   expect_text err "tiny.yaml: is there and no report"
+  expect 2 "$HEXAD" report slow fast slow/
+  expect_text err "'slow/' is the same run as 'slow', expected different ones to compare"
+}
+
+test_recipes_of_older_programs_are_compared_under_their_new_names() {
+  expect 0 "$HEXAD" train tiny.yaml run.dir=before optim.name=sgd
+  expect 0 "$HEXAD" train tiny.yaml run.dir=after optim.name=sgd
+  sed -i 's/^  name: \(.*sgd\)/  kind: \1/' before/recipe*.yaml
+  expect_text before/recipe.yaml "  kind: "
+  expect 0 "$HEXAD" report before after
+  expect_no_text comparison.html "What differs"
+  sed -i 's/^  steps: 6/  steps: six/' after/recipe*.yaml
+  expect 0 "$HEXAD" report before after
+  expect_text comparison.html "What differs from before" "not compared: after/recipe-00000000.yaml:" "train.steps"
+  expect_no_text comparison.html "train.steps: 6 -&gt;"
 }
 
 run_tests "$@"

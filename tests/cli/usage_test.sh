@@ -48,6 +48,25 @@ test_an_unknown_option_gets_a_suggestion() {
   expect_text err "unexpected argument 'more'"
 }
 
+test_an_option_without_a_command_is_named() {
+  expect 2 "$HEXAD" --verison
+  expect_text err "unknown option '--verison'; did you mean '--version'?" "\`hexad --help\`"
+  expect_equal "$(cat out)" ""
+  expect 2 "$HEXAD" -x
+  expect_text err "unknown option '-x'"
+  expect 2 "$HEXAD" --world 2 validate tiny.yaml
+  expect_text err "unknown option '--world'"
+}
+
+test_a_program_of_another_name_says_its_own() {
+  ln -s "$HEXAD" my-hexad
+  expect 0 ./my-hexad --help
+  expect_text out "Usage: my-hexad"
+  cp tiny.yaml "my recipe.yaml"
+  expect 0 ./my-hexad validate "my recipe.yaml" --world 2
+  expect_text out "my-hexad train 'my recipe.yaml'"
+}
+
 test_missing_arguments_are_named() {
   expect 2 "$HEXAD" train
   expect_text err "recipe is required" "\`hexad train --help\`"

@@ -69,6 +69,23 @@ TEST(ImaginedGroup, SaysForTheOthersWhatThisRankSays) {
   EXPECT_EQ(out.to_vector<int32_t>(), (std::vector<int32_t>{2, 3, 2, 3, 2, 3}));
 }
 
+TEST(ImaginedGroup, ForgetsWhatOthersWriteOnADevice) {
+  DeviceContext context(
+      {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
+  const ImaginedGroup group(0, 2);
+  const auto known = [&] { return Tensor::from<int32_t>(std::vector<int32_t>{1, 2}, {2}, context); };
+  const auto forgotten = [](const Tensor& t) { return t.to_vector<int32_t>() == std::vector<int32_t>{0, 0}; };
+  const Tensor in = known(), sum = known(), exchanged = known(), received = known(), share = known(), all = known();
+  group.all_reduce(sum, Reduce::sum, context.compute()).wait();
+  group.all_to_all(exchanged, in, {{1, 1}, {1, 1}}, context.compute()).wait();
+  group.receive(received, 1, context.compute()).wait();
+  group.reduce_scatter(share.slice(0, 0, 1), in, context.compute()).wait();
+  EXPECT_TRUE(forgotten(sum) && forgotten(exchanged) && forgotten(received));
+  EXPECT_EQ(share.slice(0, 1, 2).to_vector<int32_t>(), std::vector<int32_t>{2}) << "the rest of its block";
+  group.all_gather(all, in.slice(0, 0, 1), context.compute()).wait();
+  EXPECT_EQ(all.to_vector<int32_t>(), (std::vector<int32_t>{1, 1}));
+}
+
 TEST(ImaginedGroup, RefusesWhatNobodyKnows) {
   DeviceContext context;
   const ImaginedGroup group(0, 2);

@@ -18,11 +18,14 @@ struct Parallel {
 
 struct Small {
   int64_t heads = 6, batch = 8;
+  int64_t shards = 1, seed = 0;
+  double share = 0;
   Parallel parallel;
 
   template <class V>
   void fields(V& v) {
     v("heads", heads, "", at_least(1)), v("batch", batch, "", at_least(1)), v("parallel", parallel, "");
+    v("shards", shards, ""), v("seed", seed, ""), v("share", share, "");
   }
 };
 
@@ -40,6 +43,9 @@ Problems checked(const Document& document) {
   const int64_t dp = fixed > 0 ? world / fixed : 0;
   if (problems.good({"parallel", "batch"}) && dp > 0 && s.batch % dp != 0)
     problems.add("batch", base::cat("must be divisible by dp (", dp, ")"));
+  if (s.shards > s.batch) problems.add("shards", base::cat("must be at most batch (", s.batch, ")"));
+  if (s.seed < 0) problems.add_missing("seed", "must be given");
+  if (s.share < 0) problems.add("share", "must not be below 0");
   return problems;
 }
 
@@ -83,6 +89,28 @@ TEST(Nearest, WhereNoValueOfOneKeyHelpsNothingIsSaid) {
 TEST(Nearest, MultiplesFarAwayAreFound) {
   EXPECT_EQ(suggested("{heads: 1000, parallel: {tp: 1}, batch: 100000007}"),
             "r.yaml:1: batch (100000007) must be divisible by dp (12); nearest: 99999996, 100000008");
+}
+
+TEST(Nearest, WhatAMessageNamesIsTriedHoweverFar) {
+  EXPECT_EQ(suggested("{batch: 12}", {"shards=500"}),
+            "command line: shards=500: shards (500) must be at most batch (12); nearest: 12");
+  EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=500"}),
+            "command line: parallel.tp=500: parallel has tp 500 x pp 1 = 500 ranks, which must divide 12; nearest: "
+            "parallel.tp 6\n"
+            "r.yaml:1: heads (6) must be divisible by parallel.tp (500); nearest: parallel.tp 6");
+}
+
+TEST(Nearest, AValueThatItsOwnKeyIsRefusedForIsNone) {
+  // tp 6 would break the heads, tp 8 parallel itself; 4, 2 and 1 break the batch alone, and 4 is the nearest of them.
+  EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
+            "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
+            "parallel.tp 4, with another batch\n"
+            "r.yaml:1: heads (8) must be divisible by parallel.tp (5); nearest: parallel.tp 4, with another batch");
+}
+
+TEST(Nearest, OnlyWholeNumbersThatAreGivenHaveNeighbours) {
+  EXPECT_EQ(suggested("{batch: 12, seed: -1}"), "r.yaml:1: seed (-1) must be given");
+  EXPECT_EQ(suggested("{batch: 12, share: -1}"), "r.yaml:1: share (-1) must not be below 0");
 }
 
 TEST(Nearest, KeysThatAreBadInThemselvesKeepTheirMessage) {

@@ -1,6 +1,9 @@
 // A recipe of the version before is read, and its user told.
 #include "framework/config/renames.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 #include "framework/base/error.h"
@@ -45,17 +48,54 @@ TEST(Renames, LeaveNewNamesAlone) {
   EXPECT_TRUE(rename_keys(other, renames).empty());
 }
 
-TEST(Renames, BothNamesAreAnError) {
-  Document d = parse("schedule:\n  moe:\n    chunks: 2\n    parts: 4\n", "r.yaml");
+std::string refusal(Document d) {
   try {
     rename_keys(d, renames);
-    FAIL();
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
-    EXPECT_EQ(std::string(e.what()),
-              "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 gives, too; leave "
-              "one of them out");
+    return e.what();
   }
+  return "accepted";
+}
+
+TEST(Renames, BothNamesInOneSourceAreAnErrorAndAllOfThemAreSaid) {
+  EXPECT_EQ(refusal(parse("schedule:\n  moe:\n    chunks: 2\n    parts: 4\nold: 1\nyoung: 2\n", "r.yaml")),
+            "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 gives, too; leave "
+            "one of them out\n"
+            "r.yaml:5: old is the old name of young, which r.yaml:6 gives, too; leave one of them out");
+  const std::string overrides[] = {"old=1", "young=2"};
+  EXPECT_EQ(refusal(parse("{}", "r.yaml", overrides)),
+            "command line: old=1: old is the old name of young, which command line: young=2 gives, too; leave one of "
+            "them out");
+}
+
+TEST(Renames, TheCommandLineGoesBeforeTheFileUnderEitherName) {
+  const std::string now[] = {"schedule.moe.chunks=8"}, before[] = {"schedule.moe.parts=8"};
+  Document d = parse("schedule: {moe: {parts: 4}}", "r.yaml", now);
+  EXPECT_EQ(rename_keys(d, renames).size(), 1u);
+  EXPECT_EQ(text_of(d, "schedule.moe", "chunks"), "8");
+  EXPECT_EQ(text_of(d, "schedule.moe", "parts"), "(none)");
+  d = parse("schedule: {moe: {chunks: 4}}", "r.yaml", before);
+  EXPECT_EQ(rename_keys(d, renames).size(), 1u);
+  EXPECT_EQ(text_of(d, "schedule.moe", "chunks"), "8");
+}
+
+TEST(Renames, TheIncludingFileGoesBeforeWhatItIncludes) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hexad_renames_test";
+  std::filesystem::create_directories(folder);
+  const auto value_of = [&](const std::string& first, const std::string& second, const std::string& own) {
+    std::ofstream(folder / "a.yaml") << first;
+    std::ofstream(folder / "b.yaml") << second;
+    std::ofstream(folder / "c.yaml") << "include: [a.yaml, b.yaml]\n" << own;
+    Document d = load(folder / "c.yaml");
+    rename_keys(d, renames);
+    return text_of(d, "", "young");
+  };
+  EXPECT_EQ(value_of("old: 1", "other: 0", "young: 3"), "3");
+  EXPECT_EQ(value_of("young: 1", "other: 0", "old: 3"), "3");
+  EXPECT_EQ(value_of("old: 1", "young: 2", "old: 3"), "3");
+  EXPECT_EQ(value_of("old: 1", "young: 2", "other: 3"), "2");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

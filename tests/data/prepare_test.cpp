@@ -182,6 +182,18 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   expect_contains(refusal(), "Now other: the text.");
 }
 
+TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
+  Fixture f;
+  f.options.tokenizer = "bytes";
+  prepare(f.options);
+  f.options.vocab_size = 300;
+  f.options.split.separator = "%";
+  EXPECT_TRUE(prepare(f.options).skipped);
+  f.options.tokenizer = "bpe";
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "Now other: --tokenizer \"bytes\" -> \"bpe\".");
+}
+
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
   Fixture f;
   prepare(f.options);
@@ -277,6 +289,10 @@ TEST(Prepare, AnyBytesSurvive) {
 
 TEST(Prepare, DoesNotReadItsOwnOutput) {
   Fixture f;
+  f.options.output = f.options.inputs.front();
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "text: is the --output, which is not read, and --input has no other file");
+  f.options.output = f.folder / "out";
   f.options.inputs = {f.folder.path()};
   f.options.output += "/";
   prepare(f.options);
@@ -313,7 +329,12 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.heldout = 1; }), "held-out fraction is 1, expected 0 to below 1");
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "at most 3 bytes");
-  expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }), "separator is empty");
+  expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
+                  "--split separator needs the line that stands between documents, --separator, which is empty");
+  expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
+                  "text/./a.txt: is among the --input twice, also as ");
+  expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
+                  "; its text would count twice");
   expect_contains(message(usage, [](auto& o) { o.vocab_size = 100; }), "tokenizer vocabulary of 100 ids");
   expect_contains(message(usage, [](auto& o) { o.inputs = {"/no/such"}; }), "/no/such: no such file");
   expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
@@ -321,8 +342,10 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   const std::string blank = f.folder.write("blank", " \n");
   expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty documents)");
   const std::string single = f.folder.write("single", "one line");
-  expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
-                  "is one document, of which no part can be held out");
+  expect_contains(
+      message(data, [&](auto& o) { o.inputs = {single}; }),
+      "is one document, of which no part can be held out; cut it into shorter documents (at most 2000 bytes "
+      "now) or give --heldout 0");
   expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be made");
 }
 

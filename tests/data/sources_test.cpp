@@ -80,11 +80,12 @@ TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
                        open(sources, {{"frist", "5"}});
                      }),
             "data.source_options.0.name (frist) is no option of the source counting; it has: first");
-  EXPECT_EQ(error_of(base::ExitCode::usage,
-                     [&] {
-                       open(sources, {{"first", "five"}});
-                     }),
-            "data.source_options: first of the source counting is 'five', expected a number");
+  EXPECT_EQ(
+      error_of(base::ExitCode::usage,
+               [&] {
+                 open(sources, {{"first", "five"}});
+               }),
+      "data.source_options.0.value (five) must be a finite number: it is the option first of the source counting");
 }
 
 TEST(Sources, WhatIsOutsideOfTheVocabularyIsToldWithItsPlace) {

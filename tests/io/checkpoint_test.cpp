@@ -120,6 +120,21 @@ TEST_F(Checkpoints, AfterGoingBackTheNewTimelineIsTheNewest) {
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 250}));
 }
 
+TEST_F(Checkpoints, WhatIsAbandonedIsNotFoundAndNotLost) {
+  for (int64_t step : {1, 2, 3}) save(store, step, 1, device);
+  EXPECT_EQ(store.abandon_after(3), std::vector<std::string>{});
+  EXPECT_EQ(store.abandon_after(1),
+            (std::vector<std::string>{store.path(2) + ".abandoned", store.path(3) + ".abandoned"}));
+  expect_holds(*store.find(automatic, Check::full), 1, device);
+  EXPECT_EQ(warnings, std::vector<std::string>{}) << "latest names step 1";
+  save(store, 2, 1, device);
+  store.clean();
+  expect_holds(Checkpoint::open(store.path(3) + ".abandoned", Check::full), 3, device);
+  EXPECT_EQ(store.abandon_after(0).size(), 2u) << "for one that was put aside before, too";
+  EXPECT_FALSE(store.find(automatic, Check::quick));
+  EXPECT_EQ(warnings, std::vector<std::string>{}) << "there is no latest";
+}
+
 TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
   EXPECT_FALSE(store.find(automatic, Check::full));
   EXPECT_TRUE(warnings.empty());

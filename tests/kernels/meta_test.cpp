@@ -6,6 +6,7 @@
 
 #include "framework/device/meta/meta_run.h"
 #include "framework/kernels/meta/meta_table.h"
+#include "framework/kernels/meta/routing_model.h"
 #include "framework/tensor/host_read.h"
 #include "tests/kernels/cases.h"
 
@@ -81,9 +82,9 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
 
 // The host learns how many rows each expert gets, as from any device.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
-  Meta m([](std::span<int32_t> ids, int64_t top_k, int64_t experts) {
+  Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     for (size_t i = 0; i < ids.size(); ++i)
-      ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % top_k == 0 ? 0 : experts - 1);
+      ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.top_k == 0 ? 0 : choice.experts - 1);
   });
   const Tensor logits = m.empty({6, 5}, Dtype::f32), ids = m.empty({6, 2}, Dtype::i32), copy = Tensor::like(ids);
   m.k.router.forward(m.stream, Tensor::like(logits), ids, m.empty({6, 2}, Dtype::f32), logits, {}, {.top_k = 2});
@@ -109,6 +110,64 @@ TEST(MetaKernels, ForgetWhatTheyOverwrite) {
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
   m.k.pointwise.fill(m.stream, x, 3);
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 0})) << "not known any more";
+}
+
+TEST(MetaKernels, ForgetEveryResult) {
+  Meta m;
+  const auto known = [&](Shape shape) {
+    const auto n = static_cast<size_t>(shape.numel());
+    return Tensor::from<float>(std::vector<float>(n, 1), shape, m.context);
+  };
+  const auto forgotten = [](const Tensor& t) { return t.to_vector<float>() == std::vector<float>(t.bytes() / 4, 0); };
+  const Tensor x = known({4, 2}), gain = known({2}), out = known({4, 2}), sum = known({4, 2}), inverse = known({4});
+  m.k.rms_norm.forward(m.stream, out, sum, inverse, x, x, gain, 1e-6);
+  EXPECT_TRUE(forgotten(out) && forgotten(sum) && forgotten(inverse));
+  EXPECT_FALSE(forgotten(x) || forgotten(gain)) << "operands";
+  const Tensor w = known({3, 2}), y = known({4, 3}), part = known({8, 3});
+  m.k.matmul.forward(m.stream, y, x, w, Write::replace);
+  m.k.matmul.weight_gradient(m.stream, w, y, x, Write::add);
+  EXPECT_TRUE(forgotten(y) && forgotten(w));
+  m.k.matmul.forward(m.stream, part.slice(0, 2, 6), x, w, Write::replace);
+  EXPECT_TRUE(forgotten(part.slice(0, 2, 6)));
+  EXPECT_FALSE(forgotten(part.slice(0, 0, 2)) || forgotten(part.slice(0, 6, 8))) << "rows of others";
+}
+
+// Of a part that is known the rest is not.
+TEST(MetaKernels, KnowThePartThatWasGiven) {
+  Meta m;
+  const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),
+               offsets = m.empty({3}, Dtype::i64);
+  const auto sort = [&] { m.k.slots.sort(m.stream, m.empty({4}, Dtype::i64), rows, offsets, ids); };
+  const auto give = [&](int64_t begin, std::vector<int32_t> values) {
+    ids.slice(0, begin, begin + 2).copy_from(Tensor::from<int32_t>(values, {2, 1}, m.context), m.stream);
+  };
+  give(2, {0, 1});
+  EXPECT_THROW(sort(), std::logic_error);
+  give(0, {1, 1});
+  sort();
+  EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
+}
+
+// One that asked nobody, and one that the recipe gave.
+TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
+  Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
+    if (choice.given) return;
+    for (int32_t& id : ids) id = static_cast<int32_t>(choice.groups);
+  });
+  const RouterRule rule{.top_k = 2, .groups = 4};
+  const Tensor given = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, m.context),
+               unknown = Tensor::like(given);
+  const auto ids = [](const Tensor& t) { return t.to_vector<int32_t>(); };
+  ask_routing_model(unknown, rule, 8, false);
+  EXPECT_EQ(ids(unknown), (std::vector<int32_t>{4, 4}));
+  ask_routing_model(given, rule, 8, true);
+  EXPECT_EQ(ids(given), (std::vector<int32_t>{6, 7}));
+  ask_routing_model(given, rule, 8, false);
+  EXPECT_EQ(ids(given), (std::vector<int32_t>{4, 4}));
+  device::DeviceContext host;
+  const Tensor own = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, host);
+  ask_routing_model(own, rule, 8, false);
+  EXPECT_EQ(ids(own), (std::vector<int32_t>{6, 7}));
 }
 
 TEST(MetaKernels, RefuseTensorsOfOtherDevices) {

@@ -8,32 +8,32 @@ namespace {
 
 using K = const KernelTable&;
 
-Tensor extras_of(Trial& r, int64_t rows, int64_t extras) {
-  return extras ? r.normal({rows, extras}, r.acc()) : Tensor();
+Tensor row_weights_of(Trial& r, int64_t rows, int64_t row_weights) {
+  return row_weights ? r.normal({rows, row_weights}, r.acc()) : Tensor();
 }
 
-// Bytes are compared one by one: codes, scale, extras and the zeros between them.
+// Bytes are compared one by one: codes, scale, row_weights and the zeros between them.
 void pack(K k, Trial& r, WireFormat format) {
   const auto [t, d] = r.size;
-  for (int64_t extras : {0, 1, 2, 3})
+  for (int64_t row_weights : {0, 1, 2, 3})
     for (Layout layout : {Layout::contiguous, Layout::strided_rows}) {
-      const int64_t row = wire_row_bytes(format, r.dtype, d, extras);
-      k.wire.pack(r.stream, r.output({t, row}, Dtype::u8), r.normal({t, d}, layout), {}, extras_of(r, t, extras),
-                  format);
+      const int64_t row = wire_row_bytes(format, r.dtype, d, row_weights);
+      k.wire.pack(r.stream, r.output({t, row}, Dtype::u8), r.normal({t, d}, layout), {},
+                  row_weights_of(r, t, row_weights), format);
       k.wire.pack(r.stream, r.output({3 * t, row}, Dtype::u8), r.normal({t, d}, layout),
-                  r.integers({3 * t}, Dtype::i64, t), extras_of(r, 3 * t, extras), format);
+                  r.integers({3 * t}, Dtype::i64, t), row_weights_of(r, 3 * t, row_weights), format);
     }
 }
 
 void unpack(K k, Trial& r, WireFormat format) {
   const auto [t, d] = r.size;
   const Tensor index = r.values<int64_t>(every_second_row_backwards(t), {t});
-  for (int64_t extras : {0, 1, 2, 3}) {
-    const Tensor bytes = r.scratch({t, wire_row_bytes(format, r.dtype, d, extras)}, Dtype::u8);
-    reference_table.wire.pack(r.host_stream, bytes, r.normal({t, d}), {}, extras_of(r, t, extras), format);
+  for (int64_t row_weights : {0, 1, 2, 3}) {
+    const Tensor bytes = r.scratch({t, wire_row_bytes(format, r.dtype, d, row_weights)}, Dtype::u8);
+    reference_table.wire.pack(r.host_stream, bytes, r.normal({t, d}), {}, row_weights_of(r, t, row_weights), format);
     for (bool wanted : {false, true})
       for (Layout layout : {Layout::contiguous, Layout::strided_rows}) {
-        const auto target = [&] { return extras && wanted ? r.output({t, extras}, r.acc()) : Tensor(); };
+        const auto target = [&] { return row_weights && wanted ? r.output({t, row_weights}, r.acc()) : Tensor(); };
         k.wire.unpack(r.stream, r.output({t, d}, 1, layout), target(), bytes, {}, format);
         k.wire.unpack(r.stream, r.output({2 * t + 1, d}, 1, layout), target(), bytes, index, format);
       }

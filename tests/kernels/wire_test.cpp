@@ -24,9 +24,9 @@ using Floats = std::vector<float>;
 using Bytes = std::vector<uint8_t>;
 
 TEST(WireLayout, AlignsEveryPartAndPadsRowsToEightBytes) {
-  const auto of = [](WireFormat format, Dtype dtype, int64_t width, int64_t extras) {
-    const WireLayout l = wire_layout(format, dtype, width, extras);
-    return std::array{l.values, l.scale, l.extras, l.bytes};
+  const auto of = [](WireFormat format, Dtype dtype, int64_t width, int64_t row_weights) {
+    const WireLayout l = wire_layout(format, dtype, width, row_weights);
+    return std::array{l.values, l.scale, l.row_weights, l.bytes};
   };
   using A = std::array<int64_t, 4>;
   EXPECT_EQ(of(WireFormat::model, Dtype::bf16, 7, 0), (A{14, 14, 16, 16}));
@@ -52,11 +52,11 @@ class Wire : public ::testing::TestWithParam<const KernelTable*> {
   }
   Tensor filled(Shape shape, float value) { return tensor(Floats(static_cast<size_t>(shape.numel()), value), shape); }
 
-  Tensor packed(const Tensor& x, WireFormat format, const Tensor& index = {}, const Tensor& extras = {}) {
+  Tensor packed(const Tensor& x, WireFormat format, const Tensor& index = {}, const Tensor& row_weights = {}) {
     const int64_t rows = index.defined() ? index.numel() : x.dim(0);
-    const int64_t row = wire_row_bytes(format, x.dtype(), x.dim(1), extras.defined() ? extras.dim(1) : 0);
+    const int64_t row = wire_row_bytes(format, x.dtype(), x.dim(1), row_weights.defined() ? row_weights.dim(1) : 0);
     const Tensor bytes = Tensor::empty({rows, row}, Dtype::u8, device);
-    k.wire.pack(stream, bytes, x, index, extras, format);
+    k.wire.pack(stream, bytes, x, index, row_weights, format);
     return bytes;
   }
   Floats there_and_back(const Floats& row, WireFormat format = WireFormat::fp8) {
@@ -146,12 +146,13 @@ TEST_P(Wire, TheModelsFormatKeepsEveryBit) {
 
 TEST_P(Wire, ExtrasGoWithThePositionWhateverTheRows) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
-    const Tensor x = tensor<float>({448, 896}, {2, 1}), extras = tensor<float>({0.1f, 0.2f, nan, 0.4f, 5, 6}, {3, 2});
-    const Tensor bytes = packed(x, format, tensor<int64_t>({1, 0, 1}, {3}), extras);
-    const Tensor out = filled({4, 1}, -1), extras_out = filled({3, 2}, 0);
-    k.wire.unpack(stream, out, extras_out, bytes, tensor<int64_t>({3, 0, 1}, {3}), format);
+    const Tensor x = tensor<float>({448, 896}, {2, 1}),
+                 row_weights = tensor<float>({0.1f, 0.2f, nan, 0.4f, 5, 6}, {3, 2});
+    const Tensor bytes = packed(x, format, tensor<int64_t>({1, 0, 1}, {3}), row_weights);
+    const Tensor out = filled({4, 1}, -1), row_weights_out = filled({3, 2}, 0);
+    k.wire.unpack(stream, out, row_weights_out, bytes, tensor<int64_t>({3, 0, 1}, {3}), format);
     EXPECT_EQ(out.to_vector<float>(), (Floats{448, 896, -1, 896}));
-    Floats back = extras_out.to_vector<float>();
+    Floats back = row_weights_out.to_vector<float>();
     EXPECT_TRUE(std::isnan(back[2]));
     back[2] = 3;
     EXPECT_EQ(back, (Floats{0.1f, 0.2f, 3, 0.4f, 5, 6}));
@@ -159,11 +160,11 @@ TEST_P(Wire, ExtrasGoWithThePositionWhateverTheRows) {
 }
 
 TEST_P(Wire, ExtrasOfF64AreF64) {
-  const Tensor x = tensor<double>({1, 2, 3}, {1, 3}), extras = tensor<double>({0.1}, {1, 1});
+  const Tensor x = tensor<double>({1, 2, 3}, {1, 3}), row_weights = tensor<double>({0.1}, {1, 1});
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
-    const Tensor extras_out = Tensor::like(extras), out = Tensor::like(x);
-    k.wire.unpack(stream, out, extras_out, packed(x, format, {}, extras), {}, format);
-    EXPECT_EQ(extras_out.to_vector<double>(), (std::vector<double>{0.1}));
+    const Tensor row_weights_out = Tensor::like(row_weights), out = Tensor::like(x);
+    k.wire.unpack(stream, out, row_weights_out, packed(x, format, {}, row_weights), {}, format);
+    EXPECT_EQ(row_weights_out.to_vector<double>(), (std::vector<double>{0.1}));
   }
 }
 

@@ -14,7 +14,7 @@ using namespace train;
 namespace {
 
 ModelSize size_of_recipe(const std::string& path) {
-  return model_size(load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/" + path), Registry(), 0).model);
+  return model_size(load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/" + path), Registry(), 0).model, Registry());
 }
 
 TEST(ModelSize, M1_Mixtral8x7bHasThePublishedParameters) {
@@ -41,9 +41,9 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModel) {
   // hidden 16, 4 heads of 4 and 2 of keys: q, output 256 each, k, v 128 each; router 64; 2 experts of 3 x 16 x 12.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   const double expected = 6 * (2 * layer + 16 * 31) + 2 * 12 * 16 * 4.0;
-  EXPECT_DOUBLE_EQ(model_size(small_recipe().model).flops_per_token, expected);
+  EXPECT_DOUBLE_EQ(model_size(small_recipe().model, Registry()).flops_per_token, expected);
   // Every key is seen, not half of them.
-  EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model).flops_per_token,
+  EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model, Registry()).flops_per_token,
                    expected + 2 * 12 * 16 * 4.0);
 }
 
@@ -59,10 +59,10 @@ TEST_P(CountEqualsModel, OnThisRecipe) {
     all += p->global_shape().numel();
     if (p->name().find(".experts.") != std::string::npos) experts += p->global_shape().numel();
   }
-  EXPECT_EQ(model_size(recipe.model).parameters, all);
-  EXPECT_EQ(model_size(recipe.model).expert_parameters, experts);
+  EXPECT_EQ(model_size(recipe.model, Registry()).parameters, all);
+  EXPECT_EQ(model_size(recipe.model, Registry()).expert_parameters, experts);
   const auto& m = recipe.model.moe;
-  EXPECT_EQ(model_size(recipe.model).active_parameters,
+  EXPECT_EQ(model_size(recipe.model, Registry()).active_parameters,
             all - (m.experts > 0 ? experts / m.experts * (m.experts - m.top_k) : 0));
 }
 

@@ -129,7 +129,8 @@ class Naive {
     for (int64_t u = begin; u < end; ++u) {
       const auto& others = chosen[static_cast<size_t>(u)];
       if (u == t || std::find(others.begin(), others.end(), e) == others.end()) continue;
-      const bool goes_first = c_.drop == kernels::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
+      const bool goes_first =
+          c_.drop == kernels::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
       before += goes_first;
     }
     return before < std::ceil(*c_.capacity_factor * mean);

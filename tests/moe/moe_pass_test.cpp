@@ -54,8 +54,10 @@ struct EchoPass {
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
                                    lab.stream())),
         rows(lab.integers({4, 8}, 1, 9)),
-        pass{
-            .plan = plan, .groups = groups, .overlap = overlap, .width = 8, .dtype = Dtype::f64, .device = lab.context},
+        pass{.plan = plan,
+             .groups = groups,
+             .overlap = overlap,
+             .rows = {.width = 8, .dtype = Dtype::f64, .device = lab.context}},
         work(plan, rows) {}
 
   schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
@@ -220,7 +222,7 @@ struct PassInTwoSteps {
         plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
                                    {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream())),
         rows(lab.integers({6, 8}, 1, 9)),
-        pass{.plan = plan, .groups = groups, .width = 8, .dtype = Dtype::f64, .device = lab.context},
+        pass{.plan = plan, .groups = groups, .rows = {.width = 8, .dtype = Dtype::f64, .device = lab.context}},
         work(plan, rows) {}
 
   schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }

@@ -80,11 +80,11 @@ class FactorPass : public moe::PassWork {
         pass{.plan = plan,
              .groups = groups,
              .overlap = way.overlap,
-             .width = width,
-             .dtype = Dtype::f64,
-             .device = lab.context,
-             .row_weights_out = 1,
-             .weighs = row_of == RowOf::token} {}
+             .rows = {.width = width,
+                      .dtype = Dtype::f64,
+                      .device = lab.context,
+                      .weights_out = 1,
+                      .weighs = row_of == RowOf::token}} {}
 
   moe::RowSource pack(Stream&, size_t c) override {
     const ep::ChunkCounts& chunk = plan.counts.chunks[c];
@@ -96,7 +96,7 @@ class FactorPass : public moe::PassWork {
     const auto& k = kernels::kernels(by.device());
     k.slots.iota(s, row, 0);
     k.permute.gather_weighted(s, rows.values, rows.values, row, by);
-    if (pass.row_weights_back == 0) return {rows.values};
+    if (pass.rows.weights_back == 0) return {rows.values};
     const Tensor numbers = Tensor::like(rows.row_weights);
     k.permute.gather_weighted(s, numbers, rows.row_weights, row, by);
     return {rows.values, numbers};
@@ -198,8 +198,8 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
 TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());
-    t.pass.weighs = false;
-    t.pass.row_weights_back = 1;
+    t.pass.rows.weighs = false;
+    t.pass.rows.weights_back = 1;
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
     const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context);
@@ -275,11 +275,11 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
                      .row_weights = row_of == RowOf::token ? row_weights : Tensor{}};
       const MoePass pass{.plan = plan,
                          .groups = t.groups,
-                         .width = width,
-                         .dtype = Dtype::f64,
-                         .device = t.lab.context,
-                         .row_weights_out = row_of == RowOf::token ? 1 : 0,
-                         .weighs = row_of == RowOf::token};
+                         .rows = {.width = width,
+                                  .dtype = Dtype::f64,
+                                  .device = t.lab.context,
+                                  .weights_out = row_of == RowOf::token ? 1 : 0,
+                                  .weighs = row_of == RowOf::token}};
       moe::PassBuffers buffers;
       const schedule::TaskGraph graph = moe::make_pass_graph(pass, echo, buffers);
       t.ep_group->take(comm::TrafficClass::ep);

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 
+#include "tests/training/scratch.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -88,7 +90,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const device::MemoryStats& counted = memory[static_cast<size_t>(rank)];
-    const auto estimate = estimate_memory(recipe, layout, rank);
+    const auto estimate = estimate_memory(recipe, {}, layout, rank);
     fmt::print("{:<28} rank {}  kept {}  peak {}\n", name, rank,
                shown(estimate.activations, counted.peak_in(Category::activation)),
                shown(estimate.total, counted.peak_total));
@@ -102,6 +104,30 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
         << counted.table();
     EXPECT_GE(estimate.blocks, estimate.total) << "blocks are rounded up";
   }
+}
+
+// Two of four experts are on each rank.
+TEST(MemoryOfTheNeediest, IsThatOfTheRankWhoseExpertsTheTraceNames) {
+  const Scratch scratch;
+  std::ofstream(scratch / "routes") << "2 3\n";
+  const Recipe recipe =
+      small_recipe(measured({"parallel.ep=2", "model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"}));
+  const mesh::Layout layout(recipe.parallel.sizes(), 2);
+  const auto of_rank = [&](int rank, RoutingLoad load) {
+    return estimate_memory(recipe, {}, layout, rank, load).total;
+  };
+  const double loaded = of_rank(1, RoutingLoad::even), idle = of_rank(0, RoutingLoad::even);
+  EXPECT_GT(loaded, 1.2 * idle);
+  EXPECT_EQ(estimate_memory(recipe, {}, 2).total, loaded);
+  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "whatever the trace says";
+}
+
+TEST(MemoryOfTheNeediest, IsThatOfTheLargestPiecesOfExperts) {
+  const Recipe recipe = small_recipe(measured({"parallel.etp=2", "model.moe.expert_hidden=97"}));
+  const mesh::Layout layout(recipe.parallel.sizes(), 2);
+  const auto weights = [&](int rank) { return estimate_memory(recipe, {}, layout, rank).weights; };
+  EXPECT_GT(weights(1), weights(0));
+  EXPECT_EQ(estimate_memory(recipe, {}, 2).weights, weights(1));
 }
 
 struct Layout {
@@ -125,7 +151,7 @@ TEST_P(LayoutMemory, OfWeightsGradientsAndOptimizerIsWithinOnePercentOfTheEstima
   all.insert(all.end(), layout.overrides.begin(), layout.overrides.end());
   const Recipe recipe = small_recipe(measured(all));
   const device::MemoryStats memory = measure(recipe, layout.ranks).front();
-  const auto estimate = estimate_memory(recipe, mesh::Layout(recipe.parallel.sizes(), layout.ranks), 0);
+  const auto estimate = estimate_memory(recipe, {}, mesh::Layout(recipe.parallel.sizes(), layout.ranks), 0);
   fmt::print("{:<8} zero {} {:<4} weights {}  gradients {}  optimizer {}  peak {}\n", layout.name, zero, precision,
              shown(estimate.weights, memory.peak_in(Category::parameter)),
              shown(estimate.gradients, memory.peak_in(Category::gradient)),
@@ -182,7 +208,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ZeroThree", 2, {"parallel.zero=3", "parallel.ep=2"}},
         Case{"ZeroThreeStages", 4, {"parallel.zero=3", "parallel.pp=2"}},
         Case{"ZeroThreeExperts", 4, {"parallel.zero=3", "parallel.ep=2", "distributed.bucket_bytes=64KiB"}},
-        Case{"Gpipe", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}}, Case{"OneFOneB", 4, {"parallel.pp=4"}},
+        Case{"Gpipe", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}},
+        Case{"GpipeOfMany", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "batch.global=76"}},
+        // Few micro-batches take less than the update.
+        Case{"GpipeOfSmall",
+             2,
+             {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "model.context=8", "batch.micro=1", "batch.global=40"}},
+        Case{"OneFOneB", 4, {"parallel.pp=4"}},
         Case{"OneFOneBBlocks", 4, {"parallel.pp=4", "recompute=block", "train.precision=bf16"}},
         Case{"OneFOneBS4", 2, {"parallel.pp=2", "schedule.moe.memory_reuse=s4"}},
         Case{"OneFOneBInTurns", 2, {"parallel.pp=2", "schedule.pipeline.overlap=micro_batches"}},

@@ -12,10 +12,17 @@ namespace {
 
 using namespace plan;
 
+using Choice = device::MetaRun::Choice;
+
+std::vector<int32_t> chosen(RoutingLoad load, int rank, int ranks, int64_t tokens, const Choice& choice) {
+  std::vector<int32_t> ids(static_cast<size_t>(tokens * choice.top_k));
+  choose_experts(load, rank, ranks)(ids, choice);
+  return ids;
+}
+
 // Rows of each expert of `tokens` tokens; fails where a token chooses an expert twice or one that is not there.
 std::vector<int64_t> rows(RoutingLoad load, int rank, int ranks, int64_t tokens, int64_t top_k, int64_t experts) {
-  std::vector<int32_t> ids(static_cast<size_t>(tokens * top_k));
-  choose_experts(load, rank, ranks)(ids, top_k, experts);
+  const std::vector<int32_t> ids = chosen(load, rank, ranks, tokens, {top_k, experts});
   std::vector<int64_t> counts(static_cast<size_t>(experts), 0);
   for (int64_t t = 0; t < tokens; ++t) {
     const auto first = ids.begin() + t * top_k;
@@ -38,8 +45,7 @@ TEST(RoutingModel, EvenGivesEveryExpertAsMany) {
 
 // Chance puts two of a token's 8 experts on the same one of 4 ranks, not all of them.
 TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
-  std::vector<int32_t> ids(256 * 8);
-  choose_experts(RoutingLoad::even, 0, 4)(ids, 8, 64);
+  const std::vector<int32_t> ids = chosen(RoutingLoad::even, 0, 4, 256, {8, 64});
   double reached = 0;
   for (size_t t = 0; t < 256; ++t) {
     std::set<int32_t> ranks;
@@ -51,15 +57,15 @@ TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
 
 TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   // Of one expert P(share > x) is (1 - x)^(E - 1).
-  EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, 64, 1), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
+  EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, {1, 64}), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
   // Beta(2, 2): x^2 (3 - 2 x) = 0.99, but a token has no more than half of its slots here.
-  const double x = share_of_rank(RoutingLoad::p99, 2, 4, 2);
+  const double x = share_of_rank(RoutingLoad::p99, 2, {2, 4});
   EXPECT_NEAR(x * x * (3 - 2 * x), 0.99, 1e-9);
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, 4, 4), 0.5);
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 4, 4, 2), 1) << "all experts are here";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {4, 4}), 0.5);
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 4, {2, 4}), 1) << "all experts are here";
   for (const int rank : {0, 3}) {
     const auto counts = rows(RoutingLoad::p99, rank, 4, 4096, 2, 32);
-    const double share = share_of_rank(RoutingLoad::p99, 8, 32, 2);
+    const double share = share_of_rank(RoutingLoad::p99, 8, {2, 32});
     EXPECT_NEAR(static_cast<double>(of_rank(counts, rank, 4)) / 8192, share, 2e-4);
     const auto [least, most] = std::minmax_element(counts.begin() + rank * 8, counts.begin() + rank * 8 + 8);
     EXPECT_LE(*most - *least, 2) << "its experts have as many";
@@ -70,9 +76,47 @@ TEST(RoutingModel, AtWorstEverythingGoesToOneRank) {
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 2, 4, 100, 2, 16), 2, 4), 200);
   // It has two experts: two slots of each token.
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
-  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, 8, 6), 2.0 / 6);
-  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, 8, 2, 1.5), 1.5 / 4) << "as much as its capacity";
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, 8, 2, 0.5), 0.25) << "an even share at least";
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {6, 8}), 2.0 / 6);
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {2, 8}, 1.5), 1.5 / 4) << "as much as its capacity";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "an even share at least";
+}
+
+// 64 experts in groups of 8 on 8 ranks.
+TEST(RoutingModel, ATokenChoosesOfItsGroupsAlone) {
+  for (const RoutingLoad load : {RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank})
+    for (const int64_t top_groups : {1, 3}) {
+      const Choice choice{.top_k = 6, .experts = 64, .groups = 8, .top_groups = top_groups};
+      const std::vector<int32_t> ids = chosen(load, 5, 8, 512, choice);
+      std::vector<int64_t> counts(64, 0);
+      for (size_t t = 0; t < 512; ++t) {
+        std::set<int32_t> groups, experts;
+        for (size_t k = 0; k < 6; ++k) {
+          experts.insert(ids[t * 6 + k]), groups.insert(ids[t * 6 + k] / 8);
+          ++counts.at(static_cast<size_t>(ids[t * 6 + k]));
+        }
+        EXPECT_EQ(experts.size(), 6u) << "token " << t;
+        EXPECT_LE(groups.size(), static_cast<size_t>(top_groups)) << "token " << t;
+      }
+      const double share = share_of_rank(load, 8, choice);
+      EXPECT_NEAR(static_cast<double>(of_rank(counts, 5, 8)) / (512 * 6), share, 2e-3) << top_groups;
+    }
+}
+
+TEST(RoutingModel, ATokensGroupsBoundWhatARankGets) {
+  // Groups of two experts: four of a rank's are in a token's two groups.
+  const Choice choice{.top_k = 4, .experts = 16, .groups = 8, .top_groups = 2};
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 4, choice), 1);
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, choice), 0.5);
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 8, {.top_k = 4, .experts = 16, .groups = 8}), 0.5);
+}
+
+TEST(RoutingModel, WhatTheRecipeSaysStaysWhereNoLoadIsAskedFor) {
+  const Choice given{.top_k = 2, .experts = 8, .given = true};
+  std::vector<int32_t> ids{6, 7};
+  choose_experts(RoutingLoad::even, 0, 4)(ids, given);
+  EXPECT_EQ(ids, (std::vector<int32_t>{6, 7}));
+  choose_experts(RoutingLoad::one_rank, 0, 4)(ids, given);
+  EXPECT_EQ(std::set<int32_t>(ids.begin(), ids.end()), (std::set<int32_t>{0, 1}));
 }
 
 }  // namespace

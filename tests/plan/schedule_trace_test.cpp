@@ -69,7 +69,7 @@ nlohmann::json read_trace(const std::string& path) {
 
 TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
-  write_trace(folder / "trace.json.gz", trace_of_two(traced_recipe()).events);
+  telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
   std::map<int, std::map<std::string, int>> tasks;  // by row's kind
   const nlohmann::json trace = read_trace(folder / "trace.json.gz");

@@ -69,7 +69,7 @@ TEST_P(Traffic, OfEveryRankAndClassIsWithinOnePercentOfTheEstimate) {
   const mesh::Layout layout(recipe.parallel.sizes(), GetParam().ranks);
   const auto sent = measure(recipe, GetParam().ranks);
   for (int rank = 0; rank < layout.world(); ++rank) {
-    const TrafficEstimate predicted = estimate_traffic(recipe, layout, rank);
+    const TrafficEstimate predicted = estimate_traffic(recipe, {}, layout, rank);
     for (TrafficClass c : estimated) {
       const double counted = sent[static_cast<size_t>(rank)][c];
       EXPECT_NEAR(counted, predicted[c], 0.01 * predicted[c]) << name_of(c) << " of rank " << rank;
@@ -106,11 +106,16 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(TrafficOfALayout, IsThatOfTheRankThatSendsTheMost) {
-  const Recipe recipe = measured({"", 2, {"parallel.pp=2", "parallel.tp=2", "schedule.pipeline.split=[1,3]"}});
-  const mesh::Layout layout(recipe.parallel.sizes(), 4);
-  EXPECT_EQ(estimate_traffic(recipe, layout).total(), estimate_traffic(recipe, layout, 2).total());
-  EXPECT_GT(estimate_traffic(recipe, layout, 2).total(), estimate_traffic(recipe, layout, 0).total());
+// Of two experts of a token in one group, which is on one rank, one row travels.
+TEST(TrafficOfGroups, IsThatOfATokensGroups) {
+  const auto sent = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",
+                                 "model.moe.routing=model", "model.moe.aux_loss.coefficient=0"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Recipe recipe = measured({"", 8, all});
+    return estimate_traffic(recipe, {}, mesh::Layout(recipe.parallel.sizes(), 8), 0)[TrafficClass::ep];
+  };
+  EXPECT_LT(sent({"model.moe.groups=8", "model.moe.top_groups=1"}), 0.6 * sent({}));
 }
 
 }  // namespace

@@ -31,15 +31,21 @@ std::set<moe::ReuseStrategy> strategies_of(const std::vector<moe::MoeSchedule>& 
   return all;
 }
 
+// On two ranks.
+WithinMemory allowed(const Recipe& r) {
+  const Extensions none;
+  return MemoryNeeds(r, none, 2).within(legal_schedules(r, none));
+}
+
 TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
   const auto restores = [](double limit) {
     const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.chunk_by=tokens",
                                    cat("memory.limit_bytes=", static_cast<int64_t>(limit)), "model.context=64"});
-    return strategies_of(allowed_schedules(r, Registry(), 2));
+    return strategies_of(allowed(r).schedules);
   };
   const Recipe free = small_recipe(
       {"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.chunk_by=tokens", "model.context=64"});
-  const WithinMemory m = within_memory(free, 2, legal_schedules(free, Registry()));
+  const WithinMemory m = allowed(free);
   ASSERT_LT(m.least, m.kept);
   const std::set<moe::ReuseStrategy> keep{moe::ReuseStrategy::none};
   EXPECT_EQ(restores(0), keep) << "no limit";
@@ -53,7 +59,6 @@ TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
 // What fits as long as tokens spread evenly, and does not when all of them choose the experts of one rank.
 TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
   const Scratch scratch;
-  std::ofstream(scratch / "routes") << "0 1\n";
   const auto recipe = [&](const Overrides& more) {
     Overrides all{"parallel.ep=2",
                   "model.hidden=64",
@@ -70,11 +75,12 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
     return small_recipe(all);
   };
   const Recipe keeping = recipe({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"});
-  const double even = estimate_memory(keeping, 2).blocks,
-               worst = estimate_memory(keeping, 2, RoutingLoad::one_rank).blocks;
+  const double even = estimate_memory(keeping, {}, 2).blocks,
+               worst = estimate_memory(keeping, {}, 2, RoutingLoad::one_rank).blocks;
   const auto limit = static_cast<int64_t>(1.1 * even);
   ASSERT_GT(worst, 1.2 * static_cast<double>(limit));
   const Overrides skewed{"model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"};
+  int loaded = 0;  // has the experts that all tokens choose
   const auto peak_of = [&](const Overrides& more,
                            const std::function<void(TrainingRun&, const comm::ProcessGroup&)>& begin) {
     int64_t most = 0;
@@ -87,27 +93,32 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
       begin(run, world);
       for (int step = 0; step < 2; ++step) run.step(source);
       const int64_t peak = run.instance.context.allocator()->stats().peak_total;
-      if (world.rank() == 0) most = peak;  // it has the experts that all tokens choose
+      if (world.rank() == loaded) most = peak;
     });
     return most;
   };
-  EXPECT_GT(peak_of({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit) << "kept";
-  // The allocator refuses what is above the limit.
-  const int64_t chosen =
-      peak_of({"schedule.moe.memory_reuse=auto", cat("memory.limit_bytes=", limit)},
-              [](TrainingRun& run, const comm::ProcessGroup& world) {
-                const ScheduleChoice choice(run.recipe, run.instance, Predictor(run.recipe, run.instance.mesh), world);
-                EXPECT_NE(choice.current().schedule.memory_reuse, moe::ReuseStrategy::none);
-                EXPECT_TRUE(choice.current().schedule.memory_limit.has_value());
-              });
-  EXPECT_GT(chosen, 0);
-  EXPECT_LE(chosen, limit);
+  for (loaded = 0; loaded < 2; ++loaded) {
+    SCOPED_TRACE(loaded);
+    std::ofstream(scratch / "routes") << (loaded == 0 ? "0 1\n" : "2 3\n");
+    EXPECT_GT(peak_of({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit)
+        << "kept";
+    // The allocator refuses what is above the limit.
+    const int64_t chosen = peak_of({"schedule.moe.memory_reuse=auto", cat("memory.limit_bytes=", limit)},
+                                   [](TrainingRun& run, const comm::ProcessGroup& world) {
+                                     const ScheduleChoice choice(run.recipe, run.instance,
+                                                                 Predictor(run.recipe, run.instance.mesh), world);
+                                     EXPECT_NE(choice.current().schedule.memory_reuse, moe::ReuseStrategy::none);
+                                     EXPECT_TRUE(choice.current().schedule.memory_limit.has_value());
+                                   });
+    EXPECT_GT(chosen, 0);
+    EXPECT_LE(chosen, limit);
+  }
 }
 
 TEST(AllowedSchedules, OfALimitOfBuffersAllReuse) {
   const Recipe r =
       small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.memory_limit=100000000"});
-  EXPECT_EQ(strategies_of(allowed_schedules(r, Registry(), 2)).size(), 4u);
+  EXPECT_EQ(strategies_of(allowed(r).schedules).size(), 4u);
 }
 
 }  // namespace

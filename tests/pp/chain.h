@@ -84,8 +84,8 @@ inline std::vector<std::vector<double>> reference(int micro_batches) {
 }
 
 // The chain cut into stages, as the parts of a model are.
-struct Cut {
-  Cut(const Schedule& s, int rank)
+struct ModelOfRank {
+  ModelOfRank(const Schedule& s, int rank)
       : split(s.stages, {}, {std::vector<double>(layers, 1.0), 0.5, 1}),
         chain(lab),
         stages(

@@ -18,13 +18,13 @@ comm::World* world = nullptr;  // of main(): MPI is initialised once in a proces
 void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed) {
   SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.micro_batches, " micro-batches"));
   const auto pp = world->group().split(0, world->rank(), comm::TrafficClass::pp, "pp");
-  Cut cut(schedule, pp->rank());
-  Jittered work(cut.stages, pp->rank(), jitter_seed);
-  run(schedule, *pp, work, cut.lab.context);
+  ModelOfRank model(schedule, pp->rank());
+  Jittered work(model.stages, pp->rank(), jitter_seed);
+  run(schedule, *pp, work, model.lab.context);
   const auto expected = reference(schedule.micro_batches);
-  for (size_t i = 0; const auto& p : cut.lab.parameters) {
-    const Tensor sum = p->gradient_to_add(cut.lab.stream());
-    pp->all_reduce(sum, comm::Reduce::sum, cut.lab.stream()).wait();
+  for (size_t i = 0; const auto& p : model.lab.parameters) {
+    const Tensor sum = p->gradient_to_add(model.lab.stream());
+    pp->all_reduce(sum, comm::Reduce::sum, model.lab.stream()).wait();
     EXPECT_EQ(tests::values_of(sum), expected[i++]) << p->name();
   }
 }

@@ -57,18 +57,18 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
   std::mutex mutex;
   std::vector<std::vector<double>> sums(expected.size());
   with_ranks(schedule.stages.ranks, [&](const ProcessGroup& pp) {
-    Cut cut(schedule, pp.rank());
-    Jittered jittered(cut.stages, pp.rank(), jitter_seed);
+    ModelOfRank model(schedule, pp.rank());
+    Jittered jittered(model.stages, pp.rank(), jitter_seed);
     schedule::Fibers fibers;
-    Yielding work(jitter_seed ? static_cast<StageWork&>(jittered) : cut.stages, fibers);
-    run(schedule, pp, work, cut.lab.context, pairs == Pairs::as_fibers ? &fibers : nullptr);
-    pp.barrier(cut.lab.stream()).wait();  // a peer may still hold what it has just brought
-    EXPECT_EQ(cut.lab.used(Category::activation), 0) << "nothing is kept";
-    EXPECT_EQ(cut.lab.used(Category::communication), 0);
+    Yielding work(jitter_seed ? static_cast<StageWork&>(jittered) : model.stages, fibers);
+    run(schedule, pp, work, model.lab.context, pairs == Pairs::as_fibers ? &fibers : nullptr);
+    pp.barrier(model.lab.stream()).wait();  // a peer may still hold what it has just brought
+    EXPECT_EQ(model.lab.used(Category::activation), 0) << "nothing is kept";
+    EXPECT_EQ(model.lab.used(Category::communication), 0);
     std::lock_guard lock(mutex);
     size_t i = 0;
-    for (const auto& p : cut.lab.parameters) {
-      EXPECT_EQ(cut.announced[p.get()], p->has_gradient() ? 1 : 0) << p->name();
+    for (const auto& p : model.lab.parameters) {
+      EXPECT_EQ(model.announced[p.get()], p->has_gradient() ? 1 : 0) << p->name();
       auto& sum = sums[i++];
       if (!p->has_gradient()) continue;
       const auto values = tests::values_of(p->gradient());
@@ -132,8 +132,8 @@ TEST(RunnerTraffic, TheTurnOfAVSendsNothing) {
     with_ranks(2, [&](const ProcessGroup& world) {
       const auto pp = world.split(0, world.rank(), comm::TrafficClass::pp, "pp");
       const Schedule schedule = make_schedule(config_of(kind), 2, 3);
-      Cut cut(schedule, pp->rank());
-      run(schedule, *pp, cut.stages, cut.lab.context);
+      ModelOfRank model(schedule, pp->rank());
+      run(schedule, *pp, model.stages, model.lab.context);
       sum += pp->take(comm::TrafficClass::pp).bytes;
     });
     return sum.load();
@@ -150,9 +150,9 @@ TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
     std::atomic<int64_t> first = 0;
     with_ranks(2, [&](const ProcessGroup& pp) {
       const Schedule schedule = make_schedule(config_of(kind), 2, 8);
-      Cut cut(schedule, pp.rank());
-      run(schedule, pp, cut.stages, cut.lab.context);
-      if (pp.rank() == 0) first = cut.lab.context.allocator()->stats().peak_in(Category::activation);
+      ModelOfRank model(schedule, pp.rank());
+      run(schedule, pp, model.stages, model.lab.context);
+      if (pp.rank() == 0) first = model.lab.context.allocator()->stats().peak_in(Category::activation);
     });
     return first.load();
   };

@@ -9,11 +9,13 @@
 #include <thread>
 #include <utility>
 
+#include "framework/base/clock.h"
 #include "framework/base/error.h"
 
 namespace hexad::schedule {
 namespace {
 
+using base::now;
 using device::complete;
 using device::DeviceContext;
 
@@ -218,8 +220,6 @@ TEST_P(Executor, NothingIsInFlightWhenAnErrorLeaves) {
   EXPECT_TRUE(Event(state).done());
   peer.join();
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 TEST_P(Executor, TimesFollowDependencies) {
   Chain chain(true);

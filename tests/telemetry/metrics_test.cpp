@@ -185,6 +185,23 @@ TEST(JsonlSink, ResumingCutsTheRecordsOfStepsToBeRepeated) {
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
 
+TEST(JsonlSink, AnEvaluationOfTheLastStepTakesThePlaceOfTheOneThatIsThere) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const auto step = to_json_line(full_step(1)) + "\n" + to_json_line(full_step(2)) + "\n";
+  const auto save = to_json_line(SaveMetrics{.step = 2, .bytes = 8, .seconds = 1}) + "\n";
+  const auto eval = [](double loss) { return to_json_line(EvalMetrics{.step = 2, .loss = loss}) + "\n"; };
+  write_text(path, step + eval(4) + save + eval(3));
+  JsonlSink sink(path);
+  sink.on_start(resumed_after(2));
+  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3)) << "until there is another one";
+  sink.on_eval({.step = 2, .loss = 1});
+  EXPECT_EQ(contents(path), step + save + eval(1));
+  sink.on_step(full_step(3));
+  sink.on_eval({.step = 3, .loss = 0.5});
+  EXPECT_EQ(read_metrics(path).evals.size(), 2u);
+}
+
 TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";

@@ -32,7 +32,7 @@ TEST(Trace, RanksAreProcessesAndLanesAreThreads) {
        .args = {{"bytes", int64_t{1} << 33}, {"kind", "a2a"}, {"share", 0.5}}},
       {.name = "E0", .lane = "inter", .rank = 1, .start_us = 10.25, .duration_us = 5},
   };
-  write_trace(folder / "trace.json.gz", events);
+  write_trace(folder / "trace.json.gz", {events, {}});
   const auto trace = read_trace(folder / "trace.json.gz")["traceEvents"];
   std::vector<nlohmann::json> slices;
   std::map<std::string, int> metadata;
@@ -52,6 +52,35 @@ TEST(Trace, RanksAreProcessesAndLanesAreThreads) {
   EXPECT_EQ(metadata[R"(thread_name/{"name":"inter"})"], 2);
 }
 
+TEST(Trace, AmountsAreDrawnOverTime) {
+  const TemporaryFolder folder;
+  write_trace(folder / "t.json.gz",
+              {{}, {{.name = "memory", .rank = 1, .time_us = 2.5, .values = {{"activation", 7}, {"weight", 9}}}}});
+  const auto trace = read_trace(folder / "t.json.gz")["traceEvents"];
+  ASSERT_EQ(trace.size(), 1u);
+  EXPECT_EQ(trace[0]["ph"], "C");
+  EXPECT_EQ(trace[0]["pid"], 1);
+  EXPECT_EQ(trace[0]["ts"], 2.5);
+  EXPECT_EQ(trace[0]["args"]["activation"], 7);
+  EXPECT_EQ(trace[0]["args"]["weight"], 9);
+}
+
+TEST(Trace, WhatOnlyOverlapsGetsALaneOfItsOwn) {
+  const auto at = [](double begin, double end, int rank = 0) {
+    return TraceEvent{.name = "x", .lane = "host", .rank = rank, .start_us = begin, .duration_us = end - begin};
+  };
+  //                               outer      inside     overlaps   inside that  third    after      another rank
+  std::vector<TraceEvent> events{at(0, 10), at(2, 5), at(4, 12), at(6, 12), at(11, 13), at(13, 14), at(4, 12, 1)};
+  separate_overlaps(events, " (other)");
+  std::vector<std::string> lanes;
+  for (const TraceEvent& e : events) lanes.push_back(e.lane);
+  EXPECT_EQ(lanes, (std::vector<std::string>{"host", "host", "host (other)", "host (other)", "host", "host", "host"}));
+
+  std::vector<TraceEvent> three{at(0, 10), at(1, 11), at(2, 12)};
+  separate_overlaps(three, " (other)");
+  EXPECT_EQ(three[2].lane, "host (other) 2");
+}
+
 TEST(Trace, AnEmptyTraceIsValid) {
   const TemporaryFolder folder;
   write_trace(folder / "t.json.gz", {});
@@ -62,7 +91,7 @@ TEST(Trace, AnUnwritablePathAndAFullDiskAreNamed) {
   const std::vector<TraceEvent> events{{.name = "x", .lane = "compute"}};
   for (const char* path : {"/nowhere/trace.json.gz", "/dev/full"}) {
     try {
-      write_trace(path, events);
+      write_trace(path, {events, {}});
       FAIL() << path;
     } catch (const base::Error& e) {
       EXPECT_EQ(e.what(), std::string("cannot write the trace ") + path);

@@ -6,6 +6,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
+#include "tools/plan/memory_estimate.h"
 
 namespace hexad::tests {
 
@@ -159,6 +160,18 @@ TEST(Extensions, EstimatesKnowTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(recipe_with().optim.states, 1);
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
+}
+
+// This one sends all tokens to the first experts.
+TEST(Extensions, EstimatesAskTheRoutingModelWhateverTheRouter) {
+  const Extensions extensions = extended();
+  const Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
+                                "parallel.ep=2", "model.context=64"});
+  const auto total = [&](int rank, plan::RoutingLoad load) {
+    return plan::estimate_memory(r, extensions, mesh::Layout(r.parallel.sizes(), 2), rank, load).total;
+  };
+  EXPECT_EQ(total(0, plan::RoutingLoad::even), total(1, plan::RoutingLoad::even));
+  EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
 TEST(Extensions, NamesAndOptionsThatAreNoneAreRefusedWithThoseThatAre) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
+#include "tools/train/job.h"
 #include "tools/train/renamed_keys.h"
 
 namespace hexad::tests {
@@ -130,6 +131,39 @@ TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
 }
 
+TEST(Recipe, OnlyWhatOverlapsSharesItsThreads) {
+  const std::string share = "schedule.moe.compute_share=0.5", why = "has no chunks on their way that threads could";
+  EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
+  for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
+    EXPECT_NO_THROW(recipe_of(yaml, {share, std::string("schedule.moe.") + other})) << other;
+  EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
+}
+
+// What load_to_train() refuses.
+std::string refused(const std::vector<std::string>& overrides, int64_t world = 0) {
+  return message_of(ExitCode::usage,
+                    [&] { load_to_train(config::parse(yaml, "test.yaml", overrides), Registry(), world); });
+}
+
+TEST(Recipe, TheNearestValueIsOneOfTheKeyThatWasGiven) {
+  const auto nearest = [](const std::string& text) {
+    return text.substr(std::min(text.find("; nearest: "), text.size()));
+  };
+  EXPECT_EQ(nearest(refused({"train.steps=20", "optim.warmup=90"})), "; nearest: 20");
+  EXPECT_EQ(nearest(refused({"train.steps=20", "optim.warmup=2", "schedule.trace=500"})), "; nearest: 20");
+  EXPECT_EQ(nearest(refused({"model.moe.top_k=100"})), "; nearest: 8");
+  EXPECT_EQ(nearest(refused({"parallel.pp=100"})), "; nearest: parallel.pp 4");
+  EXPECT_EQ(nearest(refused({"parallel.ep=4", "schedule.moe.chunk_by=nodes", "schedule.moe.chunks=500"}, 4)),
+            "; nearest: 4");
+  EXPECT_EQ(nearest(refused({"parallel.tp=4"}, 6)), "; nearest: parallel.tp 2, with another batch.global");
+  EXPECT_EQ(nearest(refused({"model.kind=encoder", "data.synthetic=false", "data.dataset=d"})), "");
+  EXPECT_EQ(nearest(refused({"model.vocab=0"})), "");
+}
+
+TEST(Recipe, AGpuIsNoCpuWithOneLetterWrong) {
+  EXPECT_TRUE(problem({"device=gpu"}).ends_with("; did you mean cuda?")) << problem({"device=gpu"});
+}
+
 TEST(Recipe, OldNamesAreReadWithAWarning) {
   const std::string before[] = {"schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.spread=auto",
                                 "schedule.moe.restore=keep", "schedule.moe.products=dense"};
@@ -139,7 +173,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 5u);  // four keys and a word
+  EXPECT_EQ(said.size(), 6u);  // five keys and a word
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),

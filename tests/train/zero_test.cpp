@@ -228,7 +228,7 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
       TrainingRun run(recipe_for(c, level), world);
       run.step(documents_of(run.recipe));
       const auto memory = run.instance.context.allocator()->stats();
-      const auto size = parameter_counts(run.recipe.model);
+      const auto size = parameter_counts(run.recipe.model, Registry());
       const double counted =
           static_cast<double>(memory.used_in(Category::parameter) + memory.used_in(Category::gradient) +
                               memory.used_in(Category::optimizer));

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> overrides(argv + 3, argv + argc);
     const train::Recipe r = train::load_recipe(config::load(argv[1], overrides), layers::Registry(), world);
-    fmt::print("formula\t{:.0f}\n", plan::estimate_memory(r, world).activations);
+    fmt::print("formula\t{:.0f}\n", plan::estimate_memory(r, {}, world).activations);
     fmt::print("table_4\t{:.0f}\n", train::table_4(r, r.batch.micro * r.model.context / r.parallel.cp));
   } catch (const base::Error& e) {
     fmt::print(stderr, "{}\n", e.what());

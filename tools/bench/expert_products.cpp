@@ -20,10 +20,10 @@
 namespace hexad::bench {
 namespace {
 
+using base::Dtype;
 using kernels::GroupOffsets;
 using kernels::Weight;
 using kernels::Write;
-using base::Dtype;
 using tensor::Tensor;
 
 struct Options {

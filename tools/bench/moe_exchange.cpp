@@ -111,8 +111,10 @@ class Bench {
                                .merged = merged},
                               device_.compute());
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
-    MoePass pass{
-        .plan = plan, .groups = groups, .overlap = way.overlap, .width = width, .dtype = Dtype::f32, .device = device_};
+    MoePass pass{.plan = plan,
+                 .groups = groups,
+                 .overlap = way.overlap,
+                 .rows = {.width = width, .dtype = Dtype::f32, .device = device_}};
     EchoWork work(plan, rows);
     RowCollection collection{.group = collector, .counts = {}};
     if (collector) {

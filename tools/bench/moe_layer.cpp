@@ -26,12 +26,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 
+#include "framework/base/clock.h"
 #include "framework/base/philox.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/timeline_svg.h"
@@ -113,8 +113,6 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   if (!options.profile.empty()) overrides.push_back("schedule.profile=" + options.profile);
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Of one pass, over all ranks as the head of this file says.
 struct Measurement {

@@ -41,7 +41,7 @@ device::MemoryStats measure(const Recipe& recipe, int ranks) {
 
 double monta(const Recipe& recipe, int ranks) {
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
-  const auto size = layers::parameter_counts(recipe.model);
+  const auto size = layers::parameter_counts(recipe.model, Registry());
   const auto degree = [&](Axis axis) { return static_cast<double>(layout.size(axis)); };
   const auto bytes = plan::monta::state_bytes(static_cast<double>(size.parameters - size.expert_parameters),
                                               static_cast<double>(size.expert_parameters),
@@ -56,7 +56,7 @@ double monta(const Recipe& recipe, int ranks) {
 
 void print_row(const Recipe& recipe, int ranks) {
   const auto memory = measure(recipe, ranks);
-  const auto formula = plan::estimate_memory(recipe, mesh::Layout(recipe.parallel.sizes(), ranks), 0);
+  const auto formula = plan::estimate_memory(recipe, {}, mesh::Layout(recipe.parallel.sizes(), ranks), 0);
   fmt::print("| {} | {} |", recipe.parallel.zero,
              recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? "bf16" : "f32");
   double counted_sum = 0, predicted_sum = 0;

@@ -27,13 +27,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
 
+#include "framework/base/clock.h"
 #include "framework/data/training_data.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
@@ -49,6 +49,7 @@ using device::Category;
 
 namespace {
 
+using base::now;
 using plan::PassRecorder;
 using schedule::TaskKind;
 using tensor::Tensor;
@@ -85,8 +86,6 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   if (!o.profile.empty()) overrides.push_back("schedule.profile=" + o.profile);
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// A model in training, shared by the schedules that can be set in it.
 class Training {
@@ -208,7 +207,7 @@ class Contestant {
       predicted_ = choice.current().predicted;
       if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, plan::ScheduleChoice::to_string(choice.current()));
     } else {
-      predicted_ = plan::predicted_schedules(recipe_, instance(), predictor, world_.group()).front().predicted;
+      predicted_ = plan::predicted_schedule(recipe_, instance(), predictor, world_.group(), schedule_).predicted;
     }
     if (recipe_.schedule.profile.empty()) predicted_.reset();
   }

@@ -1,6 +1,9 @@
 #include "tools/hexad/command_line.h"
 
-#include <fmt/core.h>
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "framework/config/words.h"
@@ -58,7 +61,8 @@ std::string default_text(const T& value) {
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
   const auto extras = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) text = explain_extra(command, extras.front());
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || command.requires_command();
+  if (extra && !extras.empty()) text = explain_extra(command, extras.front());
   return fmt::format("{}\n`{} --help` shows what it takes", text, command.full_name());
 }
 
@@ -70,11 +74,11 @@ Option& Option::required() {
 }
 
 Option& Option::legal(Legal values) {
-  const auto check = [values = std::move(values)](std::string& text) {
+  const auto check = [values](std::string& text) {
     return values.accepts(text) ? std::string()
                                 : fmt::format("'{}' given, expected {}", config::shown(text), values.expected);
   };
-  option_->check(CLI::Validator(check, ""));
+  option_->check(CLI::Validator(check, "").name(fmt::format("{}", fmt::join(values.words, " "))));
   return *this;
 }
 
@@ -82,6 +86,8 @@ Option& Option::needs(const Option& other) {
   option_->needs(other.option_);
   return *this;
 }
+
+bool Option::given() const { return option_->count() > 0; }
 
 Command Command::add_command(const std::string& name, const std::string& help) const {
   return Command(app_->add_subcommand(name, help), exit_code_);
@@ -117,12 +123,27 @@ std::vector<Command> Command::commands() const {
 
 std::vector<std::string> Command::option_names() const {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app_->get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const Taken& option : takes())
+    if (!option.name.empty()) names.push_back(option.name);
   return names;
 }
 
-bool Command::takes_overrides() const { return app_->get_option_no_throw("overrides") != nullptr; }
+std::vector<Command::Taken> Command::takes() const {
+  std::vector<Taken> all;
+  for (CLI::Option* option : app_->get_options()) {
+    Taken taken{.has_value = option->get_items_expected_max() > 0};
+    try {
+      taken.words = option->get_validator(0)->get_name();
+    } catch (const CLI::OptionNotFound&) {  // any text is legal
+    }
+    if (option->get_positional()) all.push_back(taken);
+    for (const std::string& name : option->get_lnames()) taken.name = "--" + name, all.push_back(taken);
+  }
+  return all;
+}
+
+bool Command::takes(const std::string& argument) const { return app_->get_option_no_throw(argument) != nullptr; }
+bool Command::takes_overrides() const { return takes("overrides"); }
 
 void Command::run(std::function<base::ExitCode()> body) const {
   app_->callback([body = std::move(body), code = exit_code_] { *code = body(); });
@@ -138,7 +159,8 @@ CommandLine::CommandLine(const std::string& name, const std::string& version, co
 CommandLine::~CommandLine() = default;
 
 base::ExitCode CommandLine::parse(int argc, char** argv) {
-  const Command command = find_command(root(), std::vector<std::string>(argv + 1, argv + argc));
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const Command command = find_command(root(), words);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -146,7 +168,8 @@ base::ExitCode CommandLine::parse(int argc, char** argv) {
       app_->exit(e);
       return base::ExitCode::done;
     }
-    if (!command.requires_command()) base::fail(base::ExitCode::usage, explain(*app_, e, command));
+    const bool options = std::ranges::any_of(words, [](const std::string& w) { return w.starts_with('-'); });
+    if (!command.requires_command() || options) base::fail(base::ExitCode::usage, explain(*app_, e, command));
     fmt::print("{}", app_->help());  // `hexad` alone
     return base::ExitCode::usage;
   }

@@ -24,6 +24,7 @@ namespace hexad::app {
 struct Legal {
   std::string expected;
   std::function<bool(const std::string&)> accepts;
+  std::vector<std::string_view> words{};  // the list, where it is one
 };
 
 /// Where the value of an option goes. What is there before is its default, which the help shows.
@@ -38,6 +39,8 @@ class Option {
   Option& legal(Legal values);
   /// Refused unless `other` is given, too.
   Option& needs(const Option& other);
+  /// Whether the command line, now parsed, has it.
+  bool given() const;
 
  private:
   CLI::Option* option_;
@@ -66,6 +69,14 @@ class Command {
   std::vector<Command> commands() const;
   /// "--help" and the like.
   std::vector<std::string> option_names() const;
+  /// What may follow: an option, or an argument without a name. `words`: what its value may be, if that is a list.
+  struct Taken {
+    std::string name{}, words{};
+    bool has_value = false;
+  };
+  std::vector<Taken> takes() const;
+  /// Whether there is an argument without a name that the program calls `argument`.
+  bool takes(const std::string& argument) const;
   /// Whether key.path=value may follow.
   bool takes_overrides() const;
 

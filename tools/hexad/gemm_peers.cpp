@@ -6,8 +6,8 @@
 namespace hexad::app {
 namespace {
 
-using kernels::Weight;
 using base::Dtype;
+using kernels::Weight;
 using tensor::Tensor;
 
 void onednn_product(const Tensor& out, const Tensor& x, const Weight& w) {

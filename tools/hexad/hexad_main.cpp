@@ -12,6 +12,7 @@
 
 #include "tools/hexad/commands/command.h"
 #include "tools/train/crash_report.h"
+#include "tools/train/machine.h"
 #include "tools/train/signals.h"
 #include "tools/train/version.h"
 
@@ -19,7 +20,7 @@ namespace hexad {
 namespace {
 
 int run(int argc, char** argv, const train::Extensions& extensions) {
-  app::CommandLine line("hexad", std::string(train::version),
+  app::CommandLine line(train::program_name(), std::string(train::version),
                         "Trains Mixture-of-Experts transformers with mpirun and a YAML recipe.");
   const app::Program program{line.root(), extensions};
   for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,

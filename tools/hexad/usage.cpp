@@ -59,6 +59,13 @@ Legal whole_number(int64_t minimum, int64_t maximum) {
           }};
 }
 
+Legal zero_or_at_least(int64_t minimum) {
+  return {fmt::format("0, or {} and more", minimum), [=](const std::string& text) {
+            const auto value = parse<int64_t>(text);
+            return value && (*value == 0 || *value >= minimum);
+          }};
+}
+
 Legal number(double minimum, double maximum) {
   return {std::isinf(maximum) ? fmt::format("a number of at least {}", minimum)
                               : fmt::format("a number from {} to {}", minimum, maximum),
@@ -84,9 +91,10 @@ Legal auto_or_step() {
 
 Legal one_of(std::vector<std::string_view> names) {
   std::string expected = fmt::format("one of {}", config::join(names));
-  return {std::move(expected), [names = std::move(names)](const std::string& text) {
-            return std::find(names.begin(), names.end(), text) != names.end();
-          }};
+  const auto accepts = [names](const std::string& text) {
+    return std::find(names.begin(), names.end(), text) != names.end();
+  };
+  return {std::move(expected), accepts, std::move(names)};
 }
 
 }  // namespace hexad::app

@@ -21,6 +21,7 @@ std::string explain_extra(const Command& command, const std::string& word);
 // Values of options.
 
 Legal whole_number(int64_t minimum, int64_t maximum = std::numeric_limits<int64_t>::max());
+Legal zero_or_at_least(int64_t minimum);
 /// Finite.
 Legal number(double minimum, double maximum = std::numeric_limits<double>::infinity());
 Legal number_above(double minimum);

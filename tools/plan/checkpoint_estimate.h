@@ -8,7 +8,7 @@
 namespace hexad::plan {
 
 /// Bytes of the weights and optimizer states that a checkpoint holds, all ranks together.
-double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions = {});
+double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions);
 
 /// How long writing `bytes` takes, and how that is known.
 struct WriteTime {

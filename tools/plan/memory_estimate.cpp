@@ -13,8 +13,8 @@ using namespace train;
 using base::Axis;
 using device::Category;
 
-MemoryEstimate estimate_memory(const Recipe& r, const mesh::Layout& layout, int rank, RoutingLoad load,
-                               const train::Extensions& extensions) {
+MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, const mesh::Layout& layout,
+                               int rank, RoutingLoad load) {
   return memory_of(step_on_meta(r, extensions, layout, rank, load, Wanted::memory), r, layout, rank);
 }
 
@@ -34,16 +34,20 @@ MemoryEstimate memory_of(const StepOnMeta& step, const Recipe& r, const mesh::La
   return m;
 }
 
-std::vector<MemoryEstimate> estimate_stages(const Recipe& r, int64_t world, RoutingLoad load,
-                                            const train::Extensions& extensions) {
+std::vector<MemoryEstimate> estimate_stages(const Recipe& r, const train::Extensions& extensions, int64_t world,
+                                            RoutingLoad load) {
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
   std::vector<MemoryEstimate> stages;
-  for (const int rank : ranks_that_differ(layout)) stages.push_back(estimate_memory(r, layout, rank, load, extensions));
+  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, load)) {
+    MemoryEstimate& most = stages.emplace_back();
+    for (const int rank : ranks)
+      if (const auto m = estimate_memory(r, extensions, layout, rank, load); m.total > most.total) most = m;
+  }
   return stages;
 }
 
-MemoryEstimate estimate_memory(const Recipe& r, int64_t world, RoutingLoad load, const train::Extensions& extensions) {
-  const std::vector<MemoryEstimate> stages = estimate_stages(r, world, load, extensions);
+MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, int64_t world, RoutingLoad load) {
+  const std::vector<MemoryEstimate> stages = estimate_stages(r, extensions, world, load);
   return *std::ranges::max_element(stages, {}, &MemoryEstimate::total);
 }
 

@@ -24,14 +24,13 @@ MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, co
 /// (step_on_meta). Scratch of kernels and of transports is not counted, and lanes run inline: what lanes of their own
 /// threads free sooner or later is taken to be freed in the order of the graph. schedule.moe's auto: until it is
 /// chosen.
-MemoryEstimate estimate_memory(const train::Recipe& recipe, const mesh::Layout& layout, int rank,
-                               RoutingLoad load = RoutingLoad::even, const train::Extensions& extensions = {});
+MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,
+                               const mesh::Layout& layout, int rank, RoutingLoad load = RoutingLoad::even);
 /// Of `world` ranks the one of each pipeline stage that needs the most.
-std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, int64_t world,
-                                            RoutingLoad load = RoutingLoad::even,
-                                            const train::Extensions& extensions = {});
+std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const train::Extensions& extensions,
+                                            int64_t world, RoutingLoad load = RoutingLoad::even);
 /// Of the rank that needs the most.
-MemoryEstimate estimate_memory(const train::Recipe& recipe, int64_t world, RoutingLoad load = RoutingLoad::even,
-                               const train::Extensions& extensions = {});
+MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
+                               RoutingLoad load = RoutingLoad::even);
 
 }  // namespace hexad::plan

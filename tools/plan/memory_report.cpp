@@ -10,7 +10,6 @@
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/plan/traffic_estimate.h"
-#include "tools/plan/within_memory.h"
 #include "tools/train/schedule_check.h"
 
 namespace hexad::plan {
@@ -21,22 +20,13 @@ namespace {
 
 using telemetry::human_bytes;
 
-// With what memory makes of a memory_reuse that is left open.
-Recipe planned(const Recipe& r, const train::Extensions& extensions, int64_t world) {
-  if (r.schedule.moe.memory_reuse || r.model.moe.experts == 0) return r;
-  return with_schedule(r, within_memory(r, world, legal_schedules(r, extensions), extensions).schedules.front());
-}
-
 template <class Bytes>
 size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// As memory.limit_bytes counts; of a memory_reuse that is left open the least that it may come to.
-double needed(const Recipe& r, const train::Extensions& extensions, int64_t world) {
-  if (!r.schedule.moe.memory_reuse && r.model.moe.experts > 0)
-    return within_memory(r, world, legal_schedules(r, extensions), extensions).least;
-  const auto stages = estimate_stages(r, world, RoutingLoad::even, extensions);
+// As memory.limit_bytes counts.
+double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
 
@@ -73,38 +63,31 @@ std::vector<Change> changes(const Recipe& r, int64_t world) {
   return all;
 }
 
-std::string help(const Recipe& r, const train::Extensions& extensions, int64_t world, double limit, double need) {
-  std::string enough, best;
-  double least = need;
-  for (const Change& change : changes(r, world)) {
-    Recipe changed = r;
-    change.make(changed);
-    if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
-    const double bytes = needed(changed, extensions, world);
-    const std::string text = base::cat(change.text, " (", human_bytes(bytes), ")");
-    if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
-    if (bytes < least) least = bytes, best = text;
-  }
-  if (!enough.empty()) return "; any of these is enough: " + enough;
-  return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
-}
-
 // Where tokens choose other experts than those that are loaded evenly.
 std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   const moe::MoeConfig& m = r.model.moe;
   if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return {};
+  const device::MetaRun::Choice choice{m.top_k, m.experts, m.groups, m.top_groups};
   std::string text;
   double share = 0, total = 0;
   for (const auto& [load, name] :
        {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "at worst"}}) {
     const double before =
-        std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, m.experts, m.top_k, m.capacity_factor));
+        std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor));
     if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // by its capacity
-    if (share != before) total = estimate_memory(r, world, load, extensions).total;
+    if (share != before) total = estimate_memory(r, extensions, world, load).total;
     text += fmt::format("  {:<18}{:>18}   one rank's experts get {:.3g} times their share\n", name, human_bytes(total),
                         share * static_cast<double>(r.parallel.ep));
   }
   return text;
+}
+
+std::string how_loaded(const moe::MoeConfig& m) {
+  if (m.routing == moe::Routing::model) return "evenly loaded experts";
+  if (m.routing == moe::Routing::trace) return "experts loaded as the trace says";
+  for (const auto& [value, name] : enum_names(moe::Routing{}))
+    if (value == m.routing) return base::cat("experts loaded as by routing: ", name);
+  base::fail_invariant("[memory] routing without a name");
 }
 
 std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst) {
@@ -134,15 +117,25 @@ std::string traffic_lines(const TrafficEstimate& traffic) {
 
 }  // namespace
 
-std::string step_table(const Recipe& recipe, const train::Extensions& extensions, int64_t world) {
-  const Recipe r = planned(recipe, extensions, world);
-  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+MemoryReport::MemoryReport(const Recipe& recipe, const Extensions& extensions, int64_t world)
+    : recipe_(recipe), extensions_(extensions), world_(world), planned_(recipe) {
+  if (recipe.schedule.moe.memory_reuse || recipe.model.moe.experts == 0) return;
+  within_ = MemoryNeeds(recipe_, extensions_, world_).within(legal_schedules(recipe_, extensions_));
+  planned_ = with_schedule(recipe_, within_->schedules.front());
+}
+
+std::string MemoryReport::table() const {
+  const Recipe& r = planned_;
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   std::vector<MemoryEstimate> stages;
   TrafficEstimate traffic;
-  for (const int rank : ranks_that_differ(layout)) {
-    const StepOnMeta step = step_on_meta(r, extensions, layout, rank, RoutingLoad::even, Wanted::all);
-    stages.push_back(memory_of(step, r, layout, rank));
-    if (const TrafficEstimate t{step.sent}; t.total() > traffic.total()) traffic = t;
+  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, RoutingLoad::even)) {
+    MemoryEstimate& most = stages.emplace_back();
+    for (const int rank : ranks) {
+      const StepOnMeta step = step_on_meta(r, extensions_, layout, rank, RoutingLoad::even, Wanted::all);
+      if (const MemoryEstimate m = memory_of(step, r, layout, rank); m.total > most.total) most = m;
+      if (const TrafficEstimate t{step.sent}; t.total() > traffic.total()) traffic = t;
+    }
   }
   const size_t worst = neediest(stages, &MemoryEstimate::total), count = stages.size();
   const MemoryEstimate& m = stages[worst];
@@ -157,32 +150,56 @@ std::string step_table(const Recipe& recipe, const train::Extensions& extensions
   row("optimizer", m.optimizer, "");
   if (m.offloaded > 0) row("  offloaded", m.offloaded, "beside the total");
   row("activations", m.activations,
-      m.in_flight == 1 ? "of one micro-batch, evenly loaded experts"
-                       : fmt::format("of {} micro-batches{} at once, evenly loaded experts", m.in_flight,
-                                     r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : ""));
+      (m.in_flight == 1 ? "of one micro-batch, "
+                        : fmt::format("of {} micro-batches{} at once, ", m.in_flight,
+                                      r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
+          how_loaded(r.model.moe));
   row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
-  row("total", m.total, recipe.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
-  if (recipe.memory.limit_bytes > 0)
-    row("  of the limit", static_cast<double>(recipe.memory.limit_bytes),
+  row("total", m.total, recipe_.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
+  if (r.memory.limit_bytes > 0)
+    row("  of the limit", static_cast<double>(r.memory.limit_bytes),
         fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
-  return text + routing_lines(r, extensions, world) + stage_lines(stages, worst) + traffic_lines(traffic);
+  return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(traffic);
 }
 
-std::string memory_problem(const Recipe& recipe, const train::Extensions& extensions, int64_t world) {
-  const auto limit = static_cast<double>(recipe.memory.limit_bytes);
-  if (limit == 0) return {};
-  const double need = needed(recipe, extensions, world);
+// Of a memory_reuse that is left open: with the schedule that needs the least now, though another may need less then.
+double MemoryReport::needed_by(const Recipe& changed) const {
+  if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
+  moe::MoeSchedule s = within_->smallest;
+  if (!contradictions(changed, s).empty()) s = that_keeps(s);
+  return MemoryNeeds(changed, extensions_, world_).of(s);
+}
+
+std::string MemoryReport::help(double limit, double need) const {
+  std::string enough, best;
+  double least = need;
+  for (const Change& change : changes(recipe_, world_)) {
+    Recipe changed = recipe_;
+    change.make(changed);
+    if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
+    const double bytes = needed_by(changed);
+    const std::string text = base::cat(change.text, " (", human_bytes(bytes), ")");
+    if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
+    if (bytes < least) least = bytes, best = text;
+  }
+  if (!enough.empty()) return "; any of these is enough: " + enough;
+  return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
+}
+
+std::string MemoryReport::problem() const {
+  const auto limit = static_cast<double>(recipe_.memory.limit_bytes);
+  if (limit == 0 || (within_ && within_->least <= limit)) return {};
+  const auto stages = estimate_stages(planned_, extensions_, world_);
+  const double need = within_ ? within_->least : most_blocks(stages);
   if (need <= limit) return {};
-  const auto stages = estimate_stages(planned(recipe, extensions, world), world, RoutingLoad::even, extensions);
-  const size_t worst = neediest(stages, &MemoryEstimate::blocks);
   return fmt::format("memory.limit_bytes is {}, but a rank{} is estimated to need {}, {} more{}", human_bytes(limit),
-                     stages.size() > 1 ? fmt::format(" of stage {}", worst) : "", human_bytes(need),
-                     human_bytes(need - limit), help(recipe, extensions, world, limit, need));
+                     stages.size() > 1 ? fmt::format(" of stage {}", neediest(stages, &MemoryEstimate::blocks)) : "",
+                     human_bytes(need), human_bytes(need - limit), help(limit, need));
 }
 
 std::string memory_comparison(const Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured) {
-  const auto stages = estimate_stages(recipe, world, RoutingLoad::even, extensions);
+  const auto stages = estimate_stages(recipe, extensions, world);
   std::string text;
   const auto add = [&](const std::string& name, const std::string& category, auto bytes) {
     double most = 0;

@@ -13,6 +13,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "tools/plan/schedule_prices.h"
+#include "tools/train/schedule_check.h"
 #include "tools/train/train_step.h"
 #include "tools/train/version.h"
 
@@ -78,7 +79,10 @@ void bench_predictions(const Recipe& recipe, const train::Extensions& extensions
   optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers);
   TrainStep train(recipe, instance, optimizer);
 
-  Candidates candidates = predicted_schedules(recipe, instance, Predictor(recipe, instance.mesh), world.group());
+  const std::vector<moe::MoeSchedule> allowed =
+      MemoryNeeds(recipe, extensions, world.size()).within(legal_schedules(recipe, extensions)).schedules;
+  Candidates candidates =
+      predicted_schedules(recipe, instance, Predictor(recipe, instance.mesh), world.group(), allowed);
   if (world.rank() == 0) {
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);

@@ -11,6 +11,11 @@
 namespace hexad::plan {
 namespace {
 
+using Choice = device::MetaRun::Choice;
+
+// Of a rank with `local` experts: as many groups as a token may choose are in its share.
+int64_t most_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
+
 // P(Beta(n, m) <= x) for whole numbers: that of n + m - 1 draws at least n are below x.
 double beta_distribution(int64_t n, int64_t m, double x) {
   const int64_t draws = n + m - 1;
@@ -31,14 +36,14 @@ double beta_quantile(int64_t n, int64_t m, double probability) {
   return (low + high) / 2;
 }
 
-// Experts, one after another in rounds of which each has all of them once, in another order.
+// Numbers, one after another in rounds of which each has all of them once, in another order.
 class Rounds {
  public:
-  Rounds(std::vector<int32_t> experts, uint64_t seed)
-      : random_(seed, base::Purpose::route), order_(std::move(experts)), next_(order_.size()) {}
+  Rounds(std::vector<int32_t> numbers, uint64_t seed)
+      : random_(seed, base::Purpose::route), order_(std::move(numbers)), next_(order_.size()) {}
 
-  /// One that is not in `taken`.
-  int32_t draw(std::span<const int32_t> taken) {
+  /// One that is not in `taken`; none: they all are.
+  std::optional<int32_t> draw(std::span<const int32_t> taken) {
     if (next_ == order_.size()) {
       for (size_t n = order_.size(); n > 1; --n) std::swap(order_[n - 1], order_[random_.below(draws_++, n)]);
       next_ = 0;
@@ -51,7 +56,7 @@ class Rounds {
       }
     for (size_t i = 0; i < next_; ++i)
       if (std::ranges::find(taken, order_[i]) == taken.end()) return order_[i];
-    base::fail_invariant("[routing model] a token chooses more experts than there are");
+    return {};
   }
 
  private:
@@ -61,16 +66,70 @@ class Rounds {
   size_t next_;
 };
 
+// The experts of the rank that is looked at and the others, by group, and the groups that have any of the first.
+class Experts {
+ public:
+  // Of a rank < 0 nobody is looked at.
+  Experts(const Choice& c, int rank, int64_t local) : near_({}, 0), far_({}, 0) {
+    const int64_t size = c.experts / c.groups;
+    std::vector<int32_t> near, far;
+    for (int64_t g = 0; g < c.groups; ++g) {
+      std::vector<int32_t> own, others;
+      for (int64_t e = g * size; e < (g + 1) * size; ++e)
+        (e / local == rank ? own : others).push_back(static_cast<int32_t>(e));
+      (own.empty() ? far : near).push_back(static_cast<int32_t>(g));
+      const auto seed = static_cast<uint64_t>(2 * g);
+      here_.emplace_back(std::move(own), seed + 1), elsewhere_.emplace_back(std::move(others), seed + 2);
+    }
+    const auto seed = static_cast<uint64_t>(2 * c.groups);
+    near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
+  }
+
+  /// Those of a token, `to_rank` of them of the rank, as far as its groups have as many. Its groups give in turn.
+  void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
+    std::vector<int32_t> groups;
+    while (std::ssize(groups) < top_groups)
+      groups.push_back(either(to_rank > 0 ? near_ : far_, to_rank > 0 ? far_ : near_, groups));
+    for (size_t k = 0; k < ids.size(); ++k) {
+      const bool here = static_cast<int64_t>(k) < to_rank;
+      const auto taken = ids.first(k);
+      auto id = from(here ? here_ : elsewhere_, groups, k, taken);
+      if (!id) id = from(here ? elsewhere_ : here_, groups, k, taken);
+      base::require(id.has_value(), "[routing model] a token chooses more experts than there are");
+      ids[k] = *id;
+    }
+  }
+
+ private:
+  static int32_t either(Rounds& first, Rounds& second, std::span<const int32_t> taken) {
+    auto group = first.draw(taken);
+    if (!group) group = second.draw(taken);
+    base::require(group.has_value(), "[routing model] a token chooses more groups than there are");
+    return *group;
+  }
+  static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
+                                     std::span<const int32_t> taken) {
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (const auto id = experts[static_cast<size_t>(groups[(turn + i) % groups.size()])].draw(taken)) return id;
+    return {};
+  }
+
+  std::vector<Rounds> here_, elsewhere_;  // by group
+  Rounds near_, far_;                     // groups
+};
+
 // Of one rank and load: all micro-batches and layers of a shape choose alike.
 class Router {
  public:
   Router(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor)
       : load_(load), rank_(rank), ranks_(ranks), capacity_factor_(capacity_factor) {}
 
-  void operator()(std::span<int32_t> ids, int64_t top_k, int64_t experts) {
-    if (chosen_.size() != ids.size() || top_k != top_k_ || experts != experts_) {
+  void operator()(std::span<int32_t> ids, const Choice& choice) {
+    // A recipe that says what tokens choose is believed where nothing else is asked.
+    if (choice.given && load_ == RoutingLoad::even) return;
+    if (chosen_.size() != ids.size() || choice != choice_) {
       chosen_.resize(ids.size());
-      top_k_ = top_k, experts_ = experts;
+      choice_ = choice;
       choose();
     }
     std::ranges::copy(chosen_, ids.begin());
@@ -78,45 +137,38 @@ class Router {
 
  private:
   void choose() {
-    const int64_t local = experts_ / ranks_, tokens = static_cast<int64_t>(chosen_.size()) / top_k_;
-    const double share = share_of_rank(load_, local, experts_, top_k_, capacity_factor_);
-    std::vector<int32_t> own, others;
-    for (int64_t e = 0; e < experts_; ++e) (e / local == rank_ ? own : others).push_back(static_cast<int32_t>(e));
-    if (load_ == RoutingLoad::even) others.insert(others.end(), own.begin(), own.end());
-    const auto fewest = std::max<int64_t>(0, top_k_ - static_cast<int64_t>(others.size())),
-               most = load_ == RoutingLoad::even ? 0 : std::min(local, top_k_);
-    Rounds here(std::move(own), 1), elsewhere(std::move(others), 2);
+    const int64_t top_k = choice_.top_k, local = choice_.experts / ranks_;
+    const int64_t tokens = static_cast<int64_t>(chosen_.size()) / top_k;
+    const double share = share_of_rank(load_, local, choice_, capacity_factor_);
+    const bool even = load_ == RoutingLoad::even;
+    Experts experts(choice_, even ? -1 : rank_, local);
+    const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice_));
     int64_t given = 0;  // to this rank
     for (int64_t t = 0; t < tokens; ++t) {
       const std::span<int32_t> mine =
-          std::span(chosen_).subspan(static_cast<size_t>(t * top_k_), static_cast<size_t>(top_k_));
-      const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k_)) - given;
-      const int64_t to_rank = std::clamp(wanted, fewest, std::max(fewest, most));
-      for (int64_t k = 0; k < top_k_; ++k) {
-        const auto at = static_cast<size_t>(k);
-        mine[at] = (k < to_rank ? here : elsewhere).draw(mine.first(at));
-      }
-      given += to_rank;
+          std::span(chosen_).subspan(static_cast<size_t>(t * top_k), static_cast<size_t>(top_k));
+      const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k)) - given;
+      experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice_.top_groups);
+      given += std::ranges::count(mine, rank_, [&](int32_t e) { return e / local; });
     }
   }
 
   RoutingLoad load_;
   int rank_, ranks_;
   std::optional<double> capacity_factor_;
-  int64_t top_k_ = 0, experts_ = 0;
+  Choice choice_{};
   std::vector<int32_t> chosen_;
 };
 
 }  // namespace
 
-double share_of_rank(RoutingLoad load, int64_t local, int64_t experts, int64_t top_k,
-                     std::optional<double> capacity_factor) {
-  const double even = static_cast<double>(local) / static_cast<double>(experts);
-  if (local == experts || load == RoutingLoad::even) return even;
-  double most = std::min(1.0, static_cast<double>(local) / static_cast<double>(top_k));
+double share_of_rank(RoutingLoad load, int64_t local, const Choice& choice, std::optional<double> capacity_factor) {
+  const double even = static_cast<double>(local) / static_cast<double>(choice.experts);
+  if (local == choice.experts || load == RoutingLoad::even) return even;
+  double most = std::min(1.0, static_cast<double>(most_of_token(local, choice)) / static_cast<double>(choice.top_k));
   if (capacity_factor) most = std::min(most, even * std::max(1.0, *capacity_factor));
   if (load == RoutingLoad::one_rank) return most;
-  return std::min(most, std::max(even, beta_quantile(local, experts - local, 0.99)));
+  return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));
 }
 
 device::MetaRun::Choose choose_experts(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor) {

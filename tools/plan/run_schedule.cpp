@@ -1,15 +1,12 @@
 #include "tools/plan/run_schedule.h"
 
-#include <filesystem>
 #include <utility>
 
 #include <fmt/ranges.h>
 
-#include "framework/telemetry/trace.h"
 #include "framework/telemetry/units.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
-#include "tools/train/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -25,8 +22,8 @@ RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.pro
   if (recipe.schedule.trace > 0 || chooses) predictor_.emplace(recipe, run_.instance.mesh);
   if (chooses) choose();
   if (!leader() || !recipe.schedule.moe.memory_reuse) return;
-  if (const std::string why = memory_problem(recipe, run_.instance.extensions, run_.world.size()); !why.empty())
-    run_.log.warn(why);
+  const MemoryReport memory(recipe, run_.instance.extensions, run_.world.size());
+  if (const std::string why = memory.problem(); !why.empty()) run_.log.warn(why);
 }
 
 void RunSchedule::begin_step(int64_t step) {
@@ -78,8 +75,7 @@ void RunSchedule::choose() {
 
 void RunSchedule::log_memory() {
   const auto limit = static_cast<double>(run_.recipe.memory.limit_bytes);
-  const WithinMemory m = within_memory(
-      run_.recipe, run_.world.size(), legal_schedules(run_.recipe, run_.instance.extensions), run_.instance.extensions);
+  const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: whatever experts tokens choose, a rank is estimated to need {} where activations are "
       "kept, at "
@@ -123,11 +119,7 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
   else if (!links.empty())
     run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,
                       " lacks links, which are predicted as those of a plain machine: ", links));
-  try {
-    telemetry::write_trace(std::filesystem::path(run_.recipe.run.dir) / "trace.json.gz", trace->events);
-  } catch (const Error& e) {
-    run_.log.warn(e.what());
-  }
+  run_.trace.add(std::move(trace->events), trace->begin);
 }
 
 }  // namespace hexad::plan

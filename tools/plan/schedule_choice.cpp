@@ -52,7 +52,9 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
       instance_(instance),
       predictor_(std::move(predictor)),
       world_(world),
-      candidates_(predicted_schedules(recipe, instance, predictor_, world)),
+      needs_(recipe, instance.extensions, world.size()),
+      memory_(needs_.within(legal_schedules(recipe, instance.extensions))),
+      candidates_(predicted_schedules(recipe, instance, predictor_, world, memory_.schedules)),
       turns_(static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps))) {
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
@@ -92,11 +94,18 @@ void ScheduleChoice::pick_finalists() {
   family_turns_ = finalists * std::min(most_rounds, trials / finalists);
 }
 
-std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) const {
-  for (const MoeSchedule& s : allowed_schedules(recipe_, instance_.extensions, world_.size())) {
+ChunksRange ScheduleChoice::range_of(const MoeSchedule& s) {
+  const MoeSchedule family = with_chunks(s, 0);
+  const auto known = std::ranges::find(ranges_, family, &std::pair<MoeSchedule, ChunksRange>::first);
+  if (known != ranges_.end()) return known->second;
+  return ranges_.emplace_back(family, chunks_range(recipe_, instance_.extensions, needs_, s)).second;
+}
+
+std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) {
+  for (const MoeSchedule& s : memory_.schedules) {
     if (moe::to_string(s) == text) return s;
     if (!chunks_open(recipe_, s)) continue;
-    const ChunksRange range = chunks_range(recipe_, instance_.extensions, world_.size(), s);
+    const ChunksRange range = range_of(s);
     for (int64_t n = range.fewest; n <= range.most; ++n)
       if (const MoeSchedule other = with_chunks(s, n); moe::to_string(other) == text) return other;
   }
@@ -153,21 +162,19 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
 }
 
 // Times of other ranks or within other bounds are not this run's.
-std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) const {
+std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) {
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
   const auto start = allowed(search.at("start").get<std::string>());
   const ChunksRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
-  if (!start || !chunks_open(recipe_, *start) ||
-      chunks_range(recipe_, instance_.extensions, world_.size(), *start) != range)
-    return {};
+  if (!start || !chunks_open(recipe_, *start) || range_of(*start) != range) return {};
   return Search{*start, range, search.at("repeats").get<int64_t>(),
                 GranularitySearch(range.fewest, range.most, search_state_of(search.at("known")))};
 }
 
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
   const int64_t trials = turns_ - turn_;
-  const ChunksRange range = chunks_range(recipe_, instance_.extensions, world_.size(), start);
+  const ChunksRange range = range_of(start);
   // An order may be legal for more chunks, but not for all on the way there.
   const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
   if (!inside || range.fewest == range.most || trials < 2) {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -38,6 +39,9 @@ class ScheduleChoice {
   /// Whether it is the number of chunks that is looked for.
   bool searching() const { return search_.has_value() && !made_; }
 
+  /// The schedules that the recipe allows, and what memory they need where memory_reuse is open.
+  const WithinMemory& memory() const { return memory_; }
+
   /// Before a step of trial: sets the schedule whose turn it is.
   void begin_trial();
   /// After it, with what the step's passes took here; with the last trial the choice is made.
@@ -61,8 +65,9 @@ class ScheduleChoice {
   void begin_search(const moe::MoeSchedule& start, plan::GranularitySearch::State known);
   void go_on_searching();
   size_t index_of(const moe::MoeSchedule& schedule);
-  std::optional<moe::MoeSchedule> allowed(const std::string& text) const;
-  std::optional<Search> search_in(const nlohmann::json& before) const;
+  std::optional<moe::MoeSchedule> allowed(const std::string& text);
+  std::optional<Search> search_in(const nlohmann::json& before);
+  ChunksRange range_of(const moe::MoeSchedule& schedule);
   std::vector<std::string> finalist_names() const;
   void set(size_t candidate);
 
@@ -70,6 +75,9 @@ class ScheduleChoice {
   train::ModelInstance& instance_;
   Predictor predictor_;
   const comm::ProcessGroup& world_;
+  MemoryNeeds needs_;
+  const WithinMemory memory_;
+  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // of schedules with 0 chunks
   std::vector<ScheduleCandidate> candidates_;
   std::vector<size_t> finalists_;  // of different families
   size_t current_ = 0;

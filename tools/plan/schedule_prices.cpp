@@ -5,7 +5,6 @@
 #include "framework/schedule/graph_collector.h"
 #include "layers/moe/schedule/schedule_rules.h"
 #include "tools/plan/rank_graphs.h"
-#include "tools/plan/within_memory.h"
 #include "tools/train/schedule_check.h"
 
 namespace hexad::plan {
@@ -63,21 +62,15 @@ double ScheduleCandidate::measured_seconds() const {
   return *middle;
 }
 
-std::vector<MoeSchedule> allowed_schedules(const Recipe& recipe, const train::Extensions& extensions, int64_t world) {
-  std::vector<MoeSchedule> legal = legal_schedules(recipe, extensions);
-  return recipe.schedule.moe.memory_reuse ? legal : within_memory(recipe, world, legal, extensions).schedules;
-}
-
-ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, int64_t world,
+ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                          const MoeSchedule& s) {
   ChunksRange range{2, most_chunks(recipe, extensions, s)};
-  if (recipe.schedule.moe.memory_reuse) return range;
   std::vector<MoeSchedule> all;  // the more chunks the smaller their buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
     all.back().chunks = n;
   }
-  range.fewest = within_memory(recipe, world, all, extensions).schedules.front().chunks;
+  range.fewest = needs.within(all).schedules.front().chunks;
   return range;
 }
 
@@ -93,8 +86,8 @@ ScheduleCandidate predicted_schedule(const Recipe& recipe, ModelInstance& instan
 }
 
 std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
-                                                   const Predictor& predictor, const comm::ProcessGroup& world) {
-  const std::vector<MoeSchedule> allowed = allowed_schedules(recipe, instance.extensions, world.size());
+                                                   const Predictor& predictor, const comm::ProcessGroup& world,
+                                                   const std::vector<MoeSchedule>& allowed) {
   const bool all = allowed.size() <= most_priced;
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/plan/schedule_trace.h"
+#include "tools/plan/within_memory.h"
 
 namespace hexad::plan {
 
@@ -15,7 +16,7 @@ struct ChunksRange {
 };
 /// The range for `s`, whose number of chunks is open; under memory_reuse: auto at least as many as the
 /// memory limit asks for.
-ChunksRange chunks_range(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
+ChunksRange chunks_range(const train::Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                          const moe::MoeSchedule& s);
 
 struct ScheduleCandidate {
@@ -28,10 +29,6 @@ struct ScheduleCandidate {
   double measured_seconds() const;
 };
 
-/// The legal schedules of the recipe. Under memory_reuse: auto those that fit into memory (within_memory()).
-std::vector<moe::MoeSchedule> allowed_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
-                                                int64_t world);
-
 /// Tokens of a micro-batch, as they reach an MoE layer of this rank.
 int64_t rows_of_layer(const train::Recipe& recipe);
 
@@ -40,11 +37,12 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelIn
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
-/// All allowed schedules, in their order. Where they are hundreds: first those that have the usual value of every
+/// All `allowed` schedules, in their order. Where they are hundreds: first those that have the usual value of every
 /// late choice (moe::ChoiceFacts::late: rows, ESP exchange, order), then the fastest of these with every other. Which
 /// one is set in the model afterwards is not defined.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,
-                                                   const Predictor& predictor, const comm::ProcessGroup& world);
+                                                   const Predictor& predictor, const comm::ProcessGroup& world,
+                                                   const std::vector<moe::MoeSchedule>& allowed);
 
 /// What ScheduleCandidate::predicted predicts, measured in a step's passes on this rank: means over layers and
 /// micro-batches.

@@ -1,7 +1,6 @@
 #include "tools/plan/schedule_trace.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -13,6 +12,7 @@
 #include "framework/telemetry/trace_timeline.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/rank_graphs.h"
+#include "tools/train/trace_gathering.h"
 
 namespace hexad::plan {
 
@@ -26,8 +26,6 @@ namespace {
 using schedule::Timeline;
 using telemetry::TraceEvent;
 using Json = nlohmann::json;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
   const std::vector<int>& nodes = group.node_of_rank();
@@ -69,7 +67,7 @@ struct Sum {
 
 /// What rank 0 hears of a rank.
 struct RankTrace {
-  std::vector<TraceEvent> events{};
+  telemetry::TraceRecords records{};
   std::map<std::string, Sum> kinds{};
   std::set<std::string> assumed_links{};
 };
@@ -83,82 +81,6 @@ void from_json(const Json& json, Sum& s) {
        .measured = json.at(2).get<double>(),
        .exposed = json.at(3).get<double>(),
        .exposed_by_collective = json.at(4).get<std::map<std::string, double>>()};
-}
-
-std::vector<uint8_t> packed(const RankTrace& trace) {
-  Json events = Json::array();
-  for (const TraceEvent& e : trace.events) {
-    Json args = Json::object();
-    for (const auto& [key, value] : e.args) std::visit([&](const auto& v) { args[key] = v; }, value);
-    events.push_back({e.name, e.lane, e.start_us, e.duration_us, std::move(args)});
-  }
-  return Json::to_cbor({{"events", events}, {"kinds", trace.kinds}, {"assumed", trace.assumed_links}});
-}
-
-RankTrace unpacked(const std::vector<uint8_t>& bytes, int rank) {
-  const Json json = Json::from_cbor(bytes);
-  RankTrace trace{.kinds = json.at("kinds").get<std::map<std::string, Sum>>(),
-                  .assumed_links = json.at("assumed").get<std::set<std::string>>()};
-  for (const Json& from : json.at("events")) {
-    TraceEvent e{.name = from.at(0).get<std::string>(),
-                 .lane = from.at(1).get<std::string>(),
-                 .rank = rank,
-                 .start_us = from.at(2).get<double>(),
-                 .duration_us = from.at(3).get<double>()};
-    for (const auto& [key, value] : from.at(4).items()) {
-      if (value.is_string())
-        e.args[key] = value.get<std::string>();
-      else if (value.is_number_float())
-        e.args[key] = value.get<double>();
-      else
-        e.args[key] = value.get<int64_t>();
-    }
-    trace.events.push_back(std::move(e));
-  }
-  return trace;
-}
-
-// One rank after the other: rank 0 holds the bytes of one at a time.
-std::vector<RankTrace> gathered(RankTrace mine, const comm::ProcessGroup& world, Device at) {
-  const Device device = at.host();
-  Stream& stream = device.context().compute();
-  const std::vector<uint8_t> bytes = world.rank() == 0 ? std::vector<uint8_t>{} : packed(mine);
-  const auto length = static_cast<int64_t>(bytes.size());
-  const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
-  if (world.rank() != 0) {
-    world.send(Tensor::from<uint8_t>(bytes, {length}, device, Category::communication), 0, stream).wait();
-    return {};
-  }
-  std::vector<RankTrace> all{std::move(mine)};
-  for (int r = 1; r < world.size(); ++r) {
-    const Tensor from = Tensor::empty({lengths[static_cast<size_t>(r)]}, Dtype::u8, device, Category::communication);
-    world.receive(from, r, stream).wait();
-    all.push_back(unpacked(from.to_vector<uint8_t>(), r));
-  }
-  return all;
-}
-
-// Seconds by which this rank's clock is ahead of rank 0's. Ranks of a node use its first rank's value, so that no
-// inexactness comes between them.
-double clock_offset(const comm::ProcessGroup& world, Device device) {
-  const std::vector<int>& nodes = world.node_of_rank();
-  if (!world.crosses_nodes()) return 0;
-  const auto first = static_cast<size_t>(
-      std::find(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(world.rank())]) - nodes.begin());
-  std::vector<double> ahead;
-  for (int repeat = 0; repeat < 7; ++repeat) {
-    world.barrier(device.context().compute()).wait();
-    const auto nanoseconds = static_cast<int64_t>(now() * 1e9);
-    const std::vector<int64_t> all = world.all_gather_values(std::span(&nanoseconds, 1), device);
-    ahead.push_back(static_cast<double>(all[first] - all[0]) * 1e-9);
-  }
-  std::nth_element(ahead.begin(), ahead.begin() + 3, ahead.end());
-  return ahead[3];
-}
-
-double begin_of(const PassRecorder::Recording& pass) {
-  const auto earlier = [](const auto& a, const auto& b) { return a.begin < b.begin; };
-  return std::min_element(pass.times.begin(), pass.times.end(), earlier)->begin;
 }
 
 // Of this rank's passes, beside those of all others.
@@ -189,14 +111,14 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);
-  std::ranges::stable_sort(all, {}, [](const auto* pass) { return begin_of(*pass); });
+  std::ranges::stable_sort(all, {}, [](const auto* pass) { return pass->begin(); });
   return all;
 }
 
 // With what other passes compute meanwhile, which hides communication, too.
 Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
                      const std::vector<PassRecorder::Recording>& all) {
-  const double zero = begin_of(pass), end = measured.total();
+  const double zero = pass.begin(), end = measured.total();
   for (const PassRecorder::Recording& other : all) {
     if (&other == &pass) continue;
     for (size_t i = 0; i < other.times.size(); ++i) {
@@ -233,7 +155,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
     // Predicted rows begin with the measured ones, or one after the other where they are longer: rows do not overlap.
-    const double begin = begin_of(pass) - zero;
+    const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);
     for (Timeline::Span& span : predicted.spans) span.begin += delay, span.end += delay;
@@ -241,7 +163,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     for (TraceEvent& e : telemetry::trace_events({&measured, &predicted}, rank, 1e6 * begin)) {
       e.lane += rows.mark;
       e.args["pass"] = pass.name;
-      trace.events.push_back(std::move(e));
+      trace.records.events.push_back(std::move(e));
     }
   }
   return trace;
@@ -264,16 +186,6 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
 }
 
 }  // namespace
-
-PassRecorder::PassRecorder(ModelInstance& instance) : instance_(instance) { instance_.run_passes_by(this); }
-
-PassRecorder::~PassRecorder() { instance_.run_passes_by(nullptr); }
-
-void PassRecorder::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  std::vector<schedule::TaskTime> times;
-  schedule::execute(graph, context, &times, &instance_.fibers);
-  if (!times.empty()) passes_.push_back({name, schedule::without_work(graph), std::move(times)});
-}
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
     : rates(schedule::Rates::defaults()), groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())) {
@@ -306,23 +218,27 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
                                           const Predictor& predictor, const comm::ProcessGroup& world, Device device) {
   const double ahead = clock_offset(world, device);
   const double first =
-      passes.empty() ? std::numeric_limits<double>::infinity() : begin_of(*in_order(passes).front()) - ahead;
+      passes.empty() ? std::numeric_limits<double>::infinity() : in_order(passes).front()->begin() - ahead;
   const double zero = world.all_reduce_value(first, comm::Reduce::min, device) + ahead;
   const std::vector<Timeline> predictions = predictions_of(passes, predictor, world, device);
-  std::vector<RankTrace> ranks = gathered(trace_of(passes, predictions, predictor, zero, world.rank()), world, device);
-  if (world.rank() != 0) return {};
-
-  ScheduleTrace out;
-  out.pictures = pictures_of(passes, predictions);
+  const RankTrace mine = trace_of(passes, predictions, predictor, zero, world.rank());
+  ScheduleTrace out{.begin = zero};
+  telemetry::TraceRecords records;
+  gather_trace_records(mine.records, world, device, records);
+  out.events = std::move(records.events);
   std::map<std::string, Sum> kinds;
   std::set<std::string> assumed;
   double with_layers = 0;  // ranks; a stage of dense layers has none
-  for (RankTrace& r : ranks) {
-    with_layers += r.kinds.empty() ? 0 : 1;
-    for (const auto& [name, sum] : r.kinds) kinds[name].add(sum);
-    assumed.merge(r.assumed_links);
-    std::move(r.events.begin(), r.events.end(), std::back_inserter(out.events));
-  }
+  gather_bytes(Json::to_cbor({{"kinds", mine.kinds}, {"assumed", mine.assumed_links}}), world, device,
+               [&](int, const std::vector<uint8_t>& bytes) {
+                 const Json json = Json::from_cbor(bytes);
+                 with_layers += json.at("kinds").empty() ? 0 : 1;
+                 for (const auto& [name, sum] : json.at("kinds").items()) kinds[name].add(sum.get<Sum>());
+                 assumed.merge(json.at("assumed").get<std::set<std::string>>());
+               });
+  if (world.rank() != 0) return {};
+
+  out.pictures = pictures_of(passes, predictions);
   for (auto it = kinds.rbegin(); it != kinds.rend(); ++it) {  // forward before backward
     const auto& [name, sum] = *it;
     const telemetry::ScheduleMetrics& of_rank =

@@ -5,36 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "framework/schedule/executor.h"
-#include "framework/schedule/runner.h"
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/trace.h"
-#include "tools/train/model_instance.h"
+#include "tools/train/pass_recorder.h"
 
 namespace hexad::plan {
 
-/// Records every pass of this rank's MoE layers as long as it lives. `instance` outlives it.
-class PassRecorder final : public schedule::GraphRunner {
- public:
-  struct Recording {
-    std::string name;           // "layers.0.moe forward"
-    schedule::TaskGraph graph;  // its tasks do nothing
-    std::vector<schedule::TaskTime> times;
-  };
-  explicit PassRecorder(train::ModelInstance& instance);
-  ~PassRecorder() override;
-  PassRecorder(const PassRecorder&) = delete;
-  PassRecorder& operator=(const PassRecorder&) = delete;
-
-  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
-  /// In the order in which they ended; those without a task are left out.
-  const std::vector<Recording>& passes() const { return passes_; }
-
- private:
-  train::ModelInstance& instance_;
-  std::vector<Recording> passes_;
-};
+using train::PassRecorder;
 
 /// How a pass is predicted.
 struct Predictor {
@@ -48,7 +26,8 @@ struct Predictor {
 
 /// One step of the job.
 struct ScheduleTrace {
-  std::vector<telemetry::TraceEvent> events;  // of all ranks; zero is the begin of the first pass
+  double begin = 0;                           // of the first pass: seconds of rank 0's base::now()
+  std::vector<telemetry::TraceEvent> events;  // of all ranks, from there
 
   /// All passes of one kind, "forward" or "backward".
   struct Kind {
@@ -68,8 +47,7 @@ struct ScheduleTrace {
 };
 
 /// Collective; rank 0 receives the trace. Each pass is predicted with those of all ranks: the k-th of a name meets the
-/// k-th of that name on others in its groups. Clocks of one node agree; those of other nodes are set by barriers, as
-/// exactly as ranks leave a barrier together.
+/// k-th of that name on others in its groups.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
                                           const Predictor& predictor, const comm::ProcessGroup& world,
                                           device::Device device);

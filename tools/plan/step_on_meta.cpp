@@ -1,6 +1,7 @@
 #include "tools/plan/step_on_meta.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
@@ -20,7 +21,7 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// Nobody reads their tokens.
+// As in packed data, so that attention is given the borders of documents. Nobody reads the tokens.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}
@@ -65,12 +66,8 @@ class RunOnMeta {
     const auto& memory = instance_.context.allocator();
     const auto& offload = instance_.context.offload_allocator();
     memory->reset_peaks(), offload->reset_peaks();
-    run_->product_flops = run_->attention_flops = 0;
     step_.run(source_, progress_, recipe_.optim.lr);
-    StepOnMeta out{.memory = memory->stats(),
-                   .offloaded = offload->stats().peak_in(Category::offload),
-                   .product_flops = run_->product_flops,
-                   .attention_flops = run_->attention_flops};
+    StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
     for (int c = 0; c < comm::traffic_class_count; ++c)
       out.sent[static_cast<size_t>(c)] = static_cast<double>(world_.take(static_cast<TrafficClass>(c)).bytes);
     return out;
@@ -104,33 +101,79 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
     return pp::peak_activations(
         pp::make_schedule(pipeline_of(r), layout.size(base::Axis::pp), static_cast<int>(micro_batches)));
   };
-  return few < all && in_flight(few) == in_flight(all);
+  return in_flight(few) == in_flight(all);
 }
 
-double grown(double few, double more, double times) { return few + (more - few) * times; }
+// What `less` is of few and `more` of several is of others, `times` as far away.
+void extend(double& more, double less, double times) { more = less + (more - less) * times; }
+void extend(int64_t& more, int64_t less, double times) {
+  more = less + std::llround(static_cast<double>(more - less) * times);
+}
+template <class Numbers>
+void extend_all(Numbers& more, const Numbers& less, double times) {
+  for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
+}
+
+// Whether memory grows as what is kept for backward does: then no moment of the step overtakes its peak with more.
+bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
+  const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
+  return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
+}
+
+// Of a pipeline whose micro-batches are all in flight at once.
+StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
+  StepOnMeta shorter = run.step(few);
+  for (; 2 * few < all; few *= 2) {
+    StepOnMeta step = run.step(2 * few);
+    if (!grows_steadily(shorter.memory, step.memory)) {
+      shorter = step;
+      continue;
+    }
+    const double times = static_cast<double>(all - few) / static_cast<double>(few);
+    extend_all(step.memory.peak, shorter.memory.peak, times);
+    extend(step.memory.peak_total, shorter.memory.peak_total, times);
+    extend(step.memory.peak_held, shorter.memory.peak_held, times);
+    extend(step.offloaded, shorter.offloaded, times);
+    extend_all(step.sent, shorter.sent, times);
+    return step;
+  }
+  return run.step(all);
+}
 
 }  // namespace
 
-std::vector<int> ranks_that_differ(const mesh::Layout& layout) {
-  std::vector<int> ranks = layout.members(base::Axis::pp, 0);
-  for (int& rank : ranks) rank = layout.members(base::Axis::tp, rank).back();
-  return ranks;
+std::vector<std::vector<int>> ranks_that_differ(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
+  const moe::MoeConfig& moe = r.model.moe;
+  const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
+  const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
+  std::vector<std::vector<int>> stages(static_cast<size_t>(layout.size(base::Axis::pp)),
+                                       std::vector<int>(of_stage, -1));
+  const auto lastness = [&](int rank) {
+    return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
+  };
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
+    int& last = stages[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))][static_cast<size_t>(ep)];
+    if (last < 0 || lastness(rank) > lastness(last)) last = rank;
+  }
+  return stages;
 }
 
 StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
                         RoutingLoad load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);
-  const int64_t unit = recipe.parallel.pp * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
+  const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
+  const int64_t unit =
+      (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   // Under ZeRO-3 which weights are gathered follows from the uses before, at borders between micro-batches, too.
   const bool gathers = recipe.parallel.zero == 3;
   const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
   RunOnMeta run(recipe, extensions, layout, rank, load);
-  if (!stands_for_all(recipe, layout, few, all)) {
-    run.step(all);
-    return run.step(all);
-  }
+  run.step(std::min(all, gathers ? few : unit));
+  if (few >= all) return run.step(all);
+  if (all_at_once) return grown_step(run, fewer, all);
+  if (!stands_for_all(recipe, layout, few, all)) return run.step(all);
 
-  run.step(gathers ? few : unit);
   StepOnMeta step = run.step(few);
   // The next step's batch is loaded beside it where the host runs ahead.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
@@ -141,10 +184,7 @@ StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, cons
   if (wanted == Wanted::memory) return step;
 
   const StepOnMeta shorter = run.step(fewer);
-  const double times = static_cast<double>(all - fewer) / static_cast<double>(few - fewer);
-  step.product_flops = grown(shorter.product_flops, step.product_flops, times);
-  step.attention_flops = grown(shorter.attention_flops, step.attention_flops, times);
-  for (size_t c = 0; c < step.sent.size(); ++c) step.sent[c] = grown(shorter.sent[c], step.sent[c], times);
+  extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
   return step;
 }
 

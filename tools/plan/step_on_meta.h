@@ -17,23 +17,23 @@ enum class Wanted : uint8_t { memory, all };
 
 /// What a step takes.
 struct StepOnMeta {
-  device::MemoryStats memory;  // `held`: of blocks, as memory.limit_bytes counts them
-  int64_t offloaded = 0;       // bytes in offload memory at the most
-  // Where all was wanted:
-  double product_flops = 0, attention_flops = 0;
-  std::array<double, comm::traffic_class_count> sent{};  // bytes
+  device::MemoryStats memory;                            // `held`: of blocks, as memory.limit_bytes counts them
+  int64_t offloaded = 0;                                 // bytes in offload memory at the most
+  std::array<double, comm::traffic_class_count> sent{};  // bytes, where all was wanted
 };
 
 /// A step of a run of rank `rank`, after one that made buffers and learned in which order weights are used. Sequences
 /// are made of two documents each. Of more than a few micro-batches a pipeline stage only these are run, if with
 /// them the pipeline has as many in flight, since its list repeats: what the tokens of the others take in memory is
-/// added, and traffic and operations grow with the number of micro-batches as they do between this step and a shorter
-/// one.
+/// added, and traffic grows with the number of micro-batches as it does between this step and a shorter one. Where all
+/// are in flight at once (gpipe) memory grows so, too, from where it grows at all: what the update needs may be more.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, RoutingLoad load, Wanted wanted);
 
-/// One rank of each pipeline stage, in their order: the others of a stage do alike, and of what is cut unevenly over tp
-/// the last of the ranks that share it has the most.
-std::vector<int> ranks_that_differ(const mesh::Layout& layout);
+/// By pipeline stage, ranks of which one needs the most: of what is cut unevenly over tp or etp the last of the ranks
+/// that share it has the most, and others do alike. Where the recipe says what tokens choose, and no other load is
+/// asked for, one for each ep coordinate: nobody knows whose experts are loaded.
+std::vector<std::vector<int>> ranks_that_differ(const train::Recipe& recipe, const mesh::Layout& layout,
+                                                RoutingLoad load);
 
 }  // namespace hexad::plan

@@ -20,10 +20,7 @@ struct TrafficEstimate {
 /// Of rank `rank` of the layout: what the groups of the step itself count on a meta device (step_on_meta). All ranks
 /// are taken to be on one node, so rows between experts' ranks are sent directly: on which nodes ranks are, and so what
 /// passes one on its way between others, is known where a job runs.
-TrafficEstimate estimate_traffic(const train::Recipe& recipe, const mesh::Layout& layout, int rank,
-                                 const train::Extensions& extensions = {});
-/// Of the rank that sends the most.
-TrafficEstimate estimate_traffic(const train::Recipe& recipe, const mesh::Layout& layout,
-                                 const train::Extensions& extensions = {});
+TrafficEstimate estimate_traffic(const train::Recipe& recipe, const train::Extensions& extensions,
+                                 const mesh::Layout& layout, int rank);
 
 }  // namespace hexad::plan

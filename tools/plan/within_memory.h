@@ -1,14 +1,16 @@
 // What an open schedule.moe.memory_reuse may be, so that a rank keeps below memory.limit_bytes.
 #pragma once
 
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "tools/train/recipe.h"
 
 namespace hexad::plan {
 
-/// Those of `schedules`, which differ in memory_reuse, that a rank may run within memory.limit_bytes whatever experts
-/// tokens choose. Of a recipe without a limit all with memory_reuse: none.
+/// Schedules that differ in memory_reuse, of which a rank may run any within memory.limit_bytes whatever experts tokens
+/// choose. Of a recipe without a limit all with memory_reuse: none; of one that gives memory_reuse all.
 ///
 ///   - none fits if it does even when all tokens choose experts of one rank: what is kept grows with the rows that
 ///   come.
@@ -18,10 +20,35 @@ namespace hexad::plan {
 ///     remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  double kept = 0, least = 0;  // bytes, as blocks: the least of those with none, and the least of all
+  // Of a memory_reuse that is left open, bytes, as blocks: the least of those with none, and the least of all, with who
+  // needs it.
+  double kept = 0, least = 0;
+  moe::MoeSchedule smallest{};
 };
-WithinMemory within_memory(const train::Recipe& recipe, int64_t world, const std::vector<moe::MoeSchedule>& schedules,
-                           const train::Extensions& extensions = {});
+
+/// What the schedules of a recipe need; each is estimated once.
+class MemoryNeeds {
+ public:
+  /// `recipe` and `extensions` outlive it.
+  MemoryNeeds(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world)
+      : recipe_(recipe), extensions_(extensions), world_(world) {}
+
+  /// Bytes, as blocks, of the rank that needs the most, whatever tokens choose: of a schedule that restores with its
+  /// buffers at their smallest.
+  double of(const moe::MoeSchedule& schedule);
+
+  WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
+
+ private:
+  const train::Recipe& recipe_;
+  const train::Extensions& extensions_;
+  const int64_t world_;
+  // By what the estimate depends on, the last one being the chunks.
+  std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
+};
+
+/// The schedule with memory_reuse: none.
+moe::MoeSchedule that_keeps(moe::MoeSchedule schedule);
 
 /// The recipe with this schedule in the place of what it leaves open.
 train::Recipe with_schedule(const train::Recipe& recipe, const moe::MoeSchedule& schedule);

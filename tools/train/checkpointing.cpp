@@ -287,6 +287,12 @@ void Checkpointer::clean() const {
   if (world_.rank() == 0) store_.clean();
 }
 
+std::vector<std::string> Checkpointer::abandon_after(int64_t step) const {
+  if (io::Resume::parse(recipe_.checkpoint.resume).mode == io::Resume::Mode::automatic) return {};
+  const auto phase = store_.options().work.announce(cat("putting the checkpoints after step ", step, " aside"));
+  return store_.abandon_after(step);
+}
+
 int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const {
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));

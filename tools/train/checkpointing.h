@@ -32,6 +32,10 @@ class Checkpointer {
   std::optional<io::Checkpoint> find() const;
   /// Removes what killed saves left (rank 0).
   void clean() const;
+  /// Before the first step after `step`, on rank 0: when checkpoint.resume asked to go back, so that later checkpoints
+  /// belong to steps that are about to be trained anew, see CheckpointStore::abandon_after(). With `auto` nothing: what
+  /// is newer than the newest good one is damaged, and may be of use yet.
+  std::vector<std::string> abandon_after(int64_t step) const;
 
   /// Weights, moments and states of any DP x EP layout into this one. Throws Error(usage) when the recipe's model
   /// differs from the checkpoint's, Error(numeric) naming the tensor when a weight is not finite.

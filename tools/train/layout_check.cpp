@@ -58,9 +58,12 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-void check_stages(const Recipe& r, const layers::Registry& registry, Problems& problems) {
+// What layers cost decides where stages begin, not whether all have any: a model that may still be wrong is not built.
+void check_stages(const Recipe& r, Problems& problems) {
+  const pp::PipelineConfig pipeline = pipeline_of(r);
   try {
-    stage_split(r, registry);
+    pp::StageSplit(pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split,
+                   {.layers = std::vector<double>(static_cast<size_t>(r.model.layers), 1.0)});
   } catch (const base::Error& e) {
     problems.add("schedule.pipeline", cat("does not fit the model: ", e.what()));
   }
@@ -78,10 +81,10 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
 
 }  // namespace
 
-void check_layout(const Recipe& r, const layers::Registry& registry, int64_t world, Problems& problems) {
+void check_layout(const Recipe& r, int64_t world, Problems& problems) {
   if (problems.good({"model", "parallel", "batch.micro"})) check_heads(r, problems), check_tokens(r, problems);
   check_experts(r, problems);
-  if (problems.good({"model", "parallel", "schedule.pipeline"})) check_stages(r, registry, problems);
+  if (problems.good({"model", "parallel", "schedule.pipeline"})) check_stages(r, problems);
   if (world > 0 && problems.good({"parallel"})) {
     try {
       mesh::Layout(r.parallel.sizes(), static_cast<int>(world));

@@ -8,6 +8,6 @@ namespace hexad::train {
 
 /// Adds every rule that is broken, with the arithmetic and the nearest legal values. `world` > 0: also whether the
 /// layout fits that number of ranks.
-void check_layout(const Recipe& recipe, const layers::Registry& registry, int64_t world, config::Problems& problems);
+void check_layout(const Recipe& recipe, int64_t world, config::Problems& problems);
 
 }  // namespace hexad::train

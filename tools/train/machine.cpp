@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -88,20 +89,20 @@ std::string launcher(int64_t ranks) {
   return text;
 }
 
-std::string command_line() {
+std::string program_name() { return *program_invocation_short_name ? program_invocation_short_name : "hexad"; }
+
+std::string shell_word(const std::string& word) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + '\'';
+}
+
+std::string command_line() {
   std::ifstream in("/proc/self/cmdline");
   std::string line;
-  for (std::string word; std::getline(in, word, '\0');) {
-    if (!line.empty()) line += ' ';
-    if (!word.empty() && word.find_first_not_of(plain) == word.npos) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) line += c == '\'' ? "'\\''" : std::string(1, c);
-    line += '\'';
-  }
+  for (std::string word; std::getline(in, word, '\0');) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
 }
 

@@ -11,6 +11,10 @@ int64_t usable_cores();
 /// "Intel(R) Xeon(R) ..., 2 cores".
 std::string processor_name();
 std::string host_name();
+/// What the program is called: "hexad", or as a user's own was built.
+std::string program_name();
+/// `word` as a shell takes it: in quotes where it needs them.
+std::string shell_word(const std::string& word);
 /// What this process was started with, as a shell takes it; without a launcher before it.
 std::string command_line();
 /// "mpirun -np 4", with the flags without which Open MPI refuses to start that many ranks here, as this user.

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "framework/data/source.h"
+#include "framework/kernels/gemm_rate.h"
 #include "framework/schedule/executor.h"
 #include "tools/train/machine.h"
+#include "tools/train/pass_recorder.h"
 #include "tools/train/stages.h"
 #include "tools/train/traffic_options.h"
 
@@ -107,12 +109,21 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
   run_passes_by(nullptr);
 }
 
+double measure_peak_flops(const Recipe& recipe, const comm::ProcessGroup& world) {
+  device::DeviceContext context({.kind = recipe.device, .place = place_of(world)});
+  return kernels::measure_gemm_rate(context, dtype_of(recipe.train.precision), 0.1).flops_per_second;
+}
+
 void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
   for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
 }
 
-void PassesAsFibers::run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  schedule::execute(graph, context, nullptr, &fibers_);
+void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+  if (recorders.empty()) return schedule::execute(graph, context, nullptr, &fibers_);
+  std::vector<schedule::TaskTime> times;
+  schedule::execute(graph, context, &times, &fibers_);
+  if (times.empty()) return;
+  for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), times});
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {

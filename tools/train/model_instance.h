@@ -20,11 +20,15 @@ using layers::RoutingLog;
 using layers::StateSet;
 using layers::Transformer;
 
+class PassRecorder;
+
 /// Runs the passes of MoE layers; where they would wait, another micro-batch goes on, if one takes turns.
 class PassesAsFibers final : public schedule::GraphRunner {
  public:
   explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+
+  std::vector<PassRecorder*> recorders;  // told of each pass
 
  private:
   schedule::Fibers& fibers_;
@@ -61,6 +65,10 @@ struct ModelInstance {
 
   Device device() { return context; }
 };
+
+/// FLOP/s of this rank's device in products of the recipe's precision, in a context of its own: the matrices are
+/// neither the run's memory nor bound by its limit.
+double measure_peak_flops(const Recipe& recipe, const comm::ProcessGroup& world);
 
 /// Of `ranks` that share the sequences.
 struct ContextRank {

@@ -1,14 +1,14 @@
 #include "tools/train/rank_clock.h"
+#include "framework/base/clock.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 
 namespace hexad::train {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+using base::now;
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 double seconds_of(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }

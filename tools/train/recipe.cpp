@@ -12,6 +12,7 @@
 #include "tools/train/layout_check.h"
 #include "tools/train/renamed_keys.h"
 #include "tools/train/schedule_check.h"
+#include "tools/train/step_range.h"
 
 namespace hexad::train {
 
@@ -98,7 +99,18 @@ void check_objective(const Recipe& r, Problems& problems) {
   if (r.model.kind == layers::ModelKind::decoder && masked)
     problems.add("data.mlm_probability", "must be 0 for model.kind: decoder");
   if (r.data.registered() && r.model.vocab == 0)
-    problems.add("model.vocab", cat("must be given with ", r.data.synthetic ? "data.synthetic" : "data.source"));
+    problems.add_missing("model.vocab",
+                         cat("must be given with ", r.data.synthetic ? "data.synthetic" : "data.source"));
+}
+
+void check_profile(const Recipe& r, Problems& problems) {
+  if (r.profile.steps.empty()) return;
+  const auto steps = parse_steps(r.profile.steps);
+  if (!steps)
+    problems.add("profile.steps", cat("(", r.profile.steps, ") must be a step, 5, or a range of steps, 3..5"));
+  else if (steps->last > r.train.steps)
+    problems.add("profile.steps", cat("(", r.profile.steps, ") goes beyond the last step; nearest: ",
+                                      to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
 }
 
 void check_trace(const Recipe& r, Problems& problems) {
@@ -144,10 +156,11 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
     data::check(r.data, problems);
     check_objective(r, problems);
   }
-  check_layout(r, extensions, world, problems);
+  check_layout(r, world, problems);
   check_moe_schedule(r, extensions, problems);
   check_micro_batch_overlap(r, world, problems);
   check_moe_order(r, extensions, problems);
+  if (problems.good({"train.steps", "profile.steps"})) check_profile(r, problems);
   if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
   std::vector<Traffic> classes = r.distributed.priority;
   std::sort(classes.begin(), classes.end());

@@ -205,6 +205,17 @@ struct DistributedConfig {
   }
 };
 
+struct ProfileConfig {
+  std::string steps;
+
+  template <class V>
+  void fields(V& v) {
+    v("steps", steps,
+      "steps whose timeline is recorded, on all ranks and with the memory in use, in trace.json.gz: one step, or first "
+      "and last as in 3..5; empty: none");
+  }
+};
+
 struct RunConfig {
   std::string dir = "runs/default";
   std::vector<std::string> prompts;
@@ -248,6 +259,7 @@ struct Recipe {
   MemoryConfig memory;
   data::DataConfig data;
   CheckpointConfig checkpoint;
+  ProfileConfig profile;
   RunConfig run;
 
   template <class V>
@@ -265,6 +277,7 @@ struct Recipe {
     v("memory", memory, "limits");
     v("data", data, "where the tokens come from");
     v("checkpoint", checkpoint, "saving and resuming");
+    v("profile", profile, "what the steps of a run do when");
     v("run", run, "where results go");
   }
 };

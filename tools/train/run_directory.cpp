@@ -15,6 +15,7 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
     base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
   Recipe recipe = load_recipe(config::load(path, overrides), extensions, 0, say);
   recipe.run.dir = dir;
+  require_datasets(recipe, path);
   io::StoreOptions options;
   options.warn = say;
   options.work = work;

@@ -15,8 +15,8 @@ struct RunDirectory {
 };
 
 /// Reads DIR/recipe.yaml with overrides and opens a checkpoint: the newest good one, or `step` ("auto" or a number).
-/// Throws Error(usage) when DIR is no run directory, Error(data) when it has no good checkpoint. `work` is told
-/// what is read.
+/// Throws Error(usage) when DIR is no run directory, Error(data) when it has no good checkpoint or its datasets are not
+/// there. `work` is told what is read.
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
                       const Extensions& extensions, const base::FileWork& work = {});
 

@@ -87,8 +87,6 @@ void write(const fs::path& dir, const RunHistory& history) {
   base::write_file(history_path(dir), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-std::string recipe_name(int64_t step) { return fmt::format("recipe-{:08}.yaml", step); }
-
 // Recipes of steps that are about to run again.
 void remove_recipes_after(const fs::path& dir, int64_t step) {
   constexpr std::string_view before = "recipe-", after = ".yaml";
@@ -123,14 +121,23 @@ void record_start(const fs::path& dir, const RunStart& start, const std::string&
   history.starts.push_back(start);
   history.end.reset();
   remove_recipes_after(dir, start.run.first_step);
-  base::write_file(dir / recipe_name(start.run.first_step), recipe);
+  base::write_file(recipe_of_start(dir, start), recipe);
   write(dir, history);
 }
 
 void record_end(const fs::path& dir, const RunEnd& end) {
   RunHistory history = read_history(dir);
-  history.end = end;
+  if (history.end && history.end->step == end.step) {  // record_start() would have removed it
+    if (!end.samples.empty()) history.end->samples = end.samples;
+    if (end.trouble.empty()) history.end->trouble.clear();
+  } else {
+    history.end = end;
+  }
   write(dir, history);
+}
+
+fs::path recipe_of_start(const fs::path& dir, const RunStart& start) {
+  return dir / fmt::format("recipe-{:08}.yaml", start.run.first_step);
 }
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))); }

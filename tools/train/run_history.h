@@ -36,10 +36,15 @@ struct RunHistory {
 /// Empty for the directory of an older program. Throws Error(data) when the file cannot be understood.
 RunHistory read_history(const std::filesystem::path& dir);
 
-/// Adds a start and writes `recipe` as recipe-STEP.yaml beside it. What was said of later steps, which run again,
-/// goes: metrics.jsonl is cut likewise. Throws Error(resource).
+/// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). What was said of later
+/// steps, which run again, goes: metrics.jsonl is cut likewise. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
+/// A start that trained no step since the end before adds its samples, and that the trouble is over; how the steps ran,
+/// it cannot say. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
+
+/// Where the recipe of a start lies: "recipe-00000040.yaml" of one after step 40.
+std::filesystem::path recipe_of_start(const std::filesystem::path& dir, const RunStart& start);
 
 /// "2026-11-24 03:05 UTC".
 std::string utc_now();

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include "framework/telemetry/units.h"
 #include "tools/train/generation.h"
 #include "tools/train/machine.h"
+#include "tools/train/renamed_keys.h"
 #include "tools/train/version.h"
 
 namespace hexad::train {
@@ -74,10 +76,66 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   return names;
 }
 
-// As it can be read; what cannot keeps its default.
-Recipe recipe_in(const std::filesystem::path& dir) {
-  config::Problems ignored;
-  return config::read<Recipe>(config::load(dir / "recipe.yaml"), ignored);
+void require_different(const std::vector<std::string>& dirs) {
+  std::map<std::filesystem::path, std::string> seen;
+  for (const std::string& dir : dirs) {
+    const auto [before, is_new] = seen.try_emplace(std::filesystem::weakly_canonical(dir + "/recipe.yaml"), dir);
+    if (!is_new)
+      base::fail(base::ExitCode::usage, "'", dir, "' is the same run as '", before->second,
+                 "', expected different ones to compare");
+  }
+}
+
+// What of a run directory its reports are about.
+struct TrainedSteps {
+  std::vector<telemetry::StepMetrics> steps;
+  RunHistory history;  // of the starts that trained a step; the others say nothing of these
+  std::filesystem::path recipe;
+};
+
+TrainedSteps trained_steps(const std::filesystem::path& dir) {
+  require_run_directory(dir);
+  TrainedSteps run{telemetry::read_metrics(dir / "metrics.jsonl").steps, read_history(dir), dir / "recipe.yaml"};
+  auto& starts = run.history.starts;
+  const int64_t last = run.steps.empty() ? 0 : run.steps.back().step;
+  std::erase_if(starts, [&](const RunStart& s) { return s.run.first_step >= last; });
+  if (!starts.empty() && std::filesystem::is_regular_file(recipe_of_start(dir, starts.back())))
+    run.recipe = recipe_of_start(dir, starts.back());
+  return run;
+}
+
+struct ReadRecipe {
+  Recipe recipe;
+  std::vector<config::Problems::Problem> unread;  // keys that have their default for it
+};
+
+ReadRecipe read_recipe(const std::filesystem::path& path) {
+  auto document = config::load(path);
+  rename_keys(document);
+  config::Problems problems;
+  Recipe recipe = config::read<Recipe>(document, problems);
+  return {std::move(recipe), problems.list()};
+}
+
+// Of `recipe` from `first`, and what of it cannot be compared.
+std::vector<std::string> differences(const ReadRecipe& first, ReadRecipe recipe) {
+  recipe.recipe.run.dir = first.recipe.run.dir;  // which no two runs share
+  std::vector<std::string> lines = config::differences(first.recipe, recipe.recipe);
+  for (const auto& unread : {first.unread, recipe.unread})
+    for (const auto& u : unread)
+      std::erase_if(lines, [&](const std::string& line) {
+        return !u.path.empty() && (line.starts_with(u.path + ":") || line.starts_with(u.path + "."));
+      });
+  for (const auto& u : recipe.unread) lines.push_back(fmt::format("not compared: {}: {}", u.at.text(), u.line));
+  return lines;
+}
+
+std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetrics>& steps, int64_t after) {
+  std::map<std::string, int64_t> most;
+  for (const telemetry::StepMetrics& s : steps)
+    if (s.step > after)
+      for (const auto& [category, bytes] : s.memory_peak_bytes) most[category] = std::max(most[category], bytes);
+  return most;
 }
 
 }  // namespace
@@ -94,20 +152,17 @@ std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, 
                                    recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};
 }
 
-std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir) {
-  std::map<std::string, int64_t> most;
-  for (const telemetry::StepMetrics& s : telemetry::read_metrics(run_dir / "metrics.jsonl").steps)
-    for (const auto& [category, bytes] : s.memory_peak_bytes) most[category] = std::max(most[category], bytes);
-  return most;
+std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step) {
+  return most_memory(telemetry::read_metrics(run_dir / "metrics.jsonl").steps, step);
 }
 
 void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output) {
-  require_run_directory(run_dir);
-  RunHistory history = read_history(run_dir);
+  TrainedSteps run = trained_steps(run_dir);
+  RunHistory& history = run.history;
   telemetry::ReportInputs inputs;
   inputs.metrics = run_dir / "metrics.jsonl";
   inputs.output = output.empty() ? run_dir / "report.html" : output;
-  inputs.recipe = text_of(run_dir / "recipe.yaml");
+  inputs.recipe = text_of(run.recipe);
   inputs.run.ranks = 0;  // of an older program: unknown
   if (!history.starts.empty()) {
     const RunStart& newest = history.starts.back();
@@ -129,23 +184,27 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     inputs.trouble = "Its end is not recorded: the run was killed, or went on when this report was made.";
   }
   inputs.environment.push_back({"Written", utc_now()});
-  const auto memory = measured_memory(run_dir);
+  const auto memory = most_memory(run.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
   if (memory.contains("held")) inputs.environment.push_back({"Memory held on the card", held_memory(memory)});
   telemetry::write_report(inputs);
 }
 
 void write_run_comparison(const std::vector<std::string>& run_dirs, const std::filesystem::path& output) {
+  require_different(run_dirs);
   telemetry::ComparisonInputs inputs;
   inputs.output = output;
   const std::vector<std::string> names = short_names(run_dirs);
+  std::optional<ReadRecipe> first;
   for (size_t i = 0; i < run_dirs.size(); ++i) {
     const std::filesystem::path dir = run_dirs[i];
-    require_run_directory(dir);
+    const TrainedSteps trained = trained_steps(dir);
     telemetry::ComparisonInputs::Run run{
         .name = names[i], .metrics = dir / "metrics.jsonl", .layout = {}, .differences = {}};
-    if (const RunHistory history = read_history(dir); !history.starts.empty())
-      run.layout = counted(history.starts.back().run.ranks, "rank") + ": " + history.starts.back().layout;
-    if (i > 0) run.differences = config::differences(recipe_in(run_dirs[0]), recipe_in(dir));
+    if (const auto& starts = trained.history.starts; !starts.empty())
+      run.layout = counted(starts.back().run.ranks, "rank") + ": " + starts.back().layout;
+    ReadRecipe recipe = read_recipe(trained.recipe);
+    if (!first) first = recipe;
+    run.differences = differences(*first, std::move(recipe));
     inputs.runs.push_back(std::move(run));
   }
   telemetry::write_comparison(inputs);

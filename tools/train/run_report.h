@@ -20,14 +20,16 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
 /// What a report says of the program, the machine and the layout of a start. `peak_flops` is that of all ranks.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks, double peak_flops);
 
-/// The highest bytes of all steps, by category.
-std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir);
+/// The highest bytes of the steps after `step`, by category: those before may have run in another layout.
+std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step);
 
-/// Writes the report of a run directory from what lies there: metrics.jsonl, history.json and recipe.yaml. An empty
-/// `output` is its report.html. Throws Error(usage) when it is no run directory, Error(data) when no step was trained.
+/// Writes the report of a run directory from what lies there: metrics.jsonl, history.json and the recipe of the newest
+/// start that trained a step. An empty `output` is its report.html. Throws Error(usage) when it is no run directory,
+/// Error(data) when no step was trained.
 void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {});
 
-/// Writes the runs over each other into `output`. They are named after their folders.
+/// Writes the runs over each other into `output`. They are named after their folders. Throws as above, and Error(usage)
+/// when a run is there twice.
 void write_run_comparison(const std::vector<std::string>& run_dirs, const std::filesystem::path& output);
 
 }  // namespace hexad::train

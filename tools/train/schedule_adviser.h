@@ -12,6 +12,7 @@
 #include "framework/telemetry/report.h"
 #include "parallel/comm/world.h"
 #include "tools/train/checkpointing.h"
+#include "tools/train/run_trace.h"
 
 namespace hexad::train {
 
@@ -20,7 +21,8 @@ struct AdvisedRun {
   const Recipe& recipe;
   ModelInstance& instance;
   const comm::World& world;
-  Progress& progress;   // its texts of the schedule are the adviser's, for checkpoints
+  Progress& progress;  // its texts of the schedule are the adviser's, for checkpoints
+  RunTrace& trace;
   spdlog::logger& log;  // of this rank
 };
 

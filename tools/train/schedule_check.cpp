@@ -26,6 +26,12 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   return {};
 }
 
+// Whether nothing is ever on its way beside the experts; of what is left open there may be.
+bool computes_alone(const moe::MoeScheduleConfig& c) {
+  return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
+         !c.memory_limit && c.shared == moe::SharedExperts::after;
+}
+
 moe::ScheduleSite site_of(const Recipe& r) {
   return {.tp = r.parallel.tp,
           .etp = r.parallel.etp.value_or(r.parallel.tp),
@@ -78,6 +84,10 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
   if (!problems.good(
           {"schedule.moe", "model.moe.experts", "parallel.ep", "parallel.tp", "parallel.etp", "parallel.sp"}))
     return;
+  if (r.schedule.moe.compute_share < 1 && computes_alone(r.schedule.moe))
+    problems.add("schedule.moe.compute_share",
+                 "has no chunks on their way that threads could be left to: set schedule.moe.chunk_by, or "
+                 "compute_share: 1");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);
@@ -86,8 +96,8 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
 void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problems) {
   if (r.schedule.pipeline.overlap == pp::Overlap::none) return;
   if (!problems.good({"schedule", "model.moe.experts", "parallel", "batch"})) return;
-  const auto refuse = [&](std::string why) {
-    problems.add("schedule.pipeline.overlap", cat("micro_batches ", why, "; or overlap: none"));
+  const auto refuse = [&](const std::string& why) {
+    problems.add("schedule.pipeline.overlap", why + "; or overlap: none");
   };
   if (r.model.moe.experts == 0)
     return refuse("hides the all-to-alls of MoE layers, of which there are none: model.moe.experts is 0");
@@ -98,8 +108,7 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
   if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
     return refuse(
         "needs schedule.moe.memory_reuse: none: restored chunks are sent when their lanes come to it, so that ranks "
-        "might "
-        "send those of two micro-batches in different orders");
+        "might send those of two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
         "needs all of schedule.moe to be given: auto compares how long passes take, which includes what the other "

@@ -18,9 +18,9 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
 
 /// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included, as
 /// a run on a meta device counts them. Throws Error(usage) when the model has too few layers or the split does not fit.
-pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry = {});
+pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
 /// Which layers lie on each stage, for people: a line each, "stage 0   embedding, layers 0-1 | layers 6-7, head" where
 /// it holds two virtual stages.
-std::string stage_table(const Recipe& recipe, const layers::Registry& registry = {});
+std::string stage_table(const Recipe& recipe, const layers::Registry& registry);
 
 }  // namespace hexad::train

@@ -31,15 +31,20 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
 
 std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t first_sequence) {
   const auto ahead = std::exchange(ahead_, std::nullopt);
-  if (ahead && ahead->source == &source && ahead->first_sequence == first_sequence) return ahead->batches;
-  return load(source, first_sequence);
+  const bool wanted = ahead && ahead->source == &source && ahead->first_sequence == first_sequence &&
+                      std::ssize(ahead->batches) == micro_batches();
+  return wanted ? ahead->batches : load(source, first_sequence);
+}
+
+int64_t TrainStep::micro_batches() const {
+  return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
 
 // Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the
 // others of its stages, contexts and tensors the same.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
-  const int64_t micro = recipe_.batch.micro, ranks = instance_.mesh.size(Axis::dp);
-  const int64_t mine = recipe_.batch.global / micro / ranks;
+  const device::Span span(instance_.context.spans(), "data");
+  const int64_t micro = recipe_.batch.micro, mine = micro_batches();
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < mine; ++i) {
     const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
@@ -98,6 +103,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // All labels masked: a loss of zero and zero gradients, not 0/0.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
+  device::SpanLog& spans = instance_.context.spans();
   statistics_.reset(stream);
   for (const auto& p : instance_.parameters) p->clear_gradient();
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
@@ -110,26 +116,34 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
                                                     .aux_losses_gradient = 1 / micro_batches,
                                                     .statistics = &statistics_.layers,
                                                     .contributed = contributed});
-  buckets_.finish(stream);
+  {
+    const device::Span span(spans, "gradients: reduction");
+    buckets_.finish(stream);
+  }
   if (on_gradients_) on_gradients_();
 
   // What decides about the update stays on the device: the host reads it while weights are updated already.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
+  auto span = std::make_optional<device::Span>(spans, "gradients: norm");
   optim::squared_gradient_norm(sums.slice(0, 0, 1), instance_.parameters, instance_.mesh, stream);
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
   // Equal on all ranks: all update or none does.
+  span.emplace(spans, "optimizer");
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
+
+  span.reset();
 
   // A device is busy now; meanwhile the next batch gets on its way.
   const int64_t next = first_sequence + recipe_.batch.global;
   if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
     ahead_ = Loaded{&source, next, load(source, next)};
 
+  span.emplace(spans, "loss and router statistics");
   StepResult result;
   result.tokens = recipe_.batch.global * recipe_.model.context;
   statistics_.read(stream);

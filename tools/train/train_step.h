@@ -41,6 +41,8 @@ class TrainStep {
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
   /// What was loaded ahead, if it is this, else loads it.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
+  /// Of this rank, a step.
+  int64_t micro_batches() const;
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
 
   const Recipe& recipe_;

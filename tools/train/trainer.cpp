@@ -8,7 +8,6 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/logger.h"
 #include "framework/telemetry/progress_sink.h"
@@ -54,16 +53,37 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
   return all.to_vector<double>();
 }
 
-void check_same_data(const io::Checkpoint& checkpoint, const data::DataConfig& config,
+// Other data, or the same folder with other contents.
+void check_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world,
                      const std::vector<data::Digest>& now) {
+  const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = data_fingerprints(checkpoint);
   if (before.size() != now.size())
     fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, the recipe names ",
          now.size());
-  for (size_t i = 0; i < now.size(); ++i)
-    if (before[i] != now[i])
-      fail(ExitCode::data, config.dataset.empty() ? config.mixture[i].dataset : config.dataset, ": has changed since ",
-           checkpoint.folder(), " was saved: fingerprint ", now[i], ", expected ", before[i]);
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (before[i] == now[i]) continue;
+    const bool single = !config.dataset.empty();
+    const std::string key = single ? "data.dataset" : cat("data.mixture.", i, ".dataset");
+    std::string what = cat(key, " (", single ? config.dataset : config.mixture[i].dataset, ")");
+    for (const std::string& change : changes_of_recipe(checkpoint, recipe, world))
+      if (change.starts_with(key + ": ")) what = change;
+    fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
+         ", expected ", before[i]);
+  }
+}
+
+// People name a run, too, whose checkpoint they have to choose.
+void require_checkpoint(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(fs::path(folder) / "manifest.json", error)) return;
+  std::string newest;
+  for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;
+       entry.increment(error))
+    if (fs::exists(entry->path() / "manifest.json", error)) newest = std::max(newest, entry->path().string());
+  fail(ExitCode::data, "train.init_from (", folder, ") is no checkpoint: it has no manifest.json",
+       newest.empty() ? "" : cat("; it is a run directory, whose newest checkpoint is ", newest));
 }
 
 }  // namespace
@@ -94,6 +114,8 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   checkpoints_->clean();
   auto checkpoint = checkpoints_->find();
   open_data(checkpoint);
+  const double peak_of_rank =
+      recipe_.train.peak_flops.value_or(0) > 0 ? *recipe_.train.peak_flops : measure_peak_flops(recipe_, world.group());
   instance_ = std::make_unique<ModelInstance>(recipe_, extensions_, world.group(),
                                               [this](const std::string& text) { log_->info(text); });
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer,
@@ -101,15 +123,14 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   step_ = std::make_unique<TrainStep>(recipe_, *instance_, *optimizer_);
   clock_.emplace(world, instance_->mesh);
   resume(std::move(checkpoint));
-  if (make_adviser) adviser_ = make_adviser({recipe_, *instance_, world, progress_, *log_});
+  trace_.emplace(
+      recipe_, *instance_, world.group(), [this](const std::string& text) { log_->info(text); },
+      [this](const std::string& text) { warn(text); });
+  if (make_adviser) adviser_ = make_adviser({recipe_, *instance_, world, progress_, *trace_, *log_});
 
   const ModelSize size = model_size(recipe_.model, extensions_);
   flops_per_token_ = size.flops_per_token;
-  const double mine =
-      recipe_.train.peak_flops.value_or(0) > 0
-          ? *recipe_.train.peak_flops
-          : kernels::measure_gemm_rate(instance_->context, dtype_of(recipe_.train.precision), 0.1).flops_per_second;
-  peak_flops_ = world.group().all_reduce_value(mine, comm::Reduce::sum, instance_->context);
+  peak_flops_ = world.group().all_reduce_value(peak_of_rank, comm::Reduce::sum, instance_->context);
   info_ = {.name = std::filesystem::path(recipe_.run.dir).filename().string(),
            .first_step = progress_.step,
            .total_steps = recipe_.train.steps,
@@ -141,7 +162,7 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
   const base::FileWork& work = world_.file_work();
   if (checkpoint) {
     const auto phase = work.announce("reading " + checkpoint->folder());
-    check_same_data(*checkpoint, recipe_.data, data_.fingerprints);
+    check_same_data(*checkpoint, recipe_, world_.size(), data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
     log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
@@ -152,6 +173,7 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
       warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
   } else if (!recipe_.train.init_from.empty()) {
     const auto phase = work.announce("reading " + recipe_.train.init_from);
+    require_checkpoint(recipe_.train.init_from);
     auto weights = open_verified(recipe_.train.init_from, world_.group(), work);
     Checkpointer::load_weights(weights, *instance_, *optimizer_);
     log_->info("weights from {}", recipe_.train.init_from);
@@ -164,15 +186,7 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
 void Trainer::open_sinks() {
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
-  const std::string recipe = config::write(recipe_);
-  base::write_file((dir / "recipe.yaml").string(), recipe);
-  record_start(dir,
-               {.run = info_,
-                .date = utc_now(),
-                .layout = describe(recipe_.parallel, world_.size()),
-                .facts = facts_of_start(recipe_, world_.size(), peak_flops_),
-                .changes = changes_},
-               recipe);
+  base::write_file((dir / "recipe.yaml").string(), config::write(recipe_));
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
     sinks_.add(telemetry::tolerate_failures(std::move(sink), [this](const std::string& text) { warn(text); }));
   };
@@ -180,6 +194,25 @@ void Trainer::open_sinks() {
   tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));
   sinks_.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1, telemetry::Stuck::drop),
                                                        recipe_.train.log_every));
+}
+
+// Here and not earlier: a start that fails while it loads, or has no step to train, leaves all as it was.
+void Trainer::begin_steps() {
+  if (!leader()) return;
+  if (lock_) lock_->require_held_now();
+  const std::vector<std::string> abandoned = checkpoints_->abandon_after(progress_.step);
+  if (!abandoned.empty())
+    log_->info(
+        "the steps after {} are trained anew: the checkpoints that there were are put aside, remove them when they are "
+        "of no use: {}",
+        progress_.step, fmt::join(abandoned, ", "));
+  record_start(recipe_.run.dir,
+               {.run = info_,
+                .date = utc_now(),
+                .layout = describe(recipe_.parallel, world_.size()),
+                .facts = facts_of_start(recipe_, world_.size(), peak_flops_),
+                .changes = changes_},
+               config::write(recipe_));
 }
 
 telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) {
@@ -233,6 +266,7 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) 
 
 std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
   if (!data_.heldout) return {};
+  const device::Span span(instance_->context.spans(), "held-out evaluation");
   const Evaluation e = evaluate(*instance_, recipe_, *data_.heldout, sequences, bytes_per_id_);
   sinks_.on_eval({.step = progress_.step, .tokens = e.tokens, .loss = e.loss, .bits_per_byte = e.bits_per_byte});
   return e;
@@ -240,6 +274,7 @@ std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
 
 void Trainer::save(SaveFailure on_failure) {
   if (saved_step_ == progress_.step) return;
+  const device::Span span(instance_->context.spans(), "checkpoint");
   if (lock_) lock_->require_held_now();
   try {
     const auto began = std::chrono::steady_clock::now();
@@ -315,16 +350,17 @@ void Trainer::write_report(const std::string& trouble, std::vector<telemetry::Re
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
   try {
+    const bool trained = progress_.step > info_.first_step;
     telemetry::ReportInputs advice;
-    if (adviser_) adviser_->add_to(advice, measured_memory(dir));
+    if (adviser_ && trained) adviser_->add_to(advice, measured_memory(dir, info_.first_step));
     record_end(dir, {.step = progress_.step,
                      .date = utc_now(),
                      .trouble = trouble,
                      .facts = std::move(advice.environment),
                      .samples = std::move(continued),
                      .timelines = std::move(advice.timelines)});
-    if (progress_.step > info_.first_step || trouble.empty()) write_run_report(dir);
-  } catch (const Error& e) {
+    if (trained || trouble.empty()) write_run_report(dir);
+  } catch (const std::exception& e) {  // whatever it is: why the run failed must still be told
     warn(cat("no report: ", e.what()));
   }
 }
@@ -333,7 +369,10 @@ ExitCode Trainer::run() {
   try {
     return train();
   } catch (const std::exception& e) {
-    write_report(fmt::format("The run failed after step {}: {}", progress_.step, e.what()));
+    std::string reason = e.what();
+    const std::string step = fmt::format("step {}: ", progress_.step);
+    if (reason.starts_with(step)) reason.erase(0, step.size());
+    write_report(fmt::format("The run failed after step {}: {}", progress_.step, reason));
     throw;
   }
 }
@@ -342,12 +381,14 @@ ExitCode Trainer::train() {
   sinks_.on_start(info_);
   int64_t skipped_in_a_row = 0;
   bool preempted = anyone(preemption_requested());  // while it was loading
+  if (progress_.step < recipe_.train.steps && !preempted) begin_steps();
   while (progress_.step < recipe_.train.steps && !preempted) {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
     if (lock_) lock_->require_held();
     inject_fault(world_.rank(), step, *instance_);
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
+    trace_->begin_step(step);
     if (adviser_) adviser_->begin_step(step);
     clock_->begin();
     inject_slowness(world_.rank(), step);
@@ -359,9 +400,11 @@ ExitCode Trainer::train() {
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
     if (result.skipped)
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
+    std::optional<device::Span> span(std::in_place, instance_->context.spans(), "metrics");
     telemetry::StepMetrics metrics = metrics_of(result, lr);
     if (adviser_) adviser_->end_step(metrics);
     sinks_.on_step(metrics);
+    span.reset();
     if (skipped_in_a_row >= recipe_.train.max_skipped)
       fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,
            skipped_in_a_row == 1 ? " step" : " steps in a row",
@@ -381,6 +424,7 @@ ExitCode Trainer::train() {
     if (ends || (!result.skipped && recipe_.checkpoint.every > 0 && step % recipe_.checkpoint.every == 0))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
   }
+  trace_->end();
   if (preempted) {
     sinks_.on_end();
     const std::string text =

@@ -15,6 +15,7 @@
 #include "tools/train/checkpointing.h"
 #include "tools/train/evaluation.h"
 #include "tools/train/rank_clock.h"
+#include "tools/train/run_trace.h"
 #include "tools/train/schedule_adviser.h"
 #include "tools/train/train_step.h"
 
@@ -36,6 +37,7 @@ class Trainer {
   void open_data(const std::optional<io::Checkpoint>& checkpoint);
   void resume(std::optional<io::Checkpoint> checkpoint);
   void open_sinks();
+  void begin_steps();
   telemetry::StepMetrics metrics_of(const StepResult& result, double lr);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
   void save(SaveFailure on_failure);
@@ -66,7 +68,8 @@ class Trainer {
   telemetry::MetricsHub sinks_;  // rank 0 only has any
   telemetry::RunInfo info_;
   Progress progress_;
-  std::vector<std::string> changes_;          // of the recipe, since the checkpoint that was resumed from
+  std::vector<std::string> changes_;  // of the recipe, since the checkpoint that was resumed from
+  std::optional<RunTrace> trace_;
   std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
   int64_t saved_step_ = -1;
   double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks

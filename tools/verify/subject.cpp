@@ -32,8 +32,9 @@ constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 // by rounding: no layout gives the same weights then.
 constexpr double least_eps = 1e-5;
 
-void require_small(const Recipe& r) {
-  const int64_t parameters = layers::parameter_counts(r.model).parameters, tokens = r.batch.global * r.model.context;
+void require_small(const Recipe& r, const Extensions& extensions) {
+  const int64_t parameters = layers::parameter_counts(r.model, extensions).parameters,
+                tokens = r.batch.global * r.model.context;
   if (parameters <= most_parameters && tokens <= most_tokens) return;
   fail(ExitCode::usage, "verify computes the recipe in f64 on this machine, again and again: at most ",
        fmt::format("{:L} parameters and {:L} tokens a step; this one has {:L} and {:L}", most_parameters, most_tokens,
@@ -83,7 +84,7 @@ Expected state_of(const TrainingRun& run) { return {{}, {}, wholes_of(run.weight
 
 Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder)
     : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)) {
-  require_small(recipe_);
+  require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
@@ -140,7 +141,8 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
 }
 
 std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
-  return subject_kind(kind).overrides(recipe_, trace_file());
+  return subject_kind(kind).overrides(
+      {recipe_, layers::parameter_counts(recipe_.model, extensions_).parameters, trace_file()});
 }
 
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const {

@@ -10,7 +10,6 @@
 #include <fstream>
 
 #include "framework/base/error.h"
-#include "layers/model_size.h"
 
 namespace hexad::verify {
 namespace {
@@ -21,12 +20,12 @@ using Overrides = std::vector<std::string>;
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
 // Rounding must decide nothing.
-Overrides rounded_to(std::string_view precision, const Recipe& r) {
+Overrides rounded_to(std::string_view precision, const OwnSubject& own) {
   // Adam's update is the gradient's sign where eps is small beside it: rounding would decide about elements near zero.
-  const double typical =
-      1 / std::sqrt(static_cast<double>(layers::parameter_counts(r.model).parameters));  // of a norm of one
-  Overrides out{base::cat("train.precision=", precision), base::cat("optim.eps=", std::max(r.optim.eps, typical))};
-  if (has_experts(r)) out.emplace_back("model.moe.drop=position");  // and not by score
+  const double typical = 1 / std::sqrt(static_cast<double>(own.parameters));  // of a norm of one
+  Overrides out{base::cat("train.precision=", precision),
+                base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
+  if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // and not by score
   return out;
 }
 
@@ -34,28 +33,27 @@ Overrides rounded_to(std::string_view precision, const Recipe& r) {
 
 std::span<const SubjectKind> subject_kinds() {
   static const std::vector<SubjectKind> all{
-      {"own", [](const Recipe&) { return true; }, [](const Recipe&, const std::string&) { return Overrides{}; }},
+      {"own", [](const Recipe&) { return true; }, [](const OwnSubject&) { return Overrides{}; }},
       {"tied", [](const Recipe& r) { return !r.model.tied_embedding; },
-       [](const Recipe&, const std::string&) { return Overrides{"model.tied_embedding=true"}; }},
+       [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
       {"aux_global_batch",
        [](const Recipe& r) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;
          return has_experts(r) && aux.coefficient > 0 && aux.scope != moe::AuxScope::global_batch;
        },
-       [](const Recipe&, const std::string&) { return Overrides{"model.moe.aux_loss.scope=global_batch"}; }},
+       [](const OwnSubject&) { return Overrides{"model.moe.aux_loss.scope=global_batch"}; }},
       {"zipf", has_experts,
-       [](const Recipe&, const std::string&) {
+       [](const OwnSubject&) {
          return Overrides{"model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
        }},
       {"idle_ranks", has_experts,
-       [](const Recipe&, const std::string& trace) {
-         return Overrides{"model.moe.routing=trace", "model.moe.trace=" + trace};
+       [](const OwnSubject& own) {
+         return Overrides{"model.moe.routing=trace", "model.moe.trace=" + own.trace};
        }},
-      {"f32", [](const Recipe&) { return true; },
-       [](const Recipe& r, const std::string&) { return rounded_to("f32", r); }, true},
+      {"f32", [](const Recipe&) { return true; }, [](const OwnSubject& own) { return rounded_to("f32", own); }, true},
       {"bf16", [](const Recipe&) { return true; },
-       [](const Recipe& r, const std::string&) {
-         Overrides out = rounded_to("bf16", r);
+       [](const OwnSubject& own) {
+         Overrides out = rounded_to("bf16", own);
          // A softmax does not see what all its keys have more: the gradient of their bias is what large terms leave
          // over.
          out.emplace_back("model.bias=false");

@@ -11,12 +11,19 @@
 
 namespace hexad::verify {
 
+/// What is made into another subject.
+struct OwnSubject {
+  const train::Recipe& recipe;
+  int64_t parameters;  // of its model
+  std::string trace;   // a file that write_routing_trace() wrote
+};
+
 struct SubjectKind {
   std::string_view name;  // in lists of layouts
   /// Whether it is not the recipe over again.
   bool (*differs)(const train::Recipe&);
-  /// What it changes in the recipe; `trace` is a file that write_routing_trace() wrote.
-  std::vector<std::string> (*overrides)(const train::Recipe&, const std::string& trace);
+  /// What it changes in the recipe.
+  std::vector<std::string> (*overrides)(const OwnSubject&);
   /// Whether its runs are in less than f64. Their tokens visit the experts that the oracle's visited.
   bool rounded = false;
 };

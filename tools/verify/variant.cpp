@@ -220,7 +220,7 @@ class LayoutReader {
     }
     const std::string_view likely = config::closest(name, known);
     fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': nothing is called '", config::shown(name), "'",
-         likely.empty() ? "" : cat("; did you mean '", likely, "'?"), " There are ", config::join(known));
+         likely.empty() ? "." : cat("; did you mean '", likely, "'?"), " There are ", config::join(known));
   }
 
   bool named(Axis axis) const { return std::find(named_.begin(), named_.end(), axis) != named_.end(); }

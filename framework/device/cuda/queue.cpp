@@ -1,7 +1,6 @@
 #include "framework/device/cuda/queue.h"
 
-#include <chrono>
-
+#include "framework/base/clock.h"
 #include "framework/base/error.h"
 #include "framework/device/cuda/check.h"
 
@@ -29,9 +28,7 @@ class Queue::Clock {
   bool is_old() const { return now() - passed_at_ > 16; }
 
  private:
-  static double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
+  static double now() { return base::now(); }
   cudaEvent_t event_ = nullptr;
   double passed_at_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "framework/base/blocked_signals.h"
+#include "framework/base/clock.h"
 #include "framework/base/error.h"
 #include "framework/device/emulated/heap.h"
 
@@ -24,7 +25,7 @@ class Queue::Mark final : public DeviceMark {
   bool passed_well() const { return passed_ && !error_; }
   void pass(std::exception_ptr error) {
     error_ = std::move(error);
-    passed_at_ = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    passed_at_ = base::now();
     passed_ = true;
     passed_.notify_all();
   }

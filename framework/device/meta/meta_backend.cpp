@@ -25,7 +25,7 @@ class MetaBackend final : public Backend {
   // What is not known is read as zero.
   void copy(Stream&, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
-    const std::byte* values = memory_.contains(from) ? memory_.known(from) : static_cast<const std::byte*>(from);
+    const std::byte* values = memory_.contains(from) ? memory_.known(from, bytes) : static_cast<const std::byte*>(from);
     const auto size = static_cast<size_t>(bytes);
     if (!memory_.contains(to)) {
       if (values)
@@ -33,13 +33,13 @@ class MetaBackend final : public Backend {
       else
         std::memset(to, 0, size);
     } else if (values) {
-      std::memmove(memory_.remember(to), values, size);
+      std::memmove(memory_.remember(to, bytes), values, size);
     } else {
-      memory_.forget(to);
+      memory_.forget(to, bytes);
     }
   }
   void fill(Stream&, void* to, uint8_t, int64_t bytes) override {
-    if (bytes > 0) memory_.forget(to);
+    if (bytes > 0) memory_.forget(to, bytes);
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override {
     return {new std::byte[static_cast<size_t>(bytes)], std::default_delete<std::byte[]>()};

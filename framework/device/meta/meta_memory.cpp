@@ -1,6 +1,6 @@
 #include "framework/device/meta/meta_memory.h"
 
-#include <cstring>
+#include <algorithm>
 #include <iterator>
 
 #include "framework/base/error.h"
@@ -11,57 +11,84 @@ namespace {
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
+// The first range that does not end before `at`.
+template <class Ranges>
+auto first_from(Ranges& ranges, int64_t at) {
+  const auto after = ranges.upper_bound(at);
+  return after != ranges.begin() && std::prev(after)->second >= at ? std::prev(after) : after;
+}
+
 }  // namespace
 
 void* MetaMemory::reserve(int64_t bytes) {
   const std::uintptr_t begin = next_;
   next_ += static_cast<std::uintptr_t>(block_size(bytes));
-  blocks_.emplace_hint(blocks_.end(), begin, Block{bytes, nullptr});
+  blocks_.emplace_hint(blocks_.end(), begin, Block{bytes, nullptr, {}});
   return reinterpret_cast<void*>(begin);
 }
 
 void MetaMemory::release(void* block) {
   const auto at = blocks_.find(number(block));
-  forget(at->second);
+  drop_values(at->second);
   blocks_.erase(at);
 }
 
 bool MetaMemory::contains(const void* address) const { return number(address) >= first; }
 
-MetaMemory::Blocks::iterator MetaMemory::around(const void* address) {
+MetaMemory::Blocks::iterator MetaMemory::around(const void* address, int64_t bytes) {
   const auto after = blocks_.upper_bound(number(address));
   base::require(after != blocks_.begin(), "[meta device] no block is at the address ", number(address));
   const auto at = std::prev(after);
-  base::require(number(address) < at->first + static_cast<std::uintptr_t>(at->second.bytes),
-                "[meta device] the address ", number(address), " is behind its block's end");
+  base::require(
+      number(address) + static_cast<std::uintptr_t>(bytes) <= at->first + static_cast<std::uintptr_t>(at->second.bytes),
+      "[meta device] ", bytes, " bytes at the address ", number(address), " go beyond their block's end");
   return at;
 }
 
-std::byte* MetaMemory::known(const void* address) {
-  const auto at = around(address);
-  return at->second.known ? at->second.known.get() + (number(address) - at->first) : nullptr;
+std::byte* MetaMemory::known(const void* address, int64_t bytes) {
+  const auto at = around(address, bytes);
+  const auto begin = static_cast<int64_t>(number(address) - at->first);
+  const auto range = first_from(at->second.known, begin);
+  const bool all = range != at->second.known.end() && range->first <= begin && begin + bytes <= range->second;
+  return all ? at->second.values.get() + begin : nullptr;
 }
 
-std::byte* MetaMemory::remember(const void* address) {
-  const auto at = around(address);
+std::byte* MetaMemory::remember(const void* address, int64_t bytes) {
+  const auto at = around(address, bytes);
   Block& block = at->second;
-  if (!block.known) {
+  if (!block.values) {
     std::vector<Bytes>& spare = spare_[block.bytes];
     if (spare.empty()) {
-      block.known = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(block.bytes));
+      block.values = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(block.bytes));
     } else {
-      block.known = std::move(spare.back());
+      block.values = std::move(spare.back());
       spare.pop_back();
     }
-    std::memset(block.known.get(), 0, static_cast<size_t>(block.bytes));
   }
-  return block.known.get() + (number(address) - at->first);
+  const auto offset = static_cast<int64_t>(number(address) - at->first);
+  int64_t begin = offset, end = offset + bytes;
+  for (auto r = first_from(block.known, begin); r != block.known.end() && r->first <= end; r = block.known.erase(r))
+    begin = std::min(begin, r->first), end = std::max(end, r->second);
+  block.known.emplace(begin, end);
+  return block.values.get() + offset;
 }
 
-void MetaMemory::forget(Block& block) {
-  if (block.known) spare_[block.bytes].push_back(std::move(block.known));
+void MetaMemory::forget(const void* address, int64_t bytes) {
+  const auto at = around(address, bytes);
+  Ranges& known = at->second.known;
+  const auto begin = static_cast<int64_t>(number(address) - at->first), end = begin + bytes;
+  for (auto r = first_from(known, begin); r != known.end() && r->first < end;) {
+    const auto [from, to] = *r;
+    r = known.erase(r);
+    if (from < begin) known.emplace(from, begin);
+    if (to > end) known.emplace(end, to);
+  }
+  if (known.empty()) drop_values(at->second);
 }
 
-void MetaMemory::forget(const void* address) { forget(around(address)->second); }
+void MetaMemory::drop_values(Block& block) {
+  if (block.values) spare_[block.bytes].push_back(std::move(block.values));
+  block.known.clear();
+}
 
 }  // namespace hexad::device

@@ -19,27 +19,28 @@ class MetaMemory {
   void release(void* block);
   bool contains(const void* address) const;
 
-  /// The known bytes from `address` on, to the block's end; null: nobody knows them.
-  std::byte* known(const void* address);
-  /// The same; from now on they are known, zero until somebody writes them.
-  std::byte* remember(const void* address);
-  /// Of the block around `address`.
-  void forget(const void* address);
+  /// `bytes` bytes from `address` on; null: nobody knows all of them.
+  std::byte* known(const void* address, int64_t bytes);
+  /// The same; from now on they are known, and whoever asks writes those that were not.
+  std::byte* remember(const void* address, int64_t bytes);
+  void forget(const void* address, int64_t bytes);
 
  private:
   using Bytes = std::unique_ptr<std::byte[]>;
+  using Ranges = std::map<int64_t, int64_t>;  // begin to end, none touching another
   struct Block {
     int64_t bytes;
-    Bytes known;
+    Bytes values;  // of the ranges that are known
+    Ranges known;
   };
   using Blocks = std::map<std::uintptr_t, Block>;
-  Blocks::iterator around(const void* address);
-  void forget(Block& block);
+  Blocks::iterator around(const void* address, int64_t bytes);
+  void drop_values(Block& block);
 
   static constexpr std::uintptr_t first = std::uintptr_t{1} << 56;  // above all that a process can have
   std::uintptr_t next_ = first;
   Blocks blocks_;
-  std::map<int64_t, std::vector<Bytes>> spare_;  // by size: what was known of blocks, for others of the same size
+  std::map<int64_t, std::vector<Bytes>> spare_;  // by size: values of blocks, for others of the same size
 };
 
 }  // namespace hexad::device

@@ -14,8 +14,15 @@ namespace hexad::device {
 /// Shared by whoever starts the run and the rank's context. Everything runs on one thread.
 class MetaRun {
  public:
-  /// Experts that `ids.size() / top_k` tokens choose of `experts`, top_k different ones each, token after token.
-  using Choose = std::function<void(std::span<int32_t> ids, int64_t top_k, int64_t experts)>;
+  /// What each token may choose: top_k different ones of `experts`, which lie in `groups` equal groups, of no more than
+  /// top_groups of these.
+  struct Choice {
+    int64_t top_k, experts, groups = 1, top_groups = 1;
+    bool given = false;  // the recipe says what tokens choose, and `ids` has that already
+    bool operator==(const Choice&) const = default;
+  };
+  /// Writes the experts that `ids.size() / top_k` tokens choose, token after token.
+  using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
   /// Code that asks how a device likes its work (rows at a time, whether the host waits) is answered for `stands_for`.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
@@ -23,7 +30,7 @@ class MetaRun {
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// The routing model: what routers give in the place of what their scores would say. Empty: nobody may ask them.
+  /// The routing model: what takes the place of what routers choose. Empty: nobody may ask what that is.
   const Choose choose;
   /// Floating-point operations of products, and of attention: forward and backward.
   double product_flops = 0, attention_flops = 0;

@@ -51,21 +51,22 @@ void decode_row(T* out, const uint8_t* row, int64_t width, const WireLayout& lay
 
 /// Elements of an operand that may be undefined; then null.
 template <class A>
-A* extras_of(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
+A* row_weights_of(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;
   require(t.rank() == 2 && t.dim(0) == rows && t.contiguous(), "[", op, "] ", name, " has shape ", t.shape(),
           " and strides ", t.strides(), "; expected ", rows, " contiguous rows");
   return t.data<A>();
 }
 
-void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
           WireFormat format) {
   stream.run([=] {
     with_dtype<float, bf16, double>("pack", x.dtype(), [&]<class T>() {
       const Rows<T> X(x);
       const int64_t rows = index.defined() ? index.numel() : X.count(), width = X.width();
-      const auto* extra = extras_of<accumulator_t<T>>("pack", "extras", extras, rows);
-      const int64_t count = extras.defined() ? extras.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
+      const auto* weights = row_weights_of<accumulator_t<T>>("pack", "row_weights", row_weights, rows);
+      const int64_t count = row_weights.defined() ? row_weights.dim(1) : 0,
+                    weight_bytes = count * int64_t{sizeof(*weights)};
       const WireLayout layout = wire_layout(format, x.dtype(), width, count);
       require_shape("pack", "bytes", bytes, {rows, layout.bytes});
       require_flat("pack", "bytes", bytes, rows * layout.bytes);
@@ -79,26 +80,27 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
             encode_row(row, in, width, layout);
           else
             copy_bytes(row, in, layout.values);
-          copy_bytes(row + layout.extras, extra + r * count, extra_bytes);
+          copy_bytes(row + layout.row_weights, weights + r * count, weight_bytes);
         }
       });
     });
   });
 }
 
-void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, const Tensor& bytes, const Tensor& index,
             WireFormat format) {
   stream.run([=] {
     with_dtype<float, bf16, double>("unpack", out.dtype(), [&]<class T>() {
       const Rows<T> Out(out);
       const int64_t rows = index.defined() ? index.numel() : Out.count(), width = Out.width();
-      auto* extra = extras_of<accumulator_t<T>>("unpack", "extras_out", extras_out, rows);
-      const int64_t count = extras_out.defined() ? extras_out.dim(1) : 0, extra_bytes = count * int64_t{sizeof(*extra)};
+      auto* weights = row_weights_of<accumulator_t<T>>("unpack", "row_weights_out", row_weights_out, rows);
+      const int64_t count = row_weights_out.defined() ? row_weights_out.dim(1) : 0,
+                    weight_bytes = count * int64_t{sizeof(*weights)};
       const WireLayout layout = wire_layout(format, out.dtype(), width, count);
       require(bytes.rank() == 2 && bytes.dim(0) == rows && bytes.contiguous() &&
-                  (bytes.dim(1) == layout.bytes || (!extra && bytes.dim(1) > layout.bytes)),
+                  (bytes.dim(1) == layout.bytes || (!weights && bytes.dim(1) > layout.bytes)),
               "[unpack] bytes has shape ", bytes.shape(), " and strides ", bytes.strides(), "; expected ", rows,
-              " contiguous rows of ", layout.bytes, " bytes", extra ? "" : " or more");
+              " contiguous rows of ", layout.bytes, " bytes", weights ? "" : " or more");
       const int64_t stride = bytes.dim(1);
       const int64_t* to = index.defined() ? distinct_indices("unpack", "index", index, 0, Out.count()) : nullptr;
       parallel_for(rows, row_grain(width), [&, from = bytes.data<uint8_t>()](int64_t begin, int64_t end) {
@@ -109,7 +111,7 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
             decode_row(y, row, width, layout);
           else
             copy_bytes(y, row, layout.values);
-          copy_bytes(extra + r * count, row + layout.extras, extra_bytes);
+          copy_bytes(weights + r * count, row + layout.row_weights, weight_bytes);
         }
       });
     });

@@ -22,12 +22,12 @@ constexpr int codes_a_lane = 8;  // fp8: codes that a lane writes at once where 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// Rows of bytes and the rows of extras that lie in them.
+/// Rows of bytes and the rows of row_weights that lie in them.
 struct Wire {
   uint8_t* bytes;
-  int64_t stride;   // of the rows, in bytes
-  uint8_t* extras;  // null: none wanted
-  int64_t extra_bytes;
+  int64_t stride;        // of the rows, in bytes
+  uint8_t* row_weights;  // null: none wanted
+  int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
   const int64_t* index;  // of the tensor's rows; null: row by row
@@ -46,24 +46,24 @@ __device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
   }
 }
 
-/// What follows the values of row r: the scale if there is one, extras, zeros in the gaps.
+/// What follows the values of row r: the scale if there is one, row_weights, zeros in the gaps.
 __device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
   const WireLayout& layout = wire.layout;
   for (int64_t i = layout.values + lane_id(); i < layout.bytes; i += warp_size) {
-    const int64_t in_scale = i - layout.scale, in_extras = i - layout.extras;
+    const int64_t in_scale = i - layout.scale, in_row_weights = i - layout.row_weights;
     uint8_t byte = 0;
     if (scaled && in_scale >= 0 && in_scale < 4)
       byte = static_cast<uint8_t>(__float_as_uint(scale) >> (8 * in_scale));
-    else if (in_extras >= 0 && in_extras < wire.extra_bytes)
-      byte = wire.extras[r * wire.extra_bytes + in_extras];
+    else if (in_row_weights >= 0 && in_row_weights < wire.weight_bytes)
+      byte = wire.row_weights[r * wire.weight_bytes + in_row_weights];
     row[i] = byte;
   }
 }
 
-__device__ void read_extras(const Wire& wire, const uint8_t* row, int64_t r) {
-  if (!wire.extras) return;
-  for (int64_t i = lane_id(); i < wire.extra_bytes; i += warp_size)
-    wire.extras[r * wire.extra_bytes + i] = row[wire.layout.extras + i];
+__device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r) {
+  if (!wire.row_weights) return;
+  for (int64_t i = lane_id(); i < wire.weight_bytes; i += warp_size)
+    wire.row_weights[r * wire.weight_bytes + i] = row[wire.layout.row_weights + i];
 }
 
 /// V: what is copied at a time.
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Rows<D> out, const __gr
   const uint8_t* const row = wire.bytes + r * wire.stride;
   D* const target = out.data + (wire.index ? wire.index[r] : r) * out.stride[0];
   copy_row(reinterpret_cast<V*>(target), reinterpret_cast<const V*>(row), wire.layout.values / int64_t{sizeof(V)});
-  read_extras(wire, row, r);
+  read_row_weights(wire, row, r);
 }
 
 /// N codes, the first in the lowest byte.
@@ -188,16 +188,19 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
       elements[n] = to<D>(scale * static_cast<A>(value_of(static_cast<uint8_t>(code >> (8 * n)))));
     target[v] = elements;
   }
-  read_extras(wire, row, r);
+  read_row_weights(wire, row, r);
 }
 
-/// Bytes of `extras`, which may be undefined: none.
-int64_t bytes_of_extras(std::string_view op, std::string_view name, const Tensor& extras, int64_t rows, Dtype dtype) {
-  if (!extras.defined()) return 0;
-  require(extras.rank() == 2 && extras.dim(0) == rows && extras.contiguous(), "[", op, "] ", name, " has shape ",
-          extras.shape(), " and strides ", extras.strides(), "; expected ", rows, " contiguous rows");
-  require(extras.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", extras.dtype(), " beside ", dtype);
-  return extras.dim(1) * size_of(extras.dtype());
+/// Bytes of `row_weights`, which may be undefined: none.
+int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const Tensor& row_weights, int64_t rows,
+                             Dtype dtype) {
+  if (!row_weights.defined()) return 0;
+  require(row_weights.rank() == 2 && row_weights.dim(0) == rows && row_weights.contiguous(), "[", op, "] ", name,
+          " has shape ", row_weights.shape(), " and strides ", row_weights.strides(), "; expected ", rows,
+          " contiguous rows");
+  require(row_weights.dtype() == accumulator_dtype(dtype), "[", op, "] ", name, " is ", row_weights.dtype(), " beside ",
+          dtype);
+  return row_weights.dim(1) * size_of(row_weights.dtype());
 }
 
 /// Whether rows of bytes begin at multiples of `bytes`.
@@ -228,21 +231,22 @@ void with_codes(const Wire& wire, const Rows<D>& rows, const F& f) {
     f(std::integral_constant<int, 1>{});
 }
 
-void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
           WireFormat format) {
   with_dtype<float, bf16, double>("pack", x.dtype(), [&]<class T>() {
     using D = device_t<T>;
     const Rows<D> from = matrix_of<T>("pack", x);
     const int64_t rows = index.defined() ? index.numel() : from.count;
-    const int64_t extra_bytes = bytes_of_extras("pack", "extras", extras, rows, x.dtype());
-    const WireLayout layout = wire_layout(format, x.dtype(), from.width, extras.defined() ? extras.dim(1) : 0);
+    const int64_t weight_bytes = bytes_of_row_weights("pack", "row_weights", row_weights, rows, x.dtype());
+    const WireLayout layout =
+        wire_layout(format, x.dtype(), from.width, row_weights.defined() ? row_weights.dim(1) : 0);
     require_shape("pack", "bytes", bytes, {rows, layout.bytes});
     require_flat("pack", "bytes", bytes, rows * layout.bytes);
     if (index.defined()) require_flat("pack", "index", index, rows);
     const Wire wire{.bytes = pointer<uint8_t>(bytes),
                     .stride = layout.bytes,
-                    .extras = extras.defined() ? static_cast<uint8_t*>(device_raw(extras)) : nullptr,
-                    .extra_bytes = extra_bytes,
+                    .row_weights = row_weights.defined() ? static_cast<uint8_t*>(device_raw(row_weights)) : nullptr,
+                    .weight_bytes = weight_bytes,
                     .layout = layout,
                     .rows = rows,
                     .index = pointer<int64_t>(index)};
@@ -257,24 +261,24 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
   });
 }
 
-void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, const Tensor& bytes, const Tensor& index,
             WireFormat format) {
   with_dtype<float, bf16, double>("unpack", out.dtype(), [&]<class T>() {
     using D = device_t<T>;
     const Rows<D> target = matrix_of<T>("unpack", out);
     const int64_t rows = index.defined() ? index.numel() : target.count;
-    const bool extra = extras_out.defined();
-    const int64_t extra_bytes = bytes_of_extras("unpack", "extras_out", extras_out, rows, out.dtype());
-    const WireLayout layout = wire_layout(format, out.dtype(), target.width, extra ? extras_out.dim(1) : 0);
+    const bool weights = row_weights_out.defined();
+    const int64_t weight_bytes = bytes_of_row_weights("unpack", "row_weights_out", row_weights_out, rows, out.dtype());
+    const WireLayout layout = wire_layout(format, out.dtype(), target.width, weights ? row_weights_out.dim(1) : 0);
     require(bytes.rank() == 2 && bytes.dim(0) == rows && bytes.contiguous() &&
-                (bytes.dim(1) == layout.bytes || (!extra && bytes.dim(1) > layout.bytes)),
+                (bytes.dim(1) == layout.bytes || (!weights && bytes.dim(1) > layout.bytes)),
             "[unpack] bytes has shape ", bytes.shape(), " and strides ", bytes.strides(), "; expected ", rows,
-            " contiguous rows of ", layout.bytes, " bytes", extra ? "" : " or more");
+            " contiguous rows of ", layout.bytes, " bytes", weights ? "" : " or more");
     if (index.defined()) require_flat("unpack", "index", index, rows);
     const Wire wire{.bytes = pointer<uint8_t>(bytes),
                     .stride = bytes.dim(1),
-                    .extras = extra ? static_cast<uint8_t*>(device_raw(extras_out)) : nullptr,
-                    .extra_bytes = extra_bytes,
+                    .row_weights = weights ? static_cast<uint8_t*>(device_raw(row_weights_out)) : nullptr,
+                    .weight_bytes = weight_bytes,
                     .layout = layout,
                     .rows = rows,
                     .index = pointer<int64_t>(index)};

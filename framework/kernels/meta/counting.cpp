@@ -7,8 +7,9 @@ namespace hexad::kernels::meta {
 namespace {
 
 // A product of rows [T, A] and [T, B], or one that has them as operand and result.
-void count(const Tensor& any, int64_t rows, int64_t a, int64_t b) {
-  run_of(any).product_flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a) * static_cast<double>(b);
+void product(const Tensor& result, int64_t rows, int64_t a, int64_t b) {
+  forget(result);
+  run_of(result).product_flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a) * static_cast<double>(b);
 }
 
 // A device's offsets are not known to the host: there is room for no more than all slots.
@@ -34,31 +35,33 @@ double attention_flops(const Tensor& q, const AttentionShape& shape) {
 
 const MatmulKernels matmul{
     .forward = [](Stream&, const Tensor& out, const Tensor& x, const Weight& w,
-                  Write) { count(out, x.dim(0), w.data.dim(0), w.data.dim(1)); },
+                  Write) { product(out, x.dim(0), w.data.dim(0), w.data.dim(1)); },
     .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
-                         Write) { count(dx, dy.dim(0), w.data.dim(0), w.data.dim(1)); },
+                         Write) { product(dx, dy.dim(0), w.data.dim(0), w.data.dim(1)); },
     .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
-                          Write) { count(dw, x.dim(0), dy.dim(1), x.dim(1)); },
+                          Write) { product(dw, x.dim(0), dy.dim(1), x.dim(1)); },
 };
 
 const GroupedMatmulKernels grouped_matmul{
     .forward = [](Stream&, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets& offsets,
-                  Write) { count(out, rows_of(offsets, x), w.data.dim(1), w.data.dim(2)); },
+                  Write) { product(out, rows_of(offsets, x), w.data.dim(1), w.data.dim(2)); },
     .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, const GroupOffsets& offsets,
-                         Write) { count(dx, rows_of(offsets, dy), w.data.dim(1), w.data.dim(2)); },
+                         Write) { product(dx, rows_of(offsets, dy), w.data.dim(1), w.data.dim(2)); },
     .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
-                          Write) { count(dw, rows_of(offsets, x), dy.dim(1), x.dim(1)); },
+                          Write) { product(dw, rows_of(offsets, x), dy.dim(1), x.dim(1)); },
 };
 
-void attention_forward(Stream&, const Tensor& out, const Tensor&, const Tensor& q, const Tensor&, const Tensor&,
-                       const Tensor&, const Tensor&, const AttentionShape& shape) {
+void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor&,
+                       const Tensor&, const Tensor&, const Tensor&, const AttentionShape& shape) {
+  for (const Tensor* result : {&out, &log_sum_exp}) forget(*result);
   run_of(out).attention_flops += attention_flops(q, shape);
 }
 
 // Of each of the two products the gradients of both operands.
-void attention_backward(Stream&, const Tensor& dq, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor&, const Tensor&,
                         const Tensor&, const Tensor& q, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                         const AttentionShape& shape) {
+  for (const Tensor* result : {&dq, &dk, &dv}) forget(*result);
   run_of(dq).attention_flops += 2 * attention_flops(q, shape);
 }
 

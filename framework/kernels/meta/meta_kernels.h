@@ -8,6 +8,7 @@
 namespace hexad::kernels::meta {
 
 using base::require;
+using base::size_of;
 using tensor::device_raw;
 
 inline device::MetaRun& run_of(const Tensor& t) {
@@ -16,19 +17,59 @@ inline device::MetaRun& run_of(const Tensor& t) {
   return *run;
 }
 
-/// What was known of a result is not any more.
+/// What was known of a result is not any more, nor what lies between its rows.
 inline void forget(const Tensor& t) {
-  if (t.defined() && t.numel() > 0) run_of(t).memory()->forget(device_raw(t));
+  if (!t.defined() || t.numel() == 0) return;
+  int64_t last = 0;  // element
+  for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
+  run_of(t).memory()->forget(device_raw(t), (last + 1) * size_of(t.dtype()));
+}
+inline void forget(std::span<const AdamwSlice> slices) {
+  for (const AdamwSlice& s : slices)
+    for (const Tensor* t : {&s.main, &s.m, &s.v, &s.weights}) forget(*t);
 }
 template <class T>
 void forget(const T&) {}
 
+/// How many results an entry has; they come first.
+template <auto Entry>
+inline constexpr size_t results = 1;
+template <>
+inline constexpr size_t results<&RmsNormKernels::forward> = 3;
+template <>
+inline constexpr size_t results<&RmsNormKernels::backward> = 2;
+template <>
+inline constexpr size_t results<&LayerNormKernels::forward> = 2;
+template <>
+inline constexpr size_t results<&LayerNormKernels::weight_gradient> = 2;
+template <>
+inline constexpr size_t results<&AttentionKernels::merge> = 2;
+template <>
+inline constexpr size_t results<&SwigluKernels::backward> = 4;
+template <>
+inline constexpr size_t results<&RouterLossKernels::z> = 2;
+template <>
+inline constexpr size_t results<&PermuteKernels::combine_backward> = 2;
+template <>
+inline constexpr size_t results<&WireKernels::unpack> = 2;
+template <>
+inline constexpr size_t results<&CrossEntropyKernels::forward> = 2;
+template <>
+inline constexpr size_t results<&SplitSoftmaxKernels::start> = 2;
+template <>
+inline constexpr size_t results<&SplitSoftmaxKernels::finish> = 2;
+template <>
+inline constexpr size_t results<&OptimizerKernels::sgd> = 2;
+
 template <auto Family, auto Entry, class>
 struct NothingEntry;
 
-template <auto Family, auto Entry, class F, class Out, class... Args>
-struct NothingEntry<Family, Entry, void (*F::*)(Stream&, Out, Args...)> {
-  static void launch(Stream&, Out out, Args...) { forget(out); }  // results come first
+template <auto Family, auto Entry, class F, class... Args>
+struct NothingEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
+  static void launch(Stream&, Args... args) {
+    size_t i = 0;
+    ((i++ < results<Entry> ? forget(args) : void()), ...);
+  }
 };
 
 /// What the host asks about a kernel: as on the CPU.

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
+#include "framework/kernels/meta/routing_model.h"
 
 namespace hexad::kernels::meta {
 
@@ -17,24 +18,22 @@ Tensor at(const Tensor& t, std::byte* first_element) {
 
 Tensor known(const char* kernel, const char* what, const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return t.defined() ? at(t, nullptr) : t;
-  std::byte* values = run_of(t).memory()->known(device_raw(t));
+  std::byte* values = run_of(t).memory()->known(device_raw(t), t.bytes());
   require(values != nullptr, "[meta device] ", kernel, ": nobody knows ", what, " ", t.shape(), " ", t.dtype(),
           ", and the host is going to ask");
   return at(t, values);
 }
 
 Tensor result(const Tensor& t) {
-  return t.numel() == 0 ? at(t, nullptr) : at(t, run_of(t).memory()->remember(device_raw(t)));
+  return t.numel() == 0 ? at(t, nullptr) : at(t, run_of(t).memory()->remember(device_raw(t), t.bytes()));
 }
 
 }  // namespace
 
-void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor&, const Tensor& logits,
+void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor&, const RouterRule& rule) {
-  const device::MetaRun& run = run_of(scores);
-  if (!run.choose || ids.numel() == 0) return;
-  const Tensor values = result(ids);
-  run.choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())}, rule.top_k, logits.dim(1));
+  for (const Tensor* out : {&scores, &ids, &weights}) forget(*out);
+  ask_routing_model(ids, rule, logits.dim(1), false);
 }
 
 // Where scores are not known all are alike: the earliest tokens stay.
@@ -65,3 +64,17 @@ const SlotKernels slots{
 };
 
 }  // namespace hexad::kernels::meta
+
+namespace hexad::kernels {
+
+void ask_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
+  const device::MetaRun* run = ids.device().context().meta();
+  if (!run || !run->choose || ids.numel() == 0) return;
+  const bool was_known =
+      run->memory()->known(tensor::device_raw(ids), ids.bytes());  // a router need not listen to the recipe
+  const Tensor values = meta::result(ids);
+  run->choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())},
+              {rule.top_k, experts, rule.groups, rule.top_groups, given && was_known});
+}
+
+}  // namespace hexad::kernels

@@ -57,14 +57,14 @@ e4m3 code_of(double x, double scale) {
   return e4m3(static_cast<float>(scale > 0 ? single(x) / scale : x));
 }
 
-void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& extras,
+void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
           WireFormat format) {
   stream.run([=] {
     const Array X = load(x), Index = index.defined() ? load(index) : Array{};
-    const int64_t count = extras.defined() ? extras.dim(1) : 0;
+    const int64_t count = row_weights.defined() ? row_weights.dim(1) : 0;
     const WireLayout layout = wire_layout(format, x.dtype(), X.columns, count);
     Elements to(bytes), from(x);
-    std::optional<Elements> extra = elements_if_defined(extras);
+    std::optional<Elements> weights = elements_if_defined(row_weights);
     for (int64_t r = 0; r < bytes.dim(0); ++r) {
       const int64_t source = index.defined() ? index_at(Index, r) : r;
       std::byte* row = to(r, 0);
@@ -77,20 +77,21 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
         for (int64_t d = 0; d < X.columns; ++d) copy_element(row + d * size_of(x.dtype()), from(source, d), x.dtype());
       }
       for (int64_t i = 0; i < count; ++i)
-        copy_element(row + layout.extras + i * size_of(extras.dtype()), (*extra)(r, i), extras.dtype());
+        copy_element(row + layout.row_weights + i * size_of(row_weights.dtype()), (*weights)(r, i),
+                     row_weights.dtype());
     }
     to.put_back();
   });
 }
 
-void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const Tensor& bytes, const Tensor& index,
+void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, const Tensor& bytes, const Tensor& index,
             WireFormat format) {
   stream.run([=] {
     const Array Index = index.defined() ? load(index) : Array{};
-    const int64_t width = out.dim(1), count = extras_out.defined() ? extras_out.dim(1) : 0;
+    const int64_t width = out.dim(1), count = row_weights_out.defined() ? row_weights_out.dim(1) : 0;
     const WireLayout layout = wire_layout(format, out.dtype(), width, count);
     Elements to(out), from(bytes);
-    std::optional<Elements> extra = elements_if_defined(extras_out);
+    std::optional<Elements> weights = elements_if_defined(row_weights_out);
     for (int64_t r = 0; r < bytes.dim(0); ++r) {
       const int64_t target = index.defined() ? index_at(Index, r) : r;
       const std::byte* row = from(r, 0);
@@ -104,10 +105,11 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& extras_out, const T
           copy_element(to(target, d), row + d * size_of(out.dtype()), out.dtype());
       }
       for (int64_t i = 0; i < count; ++i)
-        copy_element((*extra)(r, i), row + layout.extras + i * size_of(extras_out.dtype()), extras_out.dtype());
+        copy_element((*weights)(r, i), row + layout.row_weights + i * size_of(row_weights_out.dtype()),
+                     row_weights_out.dtype());
     }
     to.put_back();
-    if (extra) extra->put_back();
+    if (weights) weights->put_back();
   });
 }
 

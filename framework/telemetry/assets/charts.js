@@ -1,6 +1,7 @@
-// What the charts of report.html and of a comparison share. `lastSecond`, `steps`: how long the longest run is;
-// `table`: the columns that a line's values belong to, unless it says others.
-function chartKit({lastSecond, steps, table}) {
+// What the charts of report.html and of a comparison share. `tables`: the columns of each run; a line's values belong to
+// those of the first, unless it says others.
+function chartKit(tables) {
+  const longest = (of) => Math.max(...tables.map(of));
   const element = (id) => document.getElementById(id);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const series = (i) => colour(`series-${(i % 7) + 1}`);
@@ -29,14 +30,17 @@ function chartKit({lastSecond, steps, table}) {
     : v !== 0 && Math.abs(v) < exponentBelow ? exponent(v) : Number(v.toPrecision(5)).toString();
 
   // Horizontal axis ----------------------------------------------------------------------------------------------
+  const lastSecond = longest((t) => t.seconds.at(-1)) || 1;
   const [timeUnit, timeName] = lastSecond < 180 ? [1, 's'] : lastSecond < 3 * 3600 ? [60, 'min'] : [3600, 'h'];
   const axes = {
     step: {title: 'step', of: (t) => t.step, format: (v) => (Number.isInteger(v) ? v.toLocaleString('en') : '')},
     tokens: {title: 'tokens', of: (t) => t.tokens, format: human},
     seconds: {title: `training time (${timeName})`, of: (t) => t.seconds.map((s) => s / timeUnit), format: plain},
   };
-  // Smoothing lags: a short run is shown as it is.
-  const settings = {axis: 'step', smoothing: steps < 100 ? 0 : steps < 1000 ? 0.6 : 0.85, logarithmic: false};
+  // Smoothing lags: a short run is shown as it is, beside a long one too, until the reader chooses for all.
+  const usualSmoothing = (steps) => (steps < 100 ? 0 : steps < 1000 ? 0.6 : 0.85);
+  const settings = {axis: 'step', smoothing: usualSmoothing(longest((t) => t.step.length)), chosen: false, logarithmic: false};
+  const smoothingOf = (values) => (settings.chosen ? settings.smoothing : usualSmoothing(values.length));
   const points = (values, of) => {
     const x = axes[settings.axis].of(of);
     return values.map((y, i) => ({x: x[i], y, step: of.step[i]}));
@@ -44,7 +48,7 @@ function chartKit({lastSecond, steps, table}) {
 
   /// Exponential moving average without its start-up bias; values that are not finite leave a gap and no trace.
   function smooth(values) {
-    const keep = settings.smoothing;
+    const keep = smoothingOf(values);
     let sum = 0, weight = 0;
     return values.map((v) => {
       if (v === null) return null;
@@ -87,12 +91,13 @@ function chartKit({lastSecond, steps, table}) {
   const charts = [];
 
   function line(label, values, hex, more = {}) {
-    return {label, data: points(values, more.table ?? table), borderColor: hex, backgroundColor: hex, borderWidth: 2, pointRadius: 0,
-            pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...more};
+    const alone = finite(values).length === 1 ? {pointRadius: 3, clip: 3} : {};  // there is no line to be seen
+    return {label, data: points(values, more.table ?? tables[0]), borderColor: hex, backgroundColor: hex, borderWidth: 2, pointRadius: 0,
+            pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...alone, ...more};
   }
   /// Each step in faint, the smoothed values in front.
   function smoothed(label, values, hex) {
-    if (settings.smoothing === 0) return [line(label, values, hex)];
+    if (smoothingOf(values) === 0) return [line(label, values, hex)];
     return [line(label, smooth(values), hex),
             line(`${label}, each step`, values, hex, {borderColor: faint(hex), borderWidth: 1, raw: true})];
   }
@@ -102,11 +107,12 @@ function chartKit({lastSecond, steps, table}) {
 
   function options({format = plain, stacked = false, legend = false, y = {}}) {
     const text = {color: colour('muted')}, grid = {color: colour('grid'), drawTicks: false};
+    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // of all charts, so that they line up
     return {
       animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
       interaction: {mode: 'nearest', axis: 'x', intersect: false},
       scales: {
-        x: {type: 'linear', bounds: 'data', min: 0, grid: {...grid, display: false}, border: {color: colour('line')},
+        x: {type: 'linear', bounds: 'data', min: 0, max: end, grid: {...grid, display: false}, border: {color: colour('line')},
             title: {display: true, text: axes[settings.axis].title, ...text},
             ticks: {...text, maxRotation: 0, autoSkipPadding: 24, callback: ticksIn(axes[settings.axis].format)}},
         y: {stacked, grid: {...grid, borderColor: 'transparent'}, ticks: {...text, padding: 8, maxTicksLimit: 7, callback: ticksIn(format)}, ...y},
@@ -162,9 +168,10 @@ function chartKit({lastSecond, steps, table}) {
     const showSmoothing = () => { element('smoothing-value').textContent = settings.smoothing.toFixed(2); };
     element('smoothing').value = settings.smoothing;
     showSmoothing();
-    element('toolbar').addEventListener('input', () => {
+    element('toolbar').addEventListener('input', (event) => {
       settings.axis = document.querySelector('input[name=axis]:checked').value;
       settings.smoothing = Number(element('smoothing').value);
+      settings.chosen ||= event.target === element('smoothing');
       settings.logarithmic = element('log-loss').checked;
       showSmoothing();
       drawAll();

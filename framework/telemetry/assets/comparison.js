@@ -1,8 +1,7 @@
 (function () {
   const runs = JSON.parse(document.getElementById('data').textContent);  // [{name, columns}]
-  const longest = (of) => Math.max(...runs.map((r) => of(r.columns)));
   const {series, hide, human, bytes, byteTicks, settings, line, smooth, draw, reset, follow} =
-    chartKit({lastSecond: longest((c) => c.seconds.at(-1)) || 1, steps: longest((c) => c.step.length)});
+    chartKit(runs.map((r) => r.columns));
   const lines = (values, more = () => ({})) =>
     runs.filter((r) => values(r.columns)).map((r) => {
       const i = runs.indexOf(r);
@@ -18,7 +17,7 @@
     draw('throughput', lines((c) => smooth(c.tokens_per_second)), {legend: true, format: human, y: {beginAtZero: true}});
     const memory = lines((c) => c.memory.total ?? null);
     if (memory.length) draw('memory', memory, {legend: true, format: bytes,
-      y: {beginAtZero: true, ticks: byteTicks(longest((c) => Math.max(...(c.memory.total ?? [0]))))}});
+      y: {beginAtZero: true, ticks: byteTicks(Math.max(...runs.flatMap((r) => r.columns.memory.total ?? [0])))}});
     else hide('memory');
   }
   follow(drawAll);

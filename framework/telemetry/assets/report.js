@@ -2,7 +2,7 @@
   const data = JSON.parse(document.getElementById('data').textContent);
   const {element, colour, series, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
          legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow} =
-    chartKit({lastSecond: data.seconds.at(-1) || 1, steps: data.step.length, table: data});
+    chartKit([data]);
 
   function drawLoss() {
     element('card-loss').querySelector('p').textContent = 'Nats per token' +
@@ -37,7 +37,7 @@
     if (!names.length) return hide('memory');
     draw('memory', names.map((n, i) => area(n, data.memory[n], series(place(categories, n)), i === 0)),
          {legend: true, stacked: true, format: bytes,
-          y: {ticks: byteTicks(Math.max(...data.step.map((_, i) => names.reduce((sum, n) => sum + data.memory[n][i], 0))))}});
+          y: {min: 0, ticks: byteTicks(Math.max(...data.step.map((_, i) => names.reduce((sum, n) => sum + data.memory[n][i], 0))))}});
   }
 
   function median(values) {
@@ -66,7 +66,7 @@
         {label: 'hidden behind computation', data: rows.map((r) => r.hidden), backgroundColor: hues.map(faint)}]
         .map((d) => ({...d, maxBarThickness: 26, borderColor: colour('surface'), borderWidth: {right: 1}}))},
       options: {...base, indexAxis: 'y', interaction: {mode: 'index', axis: 'y', intersect: false},
-        scales: {x: {...base.scales.x, stacked: true, beginAtZero: true, bounds: 'ticks', grid: base.scales.y.grid,
+        scales: {x: {...base.scales.x, max: undefined, stacked: true, beginAtZero: true, bounds: 'ticks', grid: base.scales.y.grid,
                      title: {...base.scales.x.title, text: 'milliseconds a step'}, ticks: {...base.scales.x.ticks, callback: ticksIn(plain)}},
                  y: {stacked: true, grid: {display: false, borderColor: colour('line')}, ticks: {color: colour('ink')}}},
         plugins: {...base.plugins,

@@ -122,14 +122,14 @@ Rows slot_rows(const MoePass& pass, size_t c, const RowFormat& format, const Ten
   const ep::ChunkCounts& chunk = pass.plan.counts.chunks[c];
   Rows rows{sent};
   if (!format.plain()) {
-    rows = format.buffer(chunk.rows_to_send(), pass.device);
+    rows = format.buffer(chunk.rows_to_send(), pass.rows.device);
     format.unpack(s, sent, {}, rows);
   }
   if (!pass.plan.indices.copies.defined()) return rows;
   const Tensor copies = pass.plan.indices.copies.slice(0, chunk.slots_begin, chunk.slots_end);
   if (copies.dim(1) == 1) return gather_rows_by(s, rows, copies.reshape({chunk.slots()}));
-  Rows sums = format.buffer(chunk.slots(), pass.device);
-  const auto& k = kernels::kernels(pass.device).permute;
+  Rows sums = format.buffer(chunk.slots(), pass.rows.device);
+  const auto& k = kernels::kernels(pass.rows.device).permute;
   k.combine(s, sums.values, rows.values, copies, {}, {});
   if (rows.row_weights.defined()) k.combine(s, sums.row_weights, rows.row_weights, copies, {}, {});
   return sums;
@@ -145,7 +145,8 @@ void add_unpacking(PassGraph& g, size_t c) {
           if (pass.bounded) return work.accept(s, c, rows);
           const auto hand_on = [&](const Tensor& all, const Tensor& part) {
             if (part.defined())
-              kernels::kernels(pass.device).pointwise.copy(s, all.slice(0, chunk.slots_begin, chunk.slots_end), part);
+              kernels::kernels(pass.rows.device)
+                  .pointwise.copy(s, all.slice(0, chunk.slots_begin, chunk.slots_end), part);
           };
           hand_on(buffers.returned, rows.values);
           hand_on(buffers.returned_row_weights, rows.row_weights);

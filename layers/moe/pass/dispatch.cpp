@@ -21,7 +21,7 @@ struct Way {
 
 Way way_of(const PassGraph& g, Dispatched what) {
   if (what == Dispatched::inputs) return {"'", g.format(0), &PassWork::pack_inputs, &PassBuffers::Chunk::inputs};
-  return {"", g.format(g.pass.row_weights_out), &PassWork::pack, &PassBuffers::Chunk::rows};
+  return {"", g.format(g.pass.rows.weights_out), &PassWork::pack, &PassBuffers::Chunk::rows};
 }
 
 void add_packing(PassGraph& g, size_t c, const Way& way) {
@@ -105,7 +105,7 @@ void add_placing(PassGraph& g, size_t c, const Way& way) {
           if (!indices.of_tokens())
             way.format.unpack(s, sent, indices.place, rows);
           else if (const Tensor weights = copy_to_groups(s, way.format, sent, indices, rows);
-                   pass.weighs && weights.defined())
+                   pass.rows.weighs && weights.defined())
             chunk.row_weights = weights;
           if (!merged) buffer.rows = rows;
         }));
@@ -128,9 +128,10 @@ void add_way(PassGraph& g, size_t c, Dispatched what) {
 }  // namespace
 
 void add_gather(PassGraph& g) {
-  g.gathered = g.add_after({}, Lane::intra, TaskKind::all_gather, "B",
-                           PassGraph::transfer(*g.pass.gatherers, "etp", g.pass.gathered_bytes, g.pass.gathered_bytes),
-                           on_lane([&work = g.work](Stream& s) { work.gather(s); }));
+  g.gathered =
+      g.add_after({}, Lane::intra, TaskKind::all_gather, "B",
+                  PassGraph::transfer(*g.pass.gathering.group, "etp", g.pass.gathering.bytes, g.pass.gathering.bytes),
+                  on_lane([&work = g.work](Stream& s) { work.gather(s); }));
 }
 
 void add_dispatch(PassGraph& g, size_t c) {
@@ -140,16 +141,17 @@ void add_dispatch(PassGraph& g, size_t c) {
   const size_t before = g.dispatched.size();
   const TaskId from = pass.bounded && before >= 2 ? g.chunks[g.combined[before - 2]].returned : g.gathered;
   g.dispatched.push_back(c);
-  if (pass.inputs_again) {
+  if (pass.reuse.inputs_again) {
     tasks.last = from;
     add_way(g, c, Dispatched::inputs);
   }
   tasks.last = from;  // the two ways are independent
   add_way(g, c, Dispatched::rows);
-  if (pass.fetched_row_bytes > 0)
-    tasks.arrived.push_back(g.add_after({}, Lane::copy, TaskKind::copy, cat("F", c),
-                                        PassGraph::copied(g.counts.chunks[c].rows_computed() * pass.fetched_row_bytes),
-                                        on_lane([c, &work = g.work](Stream& s) { work.fetch(s, c); })));
+  if (pass.reuse.fetched_row_bytes > 0)
+    tasks.arrived.push_back(
+        g.add_after({}, Lane::copy, TaskKind::copy, cat("F", c),
+                    PassGraph::copied(g.counts.chunks[c].rows_computed() * pass.reuse.fetched_row_bytes),
+                    on_lane([c, &work = g.work](Stream& s) { work.fetch(s, c); })));
 }
 
 void add_late_placing(PassGraph& g, size_t c) {

@@ -66,9 +66,9 @@ void add_compute(PassGraph& g, size_t c) {
       beside_chunks(g, [c, &here = g.buffers.chunks[c], &work = g.work](Stream& s) {
         here.results = work.compute(s, c, here.rows.take(), here.inputs.take().values);
       }));
-  if (pass.offloaded_row_bytes > 0)
+  if (pass.reuse.offloaded_row_bytes > 0)
     g.add_after({tasks.computed}, Lane::copy, TaskKind::copy, cat("O", c),
-                PassGraph::copied(g.counts.chunks[c].rows_computed() * pass.offloaded_row_bytes),
+                PassGraph::copied(g.counts.chunks[c].rows_computed() * pass.reuse.offloaded_row_bytes),
                 on_lane([c, &work = g.work](Stream& s) { work.offload(s, c); }));
 }
 

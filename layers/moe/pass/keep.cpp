@@ -184,7 +184,7 @@ class Keep final : public MemoryReuse {
     run(b, dout, kept, work);
     if (!b.weights_delayed()) return;
     for (size_t c = 0; c < work.size(); ++c)
-      b.defer("experts", [call = call_, c, w = std::move(work[c]), &stream = b.stream]() mutable {
+      b.defer([call = call_, c, w = std::move(work[c]), &stream = b.stream]() mutable {
         add_weight_gradients(*call, stream, c, std::exchange(w, {}));
       });
   }
@@ -194,7 +194,7 @@ class Keep final : public MemoryReuse {
     const PassCall& call = *call_;
     KeepBackward work(call, dout, kept, left, b.stream);
     MoePass pass = call.describe(dout);
-    if (call.of_tokens()) pass.row_weights_out = pass.row_weights_back = 1;
+    if (call.of_tokens()) pass.rows.weights_out = pass.rows.weights_back = 1;
     const int64_t products = call.experts->products();
     pass.experts.products = {0, products, 0};
     if (!b.weights_delayed()) pass.experts.weight_products = products;

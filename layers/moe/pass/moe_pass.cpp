@@ -79,8 +79,8 @@ Result forward(const PassCall& call, const Tensor& x, const Tensor& weights, Mem
                SharedWork shared, Stream& stream) {
   MoePass pass = call.describe(x);
   pass.experts.products = {call.experts->products(), 0, 0};
-  pass.row_weights_out = call.of_tokens() ? 1 : 0;
-  pass.weighs = call.of_tokens();
+  pass.rows.weights_out = call.of_tokens() ? 1 : 0;
+  pass.rows.weighs = call.of_tokens();
   if (call.routes.collection) pass.collection = &*call.routes.collection;
   pass.shared = std::move(shared);
   reuse.describe_forward(pass);

@@ -85,7 +85,7 @@ class OffloadOrRecompute final : public MemoryReuse {
 
   void describe_forward(MoePass& pass) const override {
     pass.bounded = true;
-    pass.offloaded_row_bytes = offloaded_row_bytes(pass);
+    pass.reuse.offloaded_row_bytes = offloaded_row_bytes(pass);
   }
 
   void keep(size_t chunk, ChunkActivations made) override {
@@ -118,9 +118,9 @@ class OffloadOrRecompute final : public MemoryReuse {
     OffloadOrRecomputeBackward work(call, dout, x, weights, copies_, b.stream);
     MoePass pass = call.describe(dout);
     pass.bounded = true;
-    pass.row_weights_out = pass.row_weights_back = 1;
-    pass.inputs_again = !inputs_offloaded();
-    pass.fetched_row_bytes = offloaded_row_bytes(pass);
+    pass.rows.weights_out = pass.rows.weights_back = 1;
+    pass.reuse.inputs_again = !inputs_offloaded();
+    pass.reuse.fetched_row_bytes = offloaded_row_bytes(pass);
     const int64_t products = call.experts->products();
     pass.experts.products = {activations_offloaded() ? 0 : products - 1, products, products};
     pass.shared = call.shared_backward(b);
@@ -132,7 +132,7 @@ class OffloadOrRecompute final : public MemoryReuse {
   bool activations_offloaded() const { return offloads_activations(call_->route.schedule.memory_reuse); }
   int64_t offloaded_row_bytes(const MoePass& pass) const {
     const int64_t activations = activations_offloaded() ? call_->experts->activation_width() : 0;
-    return ((inputs_offloaded() ? pass.width : 0) + activations) * size_of(pass.dtype);
+    return ((inputs_offloaded() ? pass.rows.width : 0) + activations) * size_of(pass.rows.dtype);
   }
 
   const std::shared_ptr<const PassCall> call_;

@@ -9,7 +9,7 @@
 //   T_DO  [C, D]  the experts' output, grouped as T_DI
 //   T_O   [T, D]  the layer's output: of each token the weighted sum of its slots' results
 //
-// Shapes:
+// Shapes. Tasks have letters, too: those with the number of a chunk (S0, C1), B and H, listed at MoePass.
 //   T  tokens of this rank                     D  hidden size (MoePass::width)
 //   K  slots of a token (top_k)                F  an expert's width on this rank
 //   S  slot rows, as they return               R  rows that have arrived in a chunk
@@ -37,6 +37,28 @@ using device::Stream;
 struct RowCollection {
   const comm::ProcessGroup* group;
   std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
+};
+
+/// The rows that a pass sends and computes.
+struct PassRows {
+  int64_t width;
+  Dtype dtype;
+  Device device;
+  int64_t weights_out = 0, weights_back = 0;  // row weights that accompany each slot of a row: dispatch, combine
+  /// Rows of tokens: the weights that came with a row's slots weigh their results in the sum that returns.
+  bool weighs = false;
+};
+
+/// Task B.
+struct Gathering {
+  const comm::ProcessGroup* group = nullptr;  // null: there is none
+  int64_t bytes = 0;                          // that this rank sends
+};
+
+/// What MPMoE's strategies have besides.
+struct ReusedActivations {
+  bool inputs_again = false;                               // whether there are P' to D'
+  int64_t fetched_row_bytes = 0, offloaded_row_bytes = 0;  // of F and O, for each row computed; 0: there are none
 };
 
 /// Of what experts compute in a pass; products are counted as Experts::products() does.
@@ -77,12 +99,7 @@ struct MoePass {
   ep::ExpertGroups groups;
   Overlap overlap = Overlap::sequential;
   kernels::WireFormat wire = kernels::WireFormat::model;
-  int64_t width;
-  Dtype dtype;
-  Device device;
-  int64_t row_weights_out = 0, row_weights_back = 0;  // that accompany each slot of a row: dispatch, combine
-  /// Rows of tokens: the weights that came with a row's slots weigh their results in the sum that returns.
-  bool weighs = false;
+  PassRows rows;
   /// Chunks share two sets of buffers: a chunk starts only when the one before the last has returned, is computed only
   /// when the one before is, and its results are made ready only when they are there. Tensors are made when a task is
   /// issued, so all are issued late (TaskSpec::issued_late). PassWork::accept takes the slot rows of a chunk; they are
@@ -93,10 +110,8 @@ struct MoePass {
   /// Of the steps of chunks that are computed one after another.
   IssueOrder order = alternating_order();
 
-  const comm::ProcessGroup* gatherers = nullptr;           // of B; null: there is none
-  int64_t gathered_bytes = 0;                              // that this rank sends in B
-  bool inputs_again = false;                               // whether there are P' to D'
-  int64_t fetched_row_bytes = 0, offloaded_row_bytes = 0;  // of F and O, for each row computed; 0: there are none
+  Gathering gathering{};
+  ReusedActivations reuse{};
   ExpertCost experts{};
   SharedWork shared{};
   const RowCollection* collection = nullptr;  // of X; null: there is none

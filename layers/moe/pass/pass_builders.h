@@ -56,9 +56,9 @@ struct PassGraph {
 
   /// Of rows that have so many row weights for each slot.
   RowFormat format(int64_t row_weights) const;
-  RowFormat format_back() const { return format(pass.row_weights_back); }
+  RowFormat format_back() const { return format(pass.rows.weights_back); }
   /// Of a row as it was computed.
-  int64_t result_bytes() const { return pass.width * size_of(pass.dtype); }
+  int64_t result_bytes() const { return pass.rows.width * size_of(pass.rows.dtype); }
   /// Whether etp ranks share an expert's width, and come by its rows in this way.
   bool shares_width(ep::EspExchange esp_exchange) const {
     return counts.esp_exchange == esp_exchange && etp.size() > 1;

@@ -26,15 +26,13 @@ MoePass PassCall::describe(const Tensor& like) const {
                .groups = route.groups,
                .overlap = route.schedule.overlap,
                .wire = route.schedule.wire,
-               .width = like.dim(1),
-               .dtype = like.dtype(),
-               .device = like.device(),
+               .rows = {.width = like.dim(1), .dtype = like.dtype(), .device = like.device()},
                .compute_share = route.schedule.compute_share,
                .order = route.order};
   if (routes.gatherers) {
-    pass.gatherers = routes.gatherers;
-    pass.gathered_bytes =
-        (routes.gatherers->size() - 1) * (routes.end - routes.begin) * pass.width * size_of(pass.dtype);
+    pass.gathering.group = routes.gatherers;
+    pass.gathering.bytes =
+        (routes.gatherers->size() - 1) * (routes.end - routes.begin) * pass.rows.width * size_of(pass.rows.dtype);
   }
   pass.experts.flops_per_row = experts->flops_per_row();
   return pass;
@@ -56,9 +54,9 @@ Tensor PassCall::plan_weights(const Tensor& weights, Stream& s) const {
 void PassCall::run(const MoePass& pass, PassWork& work, PassBuffers& buffers, std::string_view name) const {
   const schedule::TaskGraph graph = make_pass_graph(pass, work, buffers);
   if (route.runner)
-    route.runner->run(cat(route.name, " ", name), graph, pass.device.context());
+    route.runner->run(cat(route.name, " ", name), graph, pass.rows.device.context());
   else
-    schedule::execute(graph, pass.device.context());
+    schedule::execute(graph, pass.rows.device.context());
 }
 
 SharedWork PassCall::shared_backward(Backward& b) const {

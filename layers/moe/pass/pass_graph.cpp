@@ -15,15 +15,15 @@ void make_buffers(const PassGraph& g) {
   PassBuffers& buffers = g.buffers;
   buffers.chunks.assign(g.counts.chunks.size(), {});
   if (!p.bounded && !g.returns_at_once()) {
-    const Rows returned = g.format_back().buffer(g.counts.slots(), p.device, Category::temporary);
+    const Rows returned = g.format_back().buffer(g.counts.slots(), p.rows.device, Category::temporary);
     buffers.returned = returned.values, buffers.returned_row_weights = returned.row_weights;
   }
   if (p.collection) {
     int64_t all = 0;
     for (const auto& counts : p.collection->counts) all += ep::sum_of(counts);
-    buffers.collected = Tensor::empty({all, p.width}, p.dtype, p.device, Category::communication);
+    buffers.collected = Tensor::empty({all, p.rows.width}, p.rows.dtype, p.rows.device, Category::communication);
   }
-  if (g.counts.merged) buffers.together = grouped_buffer(p, g.format(p.row_weights_out), g.counts.rows_computed());
+  if (g.counts.merged) buffers.together = grouped_buffer(p, g.format(p.rows.weights_out), g.counts.rows_computed());
 }
 
 void add_step(PassGraph& g, const IssueStep& step) {
@@ -45,7 +45,7 @@ schedule::TaskGraph make_pass_graph(const MoePass& pass, PassWork& work, PassBuf
   PassGraph g(pass, work, buffers);
   make_buffers(g);
   const size_t chunks = g.chunks.size();
-  if (pass.gatherers) add_gather(g);
+  if (pass.gathering.group) add_gather(g);
   if (g.counts.merged) {
     for (size_t c = 0; c < chunks; ++c) add_dispatch(g, c);
     add_compute_together(g);
@@ -79,7 +79,7 @@ void PassGraph::add(size_t chunk, Lane lane, TaskKind kind, std::string name, Co
 }
 
 RowFormat PassGraph::format(int64_t row_weights) const {
-  return {pass.wire, pass.width, pass.dtype, row_weights * counts.slots_per_row};
+  return {pass.wire, pass.rows.width, pass.rows.dtype, row_weights * counts.slots_per_row};
 }
 
 Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) {
@@ -119,7 +119,7 @@ schedule::TaskWork on_lane(std::function<void(Stream&)> work) {
 
 Rows grouped_buffer(const MoePass& pass, RowFormat format, int64_t rows) {
   format.row_weights /= pass.plan.counts.slots_per_row;
-  return format.buffer(rows, pass.device);
+  return format.buffer(rows, pass.rows.device);
 }
 
 }  // namespace hexad::moe

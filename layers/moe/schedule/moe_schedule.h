@@ -207,17 +207,17 @@ inline constexpr std::tuple moe_choices{
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
     ChoiceFacts{.meaning = "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among "
-                           "them), direct (sent to each: Parm's EP&ESP-AlltoAll), held (each is sent its own copy)",
-      .automatic = "held for baseline and replicated, else gather, or with other choices that are auto the faster of "
+                           "them), direct (sent to each: Parm's EP&ESP-AlltoAll), replicated (each is sent its own copy)",
+      .automatic = "replicated for duplicates: baseline and replicated, else gather, or with other choices that are auto the faster of "
                    "gather and direct",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (!s.esp_exchange) return;
-        const bool held = *s.esp_exchange == ep::EspExchange::replicated;
-        if (held && s.divides())
-          no.add("held means that every etp rank is sent all rows by its own peers, which only duplicates: baseline "
-                 "and replicated do; legal here: auto, gather, direct");
-        if (!held && !s.divides())
-          no.add("must be auto or held for duplicates: baseline and replicated, which send every etp rank its own "
+        const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
+        if (replicated && s.divides())
+          no.add("replicated means that every etp rank is sent all rows by its own peers, which only duplicates: baseline "
+                 "and duplicates: replicated do; legal here: auto, gather, direct");
+        if (!replicated && !s.divides())
+          no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its own "
                  "copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },

@@ -22,9 +22,9 @@ void run_prepare(const data::PrepareOptions& options) {
     stage = p.stage;
   });
   if (err.is_terminal() && !stage.empty()) err.write("\n");
-  fmt::print("{}{}: {} files, vocabulary {}, {:.2f} bytes per token\n", options.output,
-             summary.skipped ? " (was there already)" : "", summary.files, summary.vocab_size,
-             summary.bytes_per_token());
+  fmt::print("{}{}: {} {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
+             summary.skipped ? " (was there already)" : "", summary.files, summary.files == 1 ? "file" : "files",
+             summary.vocab_size, summary.bytes_per_token());
   const auto part = [](std::string_view name, const data::PreparedPart& p) {
     fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, grouped(p.tokens),
                grouped(p.documents), human_bytes(static_cast<double>(p.text_bytes)));
@@ -47,19 +47,27 @@ void add_prepare(const Program& program) {
       .required();
   command.add_option("--output", &o->output, "folder to write").required();
   command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
-  command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
+  const Option vocab =
+      command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
   command.add_option("--split", rule.get(), "what a document is: file, blank_lines, separator")
       .legal(one_of({"file", "blank_lines", "separator"}));
-  command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
+  const Option separator =
+      command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
   command.add_option("--split-bytes", &o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
-      .legal(whole_number(0));
+      .legal(zero_or_at_least(data::least_split_bytes));
   command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text, in the objects of .jsonl files");
   command.add_flag("--binary", o->binary, "take files that are no UTF-8 text, byte by byte");
   command.add_flag("--force", o->force,
                    "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
                    "evaluated");
-  command.run([o, rule] {
+  command.run([o, rule, vocab, separator] {
+    if (vocab.given() && o->tokenizer != "bpe")
+      base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe, which trains one; --tokenizer ", o->tokenizer,
+                 " has a vocabulary of its own");
+    if (separator.given() && *rule != "separator")
+      base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
+                 " it has no meaning");
     for (const auto& [value, name] : enum_names(data::DocumentRule{}))
       if (name == *rule) o->split.rule = value;
     run_prepare(*o);

@@ -26,8 +26,8 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
-// All ranks find the same mistake in a recipe. The first one speaks for them, and the launcher ends the job (SIGTERM,
-// which ends a rank here unless it trains); a rank that is not asked to end has found something of its own.
+// All ranks find the same mistake in a recipe or its data. The first one speaks for them, and the launcher ends the job
+// (SIGTERM, which ends a rank here unless it trains); a rank that is not asked to end has found something of its own.
 bool ended_by_another() {
   for (int i = 0; i < 30 && !preemption_requested(); ++i) std::this_thread::sleep_for(100ms);
   return preemption_requested();
@@ -43,7 +43,7 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     report_end(e.what());
     if (world.size() == 1) throw;
     const ExitCode code = exit_code_of(e);
-    const bool shared = code == ExitCode::usage || code == ExitCode::peer_lost;
+    const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
     const bool speaks = !told && (world.rank() == 0 || !shared);
     if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());

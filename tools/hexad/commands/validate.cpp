@@ -55,29 +55,30 @@ void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions)
 
 // With it, `mpirun` does not refuse what `validate` has found good.
 std::string start_line(const Options& options) {
-  std::string text = fmt::format("{} hexad train {}", launcher(options.world), options.recipe);
+  std::string text = fmt::format("{} {} train {}", launcher(options.world), program_name(), shell_word(options.recipe));
   for (const std::string& override : options.overrides) text += fmt::format(" '{}'", override);
   return text;
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides);
-  const int64_t ranks =
-      options.world > 0 ? options.world : load_to_train(document, extensions, 0).parallel.fewest_ranks();
-  Recipe recipe = load_to_train(document, extensions, ranks, say);
+  Recipe recipe = load_to_train(document, extensions, options.world, say);
+  const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
+  if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
   if (recipe.model.vocab == 0) {
     require_datasets(recipe, options.recipe);
     complete(recipe, 1);
   }
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
-  const std::string too_much = memory_problem(recipe, extensions, ranks);
+  const MemoryReport memory(recipe, extensions, ranks);
+  const std::string too_much = memory.problem();
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
   if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options));
   for (const std::string& caution : cautions(recipe)) fmt::print("warning: {}\n\n", caution);
   print_size(recipe, extensions);
-  fmt::print("\n{}", step_table(recipe, extensions, ranks));
+  fmt::print("\n{}", memory.table());
   print_checkpoint(recipe, extensions);
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (!options.mesh) return base::ExitCode::done;

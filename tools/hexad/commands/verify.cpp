@@ -60,7 +60,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
 
 // What repeats one layout.
 std::string command_for(const Options& o, const Variant& v) {
-  std::string text = fmt::format("hexad verify {}", o.recipe);
+  std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   for (const std::string& override : o.overrides) text += fmt::format(" '{}'", override);
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
@@ -71,8 +71,8 @@ std::string command_for(const Options& o, const Variant& v) {
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
   fmt::print("{}: {} parameters, {} tokens a step, {} step{}, {}, optim.eps {}\n", o.recipe,
-             layers::parameter_counts(r.model).parameters, r.batch.global * r.model.context, subject.steps(),
-             subject.steps() == 1 ? "" : "s", o.precision, r.optim.eps);
+             layers::parameter_counts(r.model, subject.extensions()).parameters, r.batch.global * r.model.context,
+             subject.steps(), subject.steps() == 1 ? "" : "s", o.precision, r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print(
@@ -143,7 +143,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
 ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::World& world) {
   if (world.size() != o.world)
     fail(ExitCode::usage, "--world ", o.world, " --mpi needs ", o.world, " processes, but there are ", world.size(),
-         ": ", launcher(o.world), " hexad verify ...");
+         ": ", launcher(o.world), " ", program_name(), " verify ...");
   Loaded loaded;
   load_on_all_ranks(world, [&] {
     loaded = load(o, extensions);

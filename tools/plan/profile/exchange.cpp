@@ -2,10 +2,10 @@
 
 namespace hexad::plan {
 
+using base::Dtype;
 using comm::Event;
 using comm::Splits;
 using device::Category;
-using base::Dtype;
 using tensor::Tensor;
 
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, tensor::Device device) {

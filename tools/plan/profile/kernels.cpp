@@ -8,9 +8,9 @@
 namespace hexad::plan {
 namespace {
 
+using base::Dtype;
 using kernels::GroupOffsets;
 using kernels::Write;
-using base::Dtype;
 using tensor::Tensor;
 
 // Several turns of a process at a core.

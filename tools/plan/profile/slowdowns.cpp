@@ -13,9 +13,9 @@
 namespace hexad::plan {
 namespace {
 
+using base::Dtype;
 using kernels::GroupOffsets;
 using kernels::Write;
-using base::Dtype;
 using tensor::Tensor;
 
 // When each unit of a load was done; written by the threads that do them.

@@ -5,13 +5,14 @@
 #include <functional>
 #include <span>
 
+#include "framework/base/clock.h"
 #include "parallel/comm/process_group.h"
 #include "tools/plan/cluster.h"
 
 namespace hexad::plan {
 
-/// Seconds of a monotonic clock.
-double now();
+using base::now;
+
 /// Four significant digits: all that a measurement is worth.
 double rounded(double value);
 

@@ -39,11 +39,11 @@ struct Grid {
   int64_t blocks() const { return blocks_of(items, threads); }
 };
 
-struct Cut {
+struct Bf16Parts {
   __nv_bfloat16 hi, mid, lo;
 };
 
-__device__ Cut cut(float w) {
+__device__ Bf16Parts bf16_parts_of(float w) {
   __nv_bfloat16 hi = __float2bfloat16_rn(w);
   if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // only infinity is infinite
   const float rest = isfinite(w) ? w - to<float>(hi) : 0.0f;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(threads)
     const Vector<float, at_once> w = load<at_once>(whole + r * stride + c + first);
 #pragma unroll
     for (int e = 0; e < at_once; ++e) {
-      const Cut number = cut(w.at[e]);
+      const Bf16Parts number = bf16_parts_of(w.at[e]);
 #pragma unroll
       for (int p = 0; p < parts; ++p)
         result[p].at[first + e] = order.at[p] == 0 ? number.hi : order.at[p] == 1 ? number.mid : number.lo;

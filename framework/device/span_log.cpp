@@ -1,0 +1,62 @@
+#include "framework/device/span_log.h"
+
+#include <utility>
+
+#include "framework/base/clock.h"
+#include "framework/base/error.h"
+#include "framework/device/context.h"
+
+namespace hexad::device {
+
+using base::now;
+
+bool SpanLog::on_device() const { return context_.compute().on_device(); }
+
+void SpanLog::start() {
+  recording_ = true;
+  ++recordings_;
+  sample();
+}
+
+SpanLog::Records SpanLog::stop() {
+  sample();
+  recording_ = false;
+  for (size_t i = 0; i < records_.host.size(); ++i) {
+    Recorded& span = records_.host[i];
+    if (span.end == 0) end(i);
+    if (marks_.empty()) continue;
+    for (const Event& mark : marks_[i]) mark.wait();
+    records_.device.push_back({span.name, marks_[i][0].launched()->passed_at(), marks_[i][1].launched()->passed_at()});
+  }
+  marks_.clear();
+  return std::exchange(records_, {});
+}
+
+void SpanLog::sample() {
+  if (recording_) records_.memory.push_back({now(), context_.used_memory()});
+}
+
+size_t SpanLog::begin(std::string name) {
+  sample();
+  records_.host.push_back({.name = std::move(name), .begin = now()});
+  if (on_device()) marks_.push_back({context_.compute().record_timed(), {}});
+  return records_.host.size() - 1;
+}
+
+void SpanLog::end(size_t span) {
+  if (on_device()) marks_[span][1] = context_.compute().record_timed();
+  records_.host[span].end = now();
+  sample();
+}
+
+Span::Span(SpanLog& log, std::string_view name, std::string_view what) : log_(log) {
+  if (!log.recording()) return;
+  recording_ = log.recordings_;
+  at_ = log.begin(what.empty() ? std::string(name) : base::cat(name, " ", what));
+}
+
+Span::~Span() {
+  if (recording_ != 0 && recording_ == log_.recordings_ && log_.recording()) log_.end(at_);
+}
+
+}  // namespace hexad::device
