@@ -5,7 +5,6 @@
 
 #include "framework/config/words.h"
 #include "framework/kernels/kernel_table.h"
-#include "optim/elementwise.h"
 
 namespace hexad::optim {
 
@@ -40,25 +39,6 @@ class Sgd final : public UpdateRule {
   }
 };
 
-// Chen et al. 2023: the sign of an average of gradients.
-class Lion final : public UpdateRule {
- public:
-  explicit Lion(const OptimConfig& c) : beta1_(c.beta1), beta2_(c.beta2) {}
-
-  std::vector<std::string> states() const override { return {"moment"}; }
-  void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& s) const override {
-    elementwise<1>(stream, slices, s,
-                   [lr = s.lr, b1 = beta1_, b2 = beta2_](double& w, double g, auto& states, double decay) {
-                     const double m = b1 * states[0] + (1 - b1) * g;
-                     w -= lr * ((m > 0 ? 1 : m < 0 ? -1 : 0) + decay * w);
-                     states[0] = b2 * states[0] + (1 - b2) * g;
-                   });
-  }
-
- private:
-  double beta1_, beta2_;
-};
-
 void check_states(const std::string& rule, std::vector<std::string> names) {
   const auto refuse = [&](const std::string& why) {
     base::fail(base::ExitCode::usage, "optim.name (", rule, "): ", why);
@@ -79,7 +59,6 @@ void check_states(const std::string& rule, std::vector<std::string> names) {
 
 UpdateRules::UpdateRules()
     : Named("optimizers", {{"adamw", [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }},
-                           {"lion", [](const RuleSpec& s) { return std::make_unique<Lion>(s.config); }},
                            {"sgd", [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}) {}
 
 std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {

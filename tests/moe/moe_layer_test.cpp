@@ -272,14 +272,6 @@ TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   EXPECT_EQ(lab.observed().assignments, 24);
 }
 
-TEST(MoeLayer, TheRoundRobinRouterLoadsAllExpertsAlike) {
-  comm::SelfGroup self;
-  MoeLab lab({"model.moe.router=round_robin"}, self);
-  forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
-  for (const int64_t count : lab.observed().counts)
-    EXPECT_EQ(count, 12 * lab.config.moe.top_k / lab.config.moe.experts);
-}
-
 TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);

@@ -50,7 +50,6 @@ std::vector<Schedule> schedules() {
           {"S1", direct},
           {"S2", s2, Schedule::Bits::all, true},
           {"S2Saa", joined(s2, o2), Schedule::Bits::all, true},
-          {"S2Whole", joined(joined(s2, o2), {moe + "saa=whole"}), Schedule::Bits::all, true},
           {"Baseline", {moe + "duplicates=baseline"}},
           {"Replicated", {moe + "duplicates=replicated"}, Schedule::Bits::all, true, true},
           {"O2", joined(drop, o2)},

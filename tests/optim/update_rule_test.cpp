@@ -103,20 +103,6 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
   expect_zeros(state(optimizer, "sum"));
 }
 
-TEST(UpdateRules, LionMovesByTheSignOfItsAverage) {
-  Lab lab;
-  Parameter& p = add(lab, Dtype::f64);
-  OptimConfig config;
-  config.name = "lion", config.weight_decay = 0;
-  Optimizer optimizer(config, lab.parameters, StateOffload::none, UpdateRules());
-  const auto before = values_of(p.local());
-  give(lab, p);
-  const auto g = values_of(p.gradient());
-  optimizer.step(lab.stream(), 0.1, lab.values<double>({1}), 1);
-  const auto after = values_of(p.local());
-  for (size_t e = 0; e < g.size(); ++e) EXPECT_DOUBLE_EQ(after[e], before[e] - (g[e] > 0 ? 0.1 : -0.1));
-}
-
 // More elements than are in memory at a time.
 TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
   const auto trained = [](StateOffload offload) {

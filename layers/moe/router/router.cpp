@@ -24,29 +24,6 @@ class TopKRouter final : public Router {
   Gate gate_;
 };
 
-// Every token visits the experts after the one of its own number: even loads, whatever the scores.
-class RoundRobinRouter final : public Router {
- public:
-  RoundRobinRouter(const RouterSpec& s, const Builder& b)
-      : rule_(s.rule()), experts_(s.model.moe.experts), gate_(s, experts_, s.model.hidden, b) {}
-
-  RouterOutput operator()(Tape& t, const RouterInput& in) const override {
-    const Value logits = gate_(t, in.x, in);
-    std::vector<int32_t> ids;
-    for (int64_t row = 0; row < in.rows(); ++row)
-      for (int64_t k = 0; k < rule_.top_k; ++k)
-        ids.push_back(static_cast<int32_t>((in.pass.batch.token(in.first + row) * rule_.top_k + k) % experts_));
-    const Tensor chosen =
-        in.forced.defined() ? in.forced : Tensor::from<int32_t>(ids, {in.rows(), rule_.top_k}, in.x.device());
-    return {logits, choose_experts(t, logits, {}, rule_, chosen)};
-  }
-
- private:
-  kernels::RouterRule rule_;
-  int64_t experts_;
-  Gate gate_;
-};
-
 }  // namespace
 
 const kernels::RouterRule& RouterSpec::rule() const {
@@ -80,9 +57,7 @@ Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
 }
 
 std::map<std::string, RouterFactory> built_in_routers() {
-  return {
-      {"top_k", [](const RouterSpec& s, const Builder& b) { return std::make_unique<TopKRouter>(s, b); }},
-      {"round_robin", [](const RouterSpec& s, const Builder& b) { return std::make_unique<RoundRobinRouter>(s, b); }}};
+  return {{"top_k", [](const RouterSpec& s, const Builder& b) { return std::make_unique<TopKRouter>(s, b); }}};
 }
 
 }  // namespace hexad::moe

@@ -87,16 +87,6 @@ constexpr auto words(SharedExperts) {
   });
 }
 
-/// How results return under pause_after_gate while other collectives are in flight.
-enum class Saa : uint8_t { phases, whole };
-constexpr auto words(Saa) {
-  using enum Saa;
-  return std::to_array<Word<Saa>>({
-      {phases, "phases", "Parm: gathered phase by phase while the next returns"},
-      {whole, "whole", "in the chunks of chunk_by"},
-  });
-}
-
 /// Numbers of chunks that `auto` predicts: MPMoE's and MoNTA's.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
@@ -128,7 +118,6 @@ struct MoeChoices {
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
-  Saa saa = Saa::phases;
   bool operator==(const MoeChoices&) const = default;
 };
 
@@ -332,14 +321,7 @@ inline constexpr std::tuple moe_choices{
           no.add("has nothing to compute beside the routed experts: model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
-      .varied = {{"after"}, {"beside"}}}),
-
-  choice("saa", [](auto& s) -> auto& { return s.saa; },
-    ChoiceFacts{.meaning = "how results return and are gathered",
-      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
-        if (s.saa == Saa::whole && (s.duplicates != Duplicates::pause_after_gate || s.overlap == Overlap::sequential))
-          no.add("needs duplicates: pause_after_gate and an overlap; legal here: phases");
-      }})};
+      .varied = {{"after"}, {"beside"}}})};
 // clang-format on
 
 /// Calls v(key, access, facts) for every choice; access(s) is its member of a MoeSchedule or a MoeScheduleConfig.
