@@ -222,7 +222,8 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   const double zero = world.all_reduce_value(first, comm::Reduce::min, device) + ahead;
   const std::vector<Timeline> predictions = predictions_of(passes, predictor, world, device);
   const RankTrace mine = trace_of(passes, predictions, predictor, zero, world.rank());
-  ScheduleTrace out{.begin = zero};
+  ScheduleTrace out;
+  out.begin = zero;
   telemetry::TraceRecords records;
   gather_trace_records(mine.records, world, device, records);
   out.events = std::move(records.events);
