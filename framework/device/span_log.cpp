@@ -56,7 +56,12 @@ Span::Span(SpanLog& log, std::string_view name, std::string_view what) : log_(lo
 }
 
 Span::~Span() {
-  if (recording_ != 0 && recording_ == log_.recordings_ && log_.recording()) log_.end(at_);
+  if (recording_ == 0 || recording_ != log_.recordings_ || !log_.recording()) return;
+  try {
+    log_.end(at_);
+  } catch (...) {
+    // Of a device that has failed: the error that ends this span on its way up says what happened.
+  }
 }
 
 }  // namespace hexad::device

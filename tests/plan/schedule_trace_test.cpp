@@ -2,7 +2,6 @@
 #include "tools/plan/schedule_trace.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cmath>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/support/read_trace.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tools/plan/cluster.h"
@@ -56,15 +56,6 @@ ScheduleTrace trace_of_two(const Recipe& recipe, const comm::ThreadOptions& opti
       },
       options);
   return trace;
-}
-
-nlohmann::json read_trace(const std::string& path) {
-  gzFile file = gzopen(path.c_str(), "rb");
-  std::string text, part(1 << 16, '\0');
-  for (int n; (n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0;)
-    text.append(part, 0, static_cast<size_t>(n));
-  gzclose(file);
-  return nlohmann::json::parse(text);
 }
 
 TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {

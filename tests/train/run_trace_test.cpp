@@ -2,13 +2,13 @@
 #include "tools/train/run_trace.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "parallel/comm/self_group.h"
+#include "tests/support/read_trace.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 
@@ -20,15 +20,6 @@ using namespace verify;
 namespace {
 
 using Json = nlohmann::json;
-
-Json read_trace(const std::string& path) {
-  gzFile file = gzopen(path.c_str(), "rb");
-  std::string text, part(1 << 16, '\0');
-  for (int n; (n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0;)
-    text.append(part, 0, static_cast<size_t>(n));
-  gzclose(file);
-  return Json::parse(text).at("traceEvents");
-}
 
 // Four steps of two ranks with two layers of experts.
 Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
@@ -46,7 +37,7 @@ Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
     trace.end();
     EXPECT_EQ(said.empty(), world.rank() != 0);
   });
-  return read_trace(folder / "trace.json.gz");
+  return read_trace(folder / "trace.json.gz").at("traceEvents");
 }
 
 // rank -> row -> names of spans, each once
