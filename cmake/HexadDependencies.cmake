@@ -14,10 +14,10 @@ set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(dnnl 2.6 QUIET)
 if(dnnl_FOUND)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's threads, to tell it that it has none
-  message(STATUS "oneDNN ${dnnl_VERSION}: bf16 products on AMD with AVX-512")
+  find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's threads, to tell it how many it has
+  message(STATUS "oneDNN ${dnnl_VERSION}: a row of hexad bench gemm")
 else()
-  message(WARNING "oneDNN not found (Debian: libdnnl-dev): bf16 products are computed in f32 where there is no AMX")
+  message(STATUS "oneDNN not found (Debian: libdnnl-dev): hexad bench gemm does without its row")
 endif()
 if(HEXAD_TESTS)
   find_package(GTest REQUIRED)

@@ -8,7 +8,7 @@
 # copy of those, maybe the AVX-512 one, and the program then dies on an older processor. Helpers go into an anonymous
 # namespace. The test simd.TARGET looks at the objects' symbols.
 #
-# hexad_amx_sources(TARGET a.cpp) compiles each file once more, with AVX-512 and the matrix unit and -DHEXAD_ISA=amx.
+# hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with those flags and -DHEXAD_ISA=ISA.
 #
 # Contraction to fused multiply-add is on here: both instruction sets have it, so results do not depend on the choice.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
@@ -17,10 +17,6 @@ function(hexad_simd_sources target)
   foreach(isa v3 v4)
     hexad_isa_objects(${target} ${isa} "-march=x86-64-${isa}" ${ARGN})
   endforeach()
-endfunction()
-
-function(hexad_amx_sources target)
-  hexad_isa_objects(${target} amx "-march=x86-64-v4;-mavx512bf16;-mamx-tile;-mamx-bf16" ${ARGN})
 endfunction()
 
 function(hexad_isa_objects target isa flags)
@@ -46,7 +42,7 @@ function(hexad_simd_tests)
   endif()
   get_property(targets GLOBAL PROPERTY HEXAD_SIMD_TARGETS)
   foreach(objects ${targets})
-    string(REGEX MATCH "(v[34]|amx)$" isa ${objects})
+    string(REGEX MATCH "(v[34]|dot|amx)$" isa ${objects})
     add_test(NAME simd.${objects} COMMAND sh ${HEXAD_SIMD_CHECK} ${isa} $<TARGET_OBJECTS:${objects}>
              COMMAND_EXPAND_LISTS)
     set_tests_properties(simd.${objects} PROPERTIES LABELS unit)

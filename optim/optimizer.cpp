@@ -89,7 +89,6 @@ void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t st
     for (const Slice& s : slices) update_in_pieces(stream, s, now);
   else if (!slices.empty())
     update(stream, slices, now);
-  for (const Owned& o : owned_) o.parameter->changed();
 }
 
 std::vector<Optimizer::State> Optimizer::states() const {
@@ -105,7 +104,6 @@ void Optimizer::main_changed(Stream& stream) {
   for (Owned& o : owned_) {
     if (o.main.storage() != o.weights.storage())
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
-    o.parameter->changed();
   }
 }
 

@@ -2,8 +2,8 @@
 # Installs the Debian packages that Hexad is built from, as far as they are missing. Needs root or sudo only then.
 #
 #   tools/install-dependencies.sh              what building, testing and the quickstart need
-#   tools/install-dependencies.sh --dev        also what CI checks the sources with
-#   tools/install-dependencies.sh --bench      also the PyTorch that tools/bench compares with
+#   tools/install-dependencies.sh --dev        also what CI checks the sources with, and oneDNN
+#   tools/install-dependencies.sh --bench      also what tools/bench and hexad bench compare with: PyTorch, oneDNN
 #   tools/install-dependencies.sh --golden     also the PyTorch that computes tests/golden
 #   tools/install-dependencies.sh --cuda       also the headers from PyPI that the preset cuda needs, into build/headers, and
 #                                              the disassembler, into build/cuda-tools; NVIDIA's CUDA toolkit must be
@@ -13,7 +13,6 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
-  libdnnl-dev ocl-icd-opencl-dev  # the CMake files of oneDNN look for OpenCL, which is not used
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
   libeigen3-dev                   # least squares, an oracle of tests, a row of a benchmark
   libboost-context-dev            # two micro-batches that take turns on one thread
@@ -21,14 +20,15 @@ packages=(
   perl libreadline8               # tools/corpus.sh: unpacks an R data base, runs bible(1)
   libgtest-dev
 )
+peers=(libdnnl-dev ocl-icd-opencl-dev)  # a row of `hexad bench gemm`; the CMake files of oneDNN look for OpenCL
 cuda=no
 for option in "$@"; do
   case $option in
   --cuda) cuda=yes ;;
-  --dev) packages+=(git clang-format) ;;
+  --dev) packages+=(git clang-format "${peers[@]}") ;;
   # With the reference BLAS, which python3-torch is content with, PyTorch is 50 times slower than with OpenBLAS,
   # whose OpenMP variant shares its threads with it.
-  --bench) packages+=(python3-torch libopenblas0-openmp time) ;;
+  --bench) packages+=(python3-torch libopenblas0-openmp time "${peers[@]}") ;;
   --golden) packages+=(python3-torch) ;;
   *)
     sed -n '2,10s/^# \{0,1\}//p' "$0" >&2

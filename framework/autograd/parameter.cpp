@@ -82,10 +82,10 @@ Parameter::Spec checked(Parameter::Spec spec) {
 
 }  // namespace
 
-Weight HeldWeight::on(Stream& stream) const {
+Tensor HeldWeight::on(Stream& stream) const {
   require(defined(), "[parameter] weights are read that nobody holds");
   stream.wait(gathered_.arrived);
-  return {weights_, packs_};
+  return weights_;
 }
 
 Parameter::Parameter(Spec spec, Device device)
@@ -100,7 +100,7 @@ const Tensor& Parameter::local() const {
 
 HeldWeight Parameter::hold(Stream& stream) {
   GatheredWeights gathered = gather_weights_ ? gather_weights_(stream) : GatheredWeights{};
-  return {local(), &packs_, std::move(gathered)};
+  return HeldWeight(local(), std::move(gathered));
 }
 
 void Parameter::initialize(uint64_t seed) {
@@ -133,7 +133,6 @@ void Parameter::initialize(uint64_t seed) {
     for_each_run(spec_.global_shape, region(), draw);
     if (!on_host) local().upload(drawn.data());
   });
-  changed();
 }
 
 const Tensor& Parameter::gradient() {
@@ -146,7 +145,6 @@ void Parameter::bind_weights(const Tensor& memory) {
   require(memory.shape() == shape_ && memory.dtype() == dtype(), "[parameter] ", name(), ": weight memory is ",
           memory.shape(), " ", memory.dtype());
   local_ = memory;
-  changed();
 }
 
 void Parameter::bind_gradient(const Tensor& memory) {

@@ -10,7 +10,7 @@
 
 #include "framework/base/flat_range.h"
 #include "framework/base/placement.h"
-#include "framework/kernels/pack_cache.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::autograd {
 
@@ -20,8 +20,6 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 using device::Stream;
-using kernels::PackCache;
-using kernels::Weight;
 using kernels::Write;
 using tensor::Tensor;
 
@@ -41,10 +39,7 @@ struct Stack {
 };
 
 /// A weight [..., N, D] as the matrix [... N, D] that matmuls take: stacked tensors give their outputs side by side.
-inline Weight matrix_of(Weight w) {
-  if (w.data.rank() > 2) w.data = w.data.reshape({-1, w.data.dim(-1)});
-  return w;
-}
+inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
 
 /// Weights that are gathered for use (ZeRO-3). They may be read once `arrived` is done, and stay in memory at least as
 /// long as `stay` exists.
@@ -57,16 +52,15 @@ struct GatheredWeights {
 class HeldWeight {
  public:
   HeldWeight() = default;
-  HeldWeight(const Tensor& weights, PackCache* packs, GatheredWeights gathered = {})
-      : weights_(weights), packs_(packs), gathered_(std::move(gathered)) {}
+  explicit HeldWeight(const Tensor& weights, GatheredWeights gathered = {})
+      : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
   /// Ready to be read on `stream`. Not collective.
-  Weight on(Stream& stream) const;
+  Tensor on(Stream& stream) const;
 
  private:
   Tensor weights_;
-  PackCache* packs_ = nullptr;
   GatheredWeights gathered_;
 };
 
@@ -101,14 +95,12 @@ class Parameter {
   HeldWeight hold(Stream& stream);
   /// The local weights, ready to be read on `stream` once. Ops call this in every pass and never keep the tensor, since
   /// the weights may leave memory at the next use() of another parameter.
-  Weight use(Stream& stream) { return hold(stream).on(stream); }
+  Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// Whether the local weights are in memory all the time.
   bool weights_stay() const { return !gather_weights_; }
   /// For tests and for callers who know that the weights are in memory. Throws std::logic_error where they are gathered
   /// for use.
   const Tensor& local() const;
-  /// Call it after every change of the values: drops packed copies.
-  void changed() { packs_.clear(); }
   /// Draws the initial values.
   void initialize(uint64_t seed);
 
@@ -167,7 +159,7 @@ class Parameter {
   /// `keep` gives the place of a micro-batch's only contribution, where that is not gradient().
   void keep_gradient(std::function<GradientTarget()> keep) { keep_gradient_ = std::move(keep); }
   /// Forgets memory that was bound; its owner may use it again.
-  void release_weights() { local_ = {}, changed(); }
+  void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
 
  private:
@@ -182,7 +174,6 @@ class Parameter {
   std::function<void()> make_gradient_;
   std::function<GradientTarget()> keep_gradient_;
   std::optional<Sharding> sharding_;
-  PackCache packs_;
   bool written_ = false;
 };
 

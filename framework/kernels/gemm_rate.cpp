@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "framework/base/clock.h"
-#include "framework/kernels/pack_cache.h"
 
 namespace hexad::kernels {
 
@@ -42,14 +41,13 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   k.pointwise.fill(stream, x, x_value);
   k.pointwise.fill(stream, w, w_value);
   stream.synchronize();
-  PackCache packs;
   std::vector<double> times;
   const double start = now();
-  // The first run also makes the packed weights and the primitive; it is not counted.
-  multiply(out, x, {w, &packs});
+  // The first run also finds its memory; it is not counted.
+  multiply(out, x, w);
   do {
     const double begin = now();
-    multiply(out, x, {w, &packs});
+    multiply(out, x, w);
     times.push_back(now() - begin);
   } while (now() - start < seconds || times.size() < 3);
   if (check) check(out, p.inputs);
@@ -71,7 +69,7 @@ GemmRate best_rate(Device device, Dtype dtype, double seconds, const Multiply& m
 
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
   Stream& stream = device.context().compute();
-  const auto multiply = [&](const Tensor& out, const Tensor& x, const Weight& w) {
+  const auto multiply = [&](const Tensor& out, const Tensor& x, const Tensor& w) {
     kernels(device).matmul.forward(stream, out, x, w, Write::replace);
     stream.synchronize();
   };

@@ -15,11 +15,11 @@ struct GemmRate {
 };
 
 /// Forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes, each repeated for about its share
-/// of `seconds`, the weights packed once as in training.
+/// of `seconds`.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
 /// out = x w^T, which is there when the call returns.
-using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Weight& w)>;
+using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Tensor& w)>;
 /// The same products by another implementation. Throws std::logic_error when it gets them wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 

@@ -24,22 +24,10 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Packed copies of a weight in the layouts that products like best. Owned by a Parameter; cleared when it changes
-/// (once an optimizer step), filled by the backend. What is inside is the backend's own.
-class PackCache;
-
-/// A product's weight operand: the tensor and, where it belongs to a parameter, the place for its packed copies.
-struct Weight {
-  Weight(const Tensor& data_, PackCache* packs_ = nullptr, int64_t first_ = 0)  // implicit
-      : data(data_), packs(packs_), first(first_) {}
-  /// Matrix [N, D] of expert e of a stack [E, N, D]. Both use the same packed copies.
-  Weight of_expert(int64_t e) const {
-    return {data.slice(0, e, e + 1).reshape({data.dim(1), data.dim(2)}), packs, first + e};
-  }
-  Tensor data;
-  PackCache* packs;
-  int64_t first;  // of its matrices, among those whose copies are in `packs`
-};
+/// Matrix [N, D] of expert e of weights or gradients [E, N, D].
+inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
+  return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
+}
 
 /// Whether a result replaces or is added to what is there.
 enum class Write : uint8_t { replace, add };
@@ -62,9 +50,9 @@ struct GroupOffsets {
 struct MatmulKernels {
   /// out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are bf16; w
   /// may be acc, too (the router's), and out then is: the product is one of acc operands.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w, Write write);
+  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, Write write);
   /// dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. Where w is acc beside bf16 dx, dy is acc.
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, Write write);
+  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, Write write);
   /// dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or of the dtype of x; dy may be
   /// acc beside bf16 x.
   void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write);
@@ -74,8 +62,8 @@ struct MatmulKernels {
 /// dw, which may be acc. Rows of nobody are neither read nor written. An expert without rows gets a zero (replace) or
 /// untouched (add) weight gradient.
 struct GroupedMatmulKernels {
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets&, Write write);
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, const GroupOffsets&,
+  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write);
+  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets&,
                          Write write);
   void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets&,
                           Write write);

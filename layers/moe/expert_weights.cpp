@@ -21,18 +21,14 @@ Tensor joined(const Tensor& t, int rank) {
   return rank == 2 ? t.reshape({t.dim(0), outputs}) : t.reshape({t.dim(0), outputs, t.dim(3)});
 }
 
-Weight ExpertWeights::Product::matrices(Stream& s) const {
-  Weight w = weight.on(s);
-  w.data = joined(w.data, 3);
-  return w;
-}
+Tensor ExpertWeights::Product::matrices(Stream& s) const { return joined(weight.on(s), 3); }
 
 Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
-  const Weight w = matrices(s);
-  const Tensor out = rows_of(x, w.data.dim(1));
+  const Tensor w = matrices(s);
+  const Tensor out = rows_of(x, w.dim(1));
   if (groups.dense)
     groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
-      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), w.of_expert(e), Write::replace);
+      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e), Write::replace);
     });
   else
     table(x).grouped_matmul.forward(s, out, x, w, groups.rows, Write::replace);
@@ -41,15 +37,15 @@ Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGrou
 }
 
 void ExpertWeights::Product::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
-  if (adds_bias) table(out).bias.grouped_forward(s, out, joined(bias.on(s).data, 2), groups.rows);
+  if (adds_bias) table(out).bias.grouped_forward(s, out, joined(bias.on(s), 2), groups.rows);
 }
 
 Tensor ExpertWeights::Product::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
-  const Weight w = matrices(s);
-  const Tensor dx = rows_of(dy, w.data.dim(2));
+  const Tensor w = matrices(s);
+  const Tensor dx = rows_of(dy, w.dim(2));
   if (groups.dense)
     groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
-      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), w.of_expert(e),
+      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
                                       Write::replace);
     });
   else

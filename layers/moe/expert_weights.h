@@ -9,7 +9,6 @@ namespace hexad::moe {
 using autograd::HeldWeight;
 using device::Stream;
 using kernels::GeluKind;
-using kernels::Weight;
 using tensor::Tensor;
 
 /// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
@@ -82,7 +81,7 @@ class ExpertWeights {
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;
 
    private:
-    Weight matrices(Stream& s) const;
+    Tensor matrices(Stream& s) const;
   };
 
   Product gate_up_, down_;

@@ -110,7 +110,6 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change) 
     if (!keeps_all(s)) continue;
     stream.wait(s.gathered);
     s.gathered = {};
-    for (const auto& e : s.bucket->entries) e.parameter->changed();
   }
 }
 

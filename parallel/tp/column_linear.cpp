@@ -32,7 +32,7 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
     for (size_t i = 0; i < outs.size(); ++i) {
       const Tensor out = outs[i].slice(0, begin, end);
       k.matmul.forward(stream, out, rows, matrix_of(projections[i].weight->use(stream)), Write::replace);
-      if (projections[i].bias) k.bias.forward(stream, out, projections[i].bias->use(stream).data.reshape({-1}));
+      if (projections[i].bias) k.bias.forward(stream, out, projections[i].bias->use(stream).reshape({-1}));
     }
   };
   if (tp.sequence)
@@ -74,7 +74,7 @@ void add_weight_gradients(Backward& b, const Tensor& x, const Projections& proje
     if (!dy.defined()) continue;
     Parameter *w = projections[i].weight, *bias = projections[i].bias;
     const auto [dw, write] = w->next_product();
-    k.matmul.weight_gradient(b.stream, matrix_of(dw).data, dy, x, write);
+    k.matmul.weight_gradient(b.stream, matrix_of(dw), dy, x, write);
     if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
   }
 }

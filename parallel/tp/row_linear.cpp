@@ -19,7 +19,7 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
                                      });
   std::vector<Parameter*> parameters{&w};
   if (bias) {
-    k.bias.forward(tape.stream, out, bias->use(tape.stream).data);
+    k.bias.forward(tape.stream, out, bias->use(tape.stream));
     parameters.push_back(bias);
   }
   // All rows of the output's gradient: the pullback gathers them, the weights' task uses them once more.

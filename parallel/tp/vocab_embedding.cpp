@@ -31,7 +31,7 @@ Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const Voca
   const KernelTable& k = kernels::kernels(ids.device());
   check(ids, table.global_shape()[0]);
   const int64_t tokens = ids.dim(0);
-  const Tensor local = table.use(tape.stream).data;
+  const Tensor local = table.use(tape.stream);
   Tensor out = Tensor::empty({tokens, local.dim(1)}, local.dtype(), ids.device());
   // A sum of one row, or of none.
   k.permute.combine(tape.stream, out, local, rows_of(ids, {tokens, 1}, Dtype::i64, part, tape.stream), {}, {});

@@ -128,7 +128,6 @@ TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   const auto in = [&](Dtype dtype) {
     Parameter& weights = lab.parameter(w.shape(), dtype);
     kernels::kernels(w.device()).pointwise.copy(lab.stream(), weights.local(), w);
-    weights.changed();
     const auto policy = keep_policy();
     Tape tape(lab.stream(), *policy);
     const Value leaf = tape.leaf(converted(x, dtype));

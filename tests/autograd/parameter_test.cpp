@@ -271,7 +271,7 @@ TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
   });
   p->release_weights();
   EXPECT_EQ(message_of([&] { p->local(); }), "[parameter] w: its weights are in memory only while it is used");
-  EXPECT_EQ(p->use(lab.stream()).data.address(), memory.address());
+  EXPECT_EQ(p->use(lab.stream()).address(), memory.address());
   EXPECT_EQ(p->local().address(), memory.address());
   EXPECT_EQ(message_of([&] { p->bind_weights(memory.slice(0, 0, 1)); }),
             "[parameter] w: weight memory is [1, 6, 8] f32");
@@ -294,7 +294,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   const HeldWeight again = p->hold(lab.stream());
   held.reset();
   EXPECT_FALSE(holders.expired());
-  EXPECT_EQ(again.on(lab.stream()).data.address(), memory.address());
+  EXPECT_EQ(again.on(lab.stream()).address(), memory.address());
   EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read that nobody holds");
 }
 

@@ -32,7 +32,7 @@ struct Model {
     weights->initialize(seed);
   }
   Stream& stream() { return context.compute(); }
-  Tensor use(int64_t layer) { return all[static_cast<size_t>(layer)]->use(stream()).data; }
+  Tensor use(int64_t layer) { return all[static_cast<size_t>(layer)]->use(stream()); }
   HeldWeight hold(int64_t layer) { return all[static_cast<size_t>(layer)]->hold(stream()); }
   void forward_and_backward() {
     for (int64_t l = 0; l < layers; ++l) use(l);
@@ -168,8 +168,8 @@ TEST(WeightBuckets, HeldWeightsStayWhileOthersAreUsedAndAreFreedAtTheNextUseAfte
       const HeldWeight first = m.hold(0), second = m.hold(1);
       m.use(3), m.use(4);
       EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4}));
-      expect_bitwise(whole.use(1), second.on(m.stream()).data);
-      expect_bitwise(whole.use(0), first.on(m.stream()).data);
+      expect_bitwise(whole.use(1), second.on(m.stream()));
+      expect_bitwise(whole.use(0), first.on(m.stream()));
       EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4})) << "reading gathers nothing";
       const HeldWeight once_more = m.hold(0);
       m.use(4);
@@ -191,7 +191,7 @@ TEST(WeightBuckets, RanksMayReadHeldWeightsDifferently) {
                      for (int pass = 0; pass < 3; ++pass) {
                        const HeldWeight held[] = {m.hold(1), m.hold(2), m.hold(3)};
                        for (int chunk = 0; chunk < pass * world.rank(); ++chunk)
-                         for (const int l : {2, 0, 1}) expect_bitwise(whole.use(l + 1), held[l].on(m.stream()).data);
+                         for (const int l : {2, 0, 1}) expect_bitwise(whole.use(l + 1), held[l].on(m.stream()));
                        expect_bitwise(whole.use(5), m.use(5));
                      }
                    },

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
-#include "framework/kernels/pack_cache.h"
 #include "tests/support/tolerance.h"
 
 namespace hexad::kernels {
@@ -86,10 +85,9 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAProduct) {
   for (const auto& [rows, outputs, inputs] : sizes) {
     const Tensor x = random({rows, inputs}), w = random({outputs, inputs}), dy = random({rows, outputs});
     const Matrix X = matrix(x), W = matrix(w), dY = matrix(dy);
-    PackCache packs;
     const Tensor out = empty({rows, outputs}, dtype()), dx = empty({rows, inputs}, dtype());
-    k_.matmul.forward(stream_, out, x, {w, &packs}, Write::replace);
-    k_.matmul.input_gradient(stream_, dx, dy, {w, &packs}, Write::replace);
+    k_.matmul.forward(stream_, out, x, w, Write::replace);
+    k_.matmul.input_gradient(stream_, dx, dy, w, Write::replace);
     expect_product(out, {X, W.transpose()}, "forward");
     expect_product(dx, {dY, W}, "input gradient");
     const Tensor dw = empty({outputs, inputs}, accumulator()), before = random({outputs, inputs}, accumulator());
@@ -107,13 +105,12 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAGroupedProduct) {
   const int64_t experts = static_cast<int64_t>(offsets.size()) - 1, rows = 363, outputs = 131, inputs = 275;
   const Tensor x = random({rows, inputs}), w = random({experts, outputs, inputs}), dy = random({rows, outputs});
   const Matrix X = matrix(x), W = matrix(w), dY = matrix(dy);
-  PackCache packs;
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor out = random({rows, outputs}), dx = random({rows, inputs}), out_before = empty(out.shape(), dtype()),
                dx_before = empty(dx.shape(), dtype()), dw = empty({experts, outputs, inputs}, accumulator());
   out_before.upload(out.raw()), dx_before.upload(dx.raw());
-  k_.grouped_matmul.forward(stream_, out, x, {w, &packs}, groups, Write::replace);
-  k_.grouped_matmul.input_gradient(stream_, dx, dy, {w, &packs}, groups, Write::replace);
+  k_.grouped_matmul.forward(stream_, out, x, w, groups, Write::replace);
+  k_.grouped_matmul.input_gradient(stream_, dx, dy, w, groups, Write::replace);
   k_.grouped_matmul.weight_gradient(stream_, dw, dy, x, groups, Write::replace);
   for (int64_t e = 0; e < experts; ++e) {
     const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];

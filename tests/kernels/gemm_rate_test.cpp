@@ -16,11 +16,11 @@ TEST(GemmRate, NamesTheShapeThatReachedIt) {
 
 TEST(GemmRate, OfAnotherImplementationIsRefusedWhereItIsWrong) {
   device::DeviceContext context;
-  const auto forward = [&](const Tensor& out, const Tensor& x, const Weight& w) {
+  const auto forward = [&](const Tensor& out, const Tensor& x, const Tensor& w) {
     kernels(context).matmul.forward(context.compute(), out, x, w, Write::replace);
   };
   EXPECT_GT(measure_gemm_rate(context, Dtype::f32, 0, forward).flops_per_second, 0);
-  const auto forgets_the_last_row = [&](const Tensor& out, const Tensor& x, const Weight& w) {
+  const auto forgets_the_last_row = [&](const Tensor& out, const Tensor& x, const Tensor& w) {
     kernels(context).pointwise.fill(context.compute(), out, 0);
     const int64_t rows = out.dim(0) - 1;
     forward(out.slice(0, 0, rows), x.slice(0, 0, rows), w);

@@ -1,6 +1,5 @@
 #include "framework/kernels/cpu/products/products.h"
 
-#include "framework/kernels/pack_cache.h"
 #include "tests/kernels/products.h"
 
 namespace hexad::kernels::cpu {
@@ -153,12 +152,11 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// What schedule.moe.gemms chooses between. 1 to 300 rows: below and above the blocks, and beyond oneDNN's kernels.
+// What schedule.moe.gemms chooses between. 1 to 300 rows: below and above the blocks.
 TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;
   const Tensor w = random(4 * outputs, inputs).reshape({4, outputs, inputs});
-  PackCache packs;
   for (const Offsets& offsets : rows_of) {
     const int64_t rows = offsets.back();
     const Tensor x = random(rows, inputs), dy = random(rows, outputs),
@@ -166,11 +164,10 @@ TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
     const auto compare = [&](const Tensor& grouped, const Tensor& dense, std::string_view pass) {
       EXPECT_EQ(bytes_of(grouped, grouped.dim(0)), bytes_of(dense, dense.dim(0))) << pass << " of " << rows << " rows";
     };
-    const Weight weight(w, &packs);
     const Tensor y[2] = {random(rows, outputs), random(rows, outputs)},
                  dx[2] = {random(rows, inputs), random(rows, inputs)};
-    grouped_matmul_forward(stream_, y[0], x, weight, on_host(offsets), Write::replace);
-    grouped_matmul_input_gradient(stream_, dx[0], dy, weight, on_host(offsets), Write::replace);
+    grouped_matmul_forward(stream_, y[0], x, w, on_host(offsets), Write::replace);
+    grouped_matmul_input_gradient(stream_, dx[0], dy, w, on_host(offsets), Write::replace);
     for (const Write write : {Write::replace, Write::add}) {
       const Tensor dw[2] = {random(4 * outputs, inputs, accumulator()), random(4 * outputs, inputs, accumulator())};
       for (const Tensor& t : dw) copy(t, start);
@@ -179,10 +176,10 @@ TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
       for (int64_t e = 0; e < 4; ++e) {
         const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
         const Tensor in = x.slice(0, begin, end), gradient = dy.slice(0, begin, end);
-        matmul_weight_gradient(stream_, Weight(stack[1]).of_expert(e).data, gradient, in, write);
+        matmul_weight_gradient(stream_, expert_matrix(stack[1], e), gradient, in, write);
         if (begin == end || write == Write::add) continue;
-        matmul_forward(stream_, y[1].slice(0, begin, end), in, weight.of_expert(e), Write::replace);
-        matmul_input_gradient(stream_, dx[1].slice(0, begin, end), gradient, weight.of_expert(e), Write::replace);
+        matmul_forward(stream_, y[1].slice(0, begin, end), in, expert_matrix(w, e), Write::replace);
+        matmul_input_gradient(stream_, dx[1].slice(0, begin, end), gradient, expert_matrix(w, e), Write::replace);
       }
       compare(dw[0], dw[1], "weight gradient");
     }

@@ -115,7 +115,6 @@ struct GoldenRun {
       EXPECT_EQ(w.shape(), p->global_shape()) << p->name();
       kernels::kernels(instance.context)
           .pointwise.copy(instance.context.compute(), p->local(), on_device(w, instance.context, Category::temporary));
-      p->changed();
     }
     EXPECT_EQ(weights.size(), used);
     optimizer.emplace(recipe.optim, instance.parameters);

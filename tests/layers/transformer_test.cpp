@@ -130,7 +130,6 @@ TEST(Positions, LearnedOnesAreAbsolute) {
 
 void multiply(Parameter& p, double factor, device::DeviceContext& context) {
   kernels::kernels(context).pointwise.scale(context.compute(), p.local(), factor);
-  p.changed();
 }
 
 TEST(QkNorm, TakesTheLengthOfQueriesAndKeysAway) {

@@ -50,7 +50,6 @@ struct Chain {
     for (int64_t l = 0; l + 1 < layers; ++l) {
       Parameter& p = lab.parameter({width, width});
       tests::assign(p.local(), whole_numbers({width, width}, cat("weight ", l), lab.context).to_vector<double>());
-      p.changed();
       weights.push_back(&p);
     }
     weights.push_back(weights.front());

@@ -170,7 +170,6 @@ TEST_P(SplitLinear, OfWholeNumbersEqualsOneRankBitForBitInEveryPrecision) {
         Parameter& p = lab.parameter(shape, dtype);
         const auto& k = kernels::kernels(lab.context).pointwise;
         k.copy(lab.stream(), p.local(), lab.integers(shape, -1, 2, dtype));
-        p.changed();
         return p;
       };
       Parameter &a = whole_numbers({odd.hidden, odd.inputs}), &b = whole_numbers({odd.outputs, odd.hidden});

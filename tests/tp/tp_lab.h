@@ -57,7 +57,6 @@ class TpLab : public Lab {
                                    .dtype = whole.spec().dtype,
                                    .init = {}});
     kernels::kernels(context).pointwise.copy(stream(), p.local(), part_of(whole.local(), p));
-    p.changed();
     return p;
   }
 };

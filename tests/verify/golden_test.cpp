@@ -26,7 +26,6 @@ Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {
     if (found == direction.end()) continue;
     for (int64_t i = 0; i < p->local().numel(); ++i)
       p->local().data<double>()[i] += length * found->second[static_cast<size_t>(i)];
-    p->changed();
   }
   StepResult result = run.step(documents_of(recipe));
   return {std::move(result), run.gradients()};

@@ -73,31 +73,30 @@ class Heldout final : public Sabotage {
   }
 };
 
-// Every product goes on with the matrices of the step before, which it had packed, where products pack them at all.
-class StalePacks final : public Sabotage {
+// Products of bf16 go on with the matrices of the step before, as from a copy of weights that missed the update.
+class StaleWeights final : public Sabotage {
  public:
   void before_step(TrainingRun& run) const override {
     for (const auto& p : run.instance.parameters) {
-      if (!is_packed(*p)) continue;
+      if (!is_copied(*p)) continue;
       Matrices& m = of(run, p->name());
       m.updated = p->local().to_vector<bf16>();
-      if (!m.packed.empty()) put(*p, m.packed);
-      m.packed = m.updated;
+      if (!m.copied.empty()) put(*p, m.copied);
+      m.copied = m.updated;
     }
   }
   void reduced(TrainingRun& run) const override {
     for (const auto& p : run.instance.parameters)
-      if (is_packed(*p)) put(*p, of(run, p->name()).updated);
+      if (is_copied(*p)) put(*p, of(run, p->name()).updated);
   }
 
  private:
   struct Matrices {
-    std::vector<bf16> updated, packed;
+    std::vector<bf16> updated, copied;
   };
-  static bool is_packed(const Parameter& p) { return p.dtype() == Dtype::bf16 && p.shape().rank() >= 2; }
+  static bool is_copied(const Parameter& p) { return p.dtype() == Dtype::bf16 && p.shape().rank() >= 2; }
   static void put(Parameter& p, const std::vector<bf16>& values) {
     std::copy(values.begin(), values.end(), p.local().data<bf16>());
-    p.changed();
   }
   Matrices& of(const TrainingRun& run, const std::string& name) const {
     const std::lock_guard lock(ranks_);
@@ -167,7 +166,6 @@ void replicate_experts(TrainingRun& run) {
     Parameter first(spec, run.instance.device());
     first.initialize(run.recipe.train.seed);
     std::memcpy(p.local().raw(), first.local().raw(), static_cast<size_t>(p.local().bytes()));
-    p.changed();
   });
 }
 
@@ -179,7 +177,7 @@ void forget_expert_moments(TrainingRun& run) {
 
 void scale_down_biases(TrainingRun& run, double factor) {
   for (const auto& p : run.instance.parameters)
-    if (p->name().ends_with("experts.down.bias")) scale(p->local(), factor), p->changed();
+    if (p->name().ends_with("experts.down.bias")) scale(p->local(), factor);
 }
 
 // The last rank of a group sends its piece from one element too far.
@@ -348,12 +346,12 @@ std::vector<Bug> bugs() {
        "router of MoE layer 1",
        "pp=2",
        std::make_shared<Data>(swapped_micro_batches)},
-      {"StalePackedWeightsAfterAnUpdate",
+      {"StaleWeightsAfterAnUpdate",
        {},
        "dp=4,ep=2,subject=bf16",
        "gradient ",
        "dp=1,subject=bf16",
-       std::make_shared<StalePacks>()},
+       std::make_shared<StaleWeights>()},
       {"EvaluationDropsItsLastRound",
        {},
        "dp=4,ep=4",

@@ -15,14 +15,12 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
-#include "framework/kernels/pack_cache.h"
 
 namespace hexad::bench {
 namespace {
 
 using base::Dtype;
 using kernels::GroupOffsets;
-using kernels::Weight;
 using kernels::Write;
 using tensor::Tensor;
 
@@ -55,7 +53,7 @@ class Products {
   void compare(int64_t rows, bool even) {
     for (const auto& [pass, name] : passes) {
       std::vector<double> grouped, dense, gain;
-      for (int run = -1; run < options_.runs; ++run) {  // the first packs weights
+      for (int run = -1; run < options_.runs; ++run) {  // the first finds its memory
         const std::vector<int64_t> offsets = load(rows, even);
         const bool grouped_first = run % 2 == 0;
         double seconds[2];
@@ -93,10 +91,9 @@ class Products {
     const auto& k = kernels::kernels(x_.device()).grouped_matmul;
     const Tensor x = x_.slice(0, 0, offsets.back()), y = y_.slice(0, 0, offsets.back());
     device::Stream& s = context_.compute();
-    const Weight w(weight_, &packs_);
     const auto groups = GroupOffsets::on_host(offsets);
-    if (pass == GemmPass::forward) k.forward(s, y, x, w, groups, Write::replace);
-    if (pass == GemmPass::input_gradient) k.input_gradient(s, x, y, w, groups, Write::replace);
+    if (pass == GemmPass::forward) k.forward(s, y, x, weight_, groups, Write::replace);
+    if (pass == GemmPass::input_gradient) k.input_gradient(s, x, y, weight_, groups, Write::replace);
     if (pass == GemmPass::weight_gradient) k.weight_gradient(s, gradient_, y, x, groups, Write::add);
   }
 
@@ -106,18 +103,17 @@ class Products {
     for (int64_t e = 0; e < options_.experts; ++e) {
       const auto i = static_cast<size_t>(e);
       const Tensor x = x_.slice(0, offsets[i], offsets[i + 1]), y = y_.slice(0, offsets[i], offsets[i + 1]);
-      const Weight w = Weight(weight_, &packs_).of_expert(e);
+      const Tensor w = kernels::expert_matrix(weight_, e);
       if (pass == GemmPass::forward) k.forward(s, y, x, w, Write::replace);
       if (pass == GemmPass::input_gradient) k.input_gradient(s, x, y, w, Write::replace);
       if (pass == GemmPass::weight_gradient)
-        k.weight_gradient(s, Weight(gradient_).of_expert(e).data, y, x, Write::add);
+        k.weight_gradient(s, kernels::expert_matrix(gradient_, e), y, x, Write::add);
     }
   }
 
   const Options options_;
   device::DeviceContext context_;
   Tensor weight_, gradient_, x_, y_;
-  kernels::PackCache packs_;
   std::mt19937_64 random_{20241105};
 };
 

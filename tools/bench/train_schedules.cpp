@@ -194,7 +194,7 @@ class Contestant {
   /// Predicts, chooses what is open, and warms up.
   void prepare() {
     const plan::Predictor predictor(recipe_, instance().mesh);
-    step();  // packs weights and finds memory
+    step();  // finds memory
     if (recipe_.schedule.moe.open()) {
       plan::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
       while (!choice.made()) {

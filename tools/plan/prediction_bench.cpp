@@ -94,7 +94,7 @@ void bench_predictions(const Recipe& recipe, const train::Extensions& extensions
   }
 
   int64_t step = 0;
-  for (int round = 0; round <= bench.rounds; ++round)  // the first one packs weights and finds memory
+  for (int round = 0; round <= bench.rounds; ++round)  // the first one finds memory
     for (ScheduleCandidate& c : candidates) {
       instance.reschedule(c.schedule);
       PassRecorder recorder(instance);

@@ -399,7 +399,6 @@ void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& insta
   instance.weights.update(instance.context.compute(), [&] {
     for (const auto& p : instance.parameters) {
       read_owned(checkpoint, *p, {p->name(), io::Kind::main}, p->owned_weights());
-      p->changed();
     }
   });
   load_states(checkpoint, instance);

@@ -52,7 +52,6 @@ void ruin_a_weight(ModelInstance& instance) {
   kernels::kernels(instance.device())
       .pointwise.fill(instance.context.compute(), owned.slice(0, 0, std::min<int64_t>(1, owned.numel())),
                       std::numeric_limits<double>::quiet_NaN());
-  p.changed();
 }
 
 // The last bit of each of the first `count` weights that this rank owns.
@@ -61,7 +60,6 @@ void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
   for (int64_t i = 0; i < std::min(count, owned.numel()); ++i)
     *(static_cast<uint8_t*>(known.raw()) + i * size_of(owned.dtype())) ^= 1;
   upload_from(known, owned);
-  p.changed();
 }
 
 void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }

@@ -17,7 +17,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const bool train = tape.recording();
   const int64_t chunk = options.chunk_rows.value_or(k.cross_entropy.chunk_rows(rows, vocab));
   require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk);
-  const Weight weight = w.use(tape.stream);
+  const Tensor weight = w.use(tape.stream);
 
   Tensor losses = Tensor::empty({rows}, acc, x.device());
   Tensor dx = train ? Tensor::like(x.data) : Tensor{};

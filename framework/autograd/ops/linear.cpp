@@ -13,7 +13,7 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
   k.matmul.forward(tape.stream, out, x.data, matrix_of(w.use(tape.stream)), Write::replace);
   std::vector<Parameter*> parameters{&w};
   if (bias) {
-    k.bias.forward(tape.stream, out, bias->use(tape.stream).data.reshape({-1}));
+    k.bias.forward(tape.stream, out, bias->use(tape.stream).reshape({-1}));
     parameters.push_back(bias);
   }
   return tape.record("linear", out, {x}, save(x.data),
@@ -26,7 +26,7 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
                      {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
                         const auto [dw, write] = w.next_product();
-                        k.matmul.weight_gradient(b.stream, matrix_of(dw).data, dout, in, write);
+                        k.matmul.weight_gradient(b.stream, matrix_of(dw), dout, in, write);
                         if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dout);
                       }});
 }

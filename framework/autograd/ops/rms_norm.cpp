@@ -12,14 +12,14 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   const int64_t width = x.data.dim(-1), rows = x.data.numel() / width;
   const Dtype acc = accumulator_dtype(x.data.dtype());
   Tensor inverse_rms = Tensor::empty({rows}, acc, x.device());
-  k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain.use(tape.stream).data, eps);
+  k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain.use(tape.stream), eps);
   // One pass over x and dout gives both gradients; the gain's waits in its partial sums until weights have their turn.
   const auto partials = std::make_shared<Tensor>();
   Value y = tape.record("rms_norm", out, {x}, save(x.data, inverse_rms),
                         [&k, &gain, partials, rows, width, acc](Backward& b, const Tensor& dout, const Saved& s) {
                           auto [in, inverse] = s.get<2>();
                           *partials = Tensor::empty({k.rms_norm.partials(rows), width}, acc, in.device());
-                          const Tensor g = gain.use(b.stream).data, of_gain = *partials, in_ = in, inverse_ = inverse;
+                          const Tensor g = gain.use(b.stream), of_gain = *partials, in_ = in, inverse_ = inverse;
                           const auto differentiate = [&](const Tensor& dx, const Tensor& so_far) {
                             k.rms_norm.backward(b.stream, dx, of_gain, dout, in_, g, inverse_, so_far);
                           };
@@ -35,7 +35,7 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   tape.recompute_from_saved(y, [&k, &gain, eps](Stream& stream, const Saved& s) {
     auto [in, inverse] = s.get<2>();
     Tensor again = Tensor::like(in), scratch = Tensor::like(inverse);
-    k.rms_norm.forward(stream, again, {}, scratch, in, {}, gain.use(stream).data, eps);
+    k.rms_norm.forward(stream, again, {}, scratch, in, {}, gain.use(stream), eps);
     return again;
   });
   return y;

@@ -20,7 +20,6 @@ class Touches {
   void touch(const Tensor& t) {
     if (t.defined()) stream_.touch(tensor::device_raw(t));
   }
-  void touch(const Weight& w) { touch(w.data); }
   void touch(std::span<const Tensor> tensors) {
     for (const Tensor& t : tensors) touch(t);
   }

@@ -17,7 +17,6 @@ class Launch {
   explicit Launch(Stream& stream) : stream_(device::emulated::emulated_stream(stream)) {}
 
   Tensor hold(const Tensor& t);
-  Weight hold(const Weight& w) { return {hold(w.data), nullptr, w.first}; }
   std::vector<Tensor> hold(std::span<const Tensor> tensors);
   std::vector<AdamwSlice> hold(std::span<const AdamwSlice> slices);
   struct HeldOffsets {

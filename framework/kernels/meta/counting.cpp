@@ -34,19 +34,19 @@ double attention_flops(const Tensor& q, const AttentionShape& shape) {
 }  // namespace
 
 const MatmulKernels matmul{
-    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Weight& w,
-                  Write) { product(out, x.dim(0), w.data.dim(0), w.data.dim(1)); },
-    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Weight& w,
-                         Write) { product(dx, dy.dim(0), w.data.dim(0), w.data.dim(1)); },
+    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Tensor& w,
+                  Write) { product(out, x.dim(0), w.dim(0), w.dim(1)); },
+    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w,
+                         Write) { product(dx, dy.dim(0), w.dim(0), w.dim(1)); },
     .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
                           Write) { product(dw, x.dim(0), dy.dim(1), x.dim(1)); },
 };
 
 const GroupedMatmulKernels grouped_matmul{
-    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets& offsets,
-                  Write) { product(out, rows_of(offsets, x), w.data.dim(1), w.data.dim(2)); },
-    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Weight& w, const GroupOffsets& offsets,
-                         Write) { product(dx, rows_of(offsets, dy), w.data.dim(1), w.data.dim(2)); },
+    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
+                  Write) { product(out, rows_of(offsets, x), w.dim(1), w.dim(2)); },
+    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets,
+                         Write) { product(dx, rows_of(offsets, dy), w.dim(1), w.dim(2)); },
     .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
                           Write) { product(dw, rows_of(offsets, x), dy.dim(1), x.dim(1)); },
 };

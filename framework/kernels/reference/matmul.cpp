@@ -34,12 +34,12 @@ void product_dw(const Tensor& dw, const Tensor& dy, const Tensor& x, Write write
   store(dw, DW);
 }
 
-void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w, Write write) {
-  stream.run([=] { product(out, x, w.data, write); });
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
+  stream.run([=] { product(out, x, w, write); });
 }
 
-void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& w, Write write) {
-  stream.run([=] { product_dx(dx, dy, w.data, write); });
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, Write write) {
+  stream.run([=] { product_dx(dx, dy, w, write); });
 }
 
 void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
@@ -58,17 +58,17 @@ void for_each_expert(Stream& stream, const GroupOffsets& offsets, F f) {
   });
 }
 
-void grouped_forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w, const GroupOffsets& offsets,
+void grouped_forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
                      Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product(out.slice(0, begin, end), x.slice(0, begin, end), expert(w.data, e), write);
+    product(out.slice(0, begin, end), x.slice(0, begin, end), expert(w, e), write);
   });
 }
 
-void grouped_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& w,
+void grouped_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w,
                             const GroupOffsets& offsets, Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product_dx(dx.slice(0, begin, end), dy.slice(0, begin, end), expert(w.data, e), write);
+    product_dx(dx.slice(0, begin, end), dy.slice(0, begin, end), expert(w, e), write);
   });
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "framework/kernels/kernel_table.h"
-#include "framework/kernels/pack_cache.h"
 #include "framework/telemetry/units.h"
 #include "tools/plan/profile/parts.h"
 
@@ -34,10 +33,10 @@ class GroupedProduct {
       device::Stream& stream = device_.context().compute();
       switch (pass) {
         case GemmPass::forward:
-          k.forward(stream, y, x, {weight_, &packs_}, GroupOffsets::on_host(offsets), Write::replace);
+          k.forward(stream, y, x, weight_, GroupOffsets::on_host(offsets), Write::replace);
           break;
         case GemmPass::input_gradient:
-          k.input_gradient(stream, x, y, {weight_, &packs_}, GroupOffsets::on_host(offsets), Write::replace);
+          k.input_gradient(stream, x, y, weight_, GroupOffsets::on_host(offsets), Write::replace);
           break;
         case GemmPass::weight_gradient:
           k.weight_gradient(stream, gradient_, y, x, GroupOffsets::on_host(offsets), Write::add);
@@ -55,7 +54,6 @@ class GroupedProduct {
   Dtype dtype_;
   tensor::Device device_;
   Tensor weight_, gradient_;
-  kernels::PackCache packs_;
 };
 
 constexpr int64_t row_width = 512;  // of gathered rows, f32

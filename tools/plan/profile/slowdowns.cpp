@@ -6,7 +6,6 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
-#include "framework/kernels/pack_cache.h"
 #include "tools/plan/profile/exchange.h"
 #include "tools/plan/profile/parts.h"
 
@@ -148,8 +147,8 @@ class Loads {
     const auto& k = kernels::kernels(timer_.device());
     return {Lane::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
               for (size_t i = 0; i < unit.count; ++i) {
-                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, {w, &packs_},
-                                         GroupOffsets::on_host(offsets), Write::replace);
+                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, w, GroupOffsets::on_host(offsets),
+                                         Write::replace);
                 stamps->set(i);
               }
               return comm::Event();
@@ -160,7 +159,6 @@ class Loads {
   const Timer& timer_;
   double seconds_;
   device::DeviceContext lanes_;
-  kernels::PackCache packs_;
 };
 
 // Loads that run together, and what each reaches then, over its speed alone, in every round.

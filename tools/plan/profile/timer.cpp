@@ -23,7 +23,7 @@ double timed(const Timer::Work& work, int runs) {
 double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
 double Timer::median(const Work& work, double seconds) const {
-  if (work.batch_seconds > 0) work.run();  // packs weights, which would hide how many runs fill a batch
+  if (work.batch_seconds > 0) work.run();  // finds its memory, which would hide how many runs fill a batch
   meet();
   const double once = std::max(1e-9, largest(timed(work, 1)));
   const int runs = static_cast<int>(std::ceil(std::clamp(work.batch_seconds / once, 1.0, 1e6)));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/kernels/cpu/products/amx_tile.h"
+#include "framework/kernels/cpu/products/pair_tile.h"
 #include "framework/kernels/cpu/products/scratch.h"
 #include "framework/kernels/cpu/simd/isa.h"
 
@@ -22,7 +22,8 @@ struct Loops {
 };
 
 Loops loops_of(Unit unit) {
-  if (unit == Unit::matrix) return {amx::gemm_tile, amx::tile_scratch, 32, 64, INT64_MAX};
+  if (unit == Unit::matrix) return {amx::gemm_tile, amx::blocks.scratch(), 32, 64, INT64_MAX};
+  if (unit == Unit::dot) return {dot::gemm_tile, dot::blocks.scratch(), 32, 64, INT64_MAX};
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 

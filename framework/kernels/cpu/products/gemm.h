@@ -7,9 +7,9 @@
 
 namespace hexad::kernels::cpu {
 
-/// What multiplies: the vector unit takes all dtypes and widens bf16 to f32; the matrix unit (AMX) takes bf16 alone and
-/// needs machine_has_amx().
-enum class Unit : uint8_t { vector, matrix };
+/// What multiplies: `vector` takes all dtypes and widens bf16 to f32; `dot`, the vector unit's instruction for pairs of
+/// bf16, and `matrix` (AMX) take bf16 alone and need machine_has_dot() and machine_has_amx().
+enum class Unit : uint8_t { vector, dot, matrix };
 
 /// Computes independent products. They are cut into tiles which the threads take in turn; an element's bits do not
 /// depend on the cut (see gemm_tile.h), so neither on the number of threads nor on how many rows are computed together.

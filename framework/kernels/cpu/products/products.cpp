@@ -6,7 +6,6 @@
 #include "framework/kernels/cpu/groups.h"
 #include "framework/kernels/cpu/products/add_rounded.h"
 #include "framework/kernels/cpu/products/gemm.h"
-#include "framework/kernels/cpu/products/onednn.h"
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {
@@ -73,134 +72,91 @@ void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
             "; expected one dtype");
 }
 
-/// Whether bf16 products are the library's. AMX is faster through our own loops: they compile nothing per shape and
-/// keep no packed weights.
-bool library_is_preferred() {
-  static const bool preferred = !machine_has_amx() && onednn::available() && onednn::preferred();
-  return preferred;
+/// What multiplies bf16 operands here.
+Unit bf16_unit() {
+  if (machine_has_amx()) return Unit::matrix;
+  return machine_has_fast_dot() ? Unit::dot : Unit::vector;
 }
 
-/// What multiplies two operands.
-class Multiplier {
- public:
-  Multiplier(const Matrix& a, const Matrix& b) : narrow_(dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16) {}
-
-  /// Whether threads share out this product together with others: it is neither the library's nor added to bf16.
-  bool own(const GemmTile& p) const { return !library(p) && !adds_to_bf16(p); }
-  /// Computes such products.
-  void multiply(std::span<const GemmTile> products) const {
-    gemm(products, narrow_ && machine_has_amx() ? Unit::matrix : Unit::vector);
-  }
-  /// Computes any other one. The library keeps its packed b in `packs`, which may be null, under `key`.
-  void multiply(const GemmTile& p, PackCache* packs, uint64_t key) const {
-    if (adds_to_bf16(p))
-      add_rounded(p, [&](const GemmTile& part) { multiply(part, packs, key); });
-    else if (library(p))
-      onednn::multiply(p, packs, key);
-    else
-      multiply({&p, 1});
-  }
-
- private:
-  static bool adds_to_bf16(const GemmTile& p) { return p.add && p.c.dtype == Dtype::bf16; }
-  bool library(const GemmTile& p) const { return narrow_ && p.k > 0 && library_is_preferred(); }
-
-  bool narrow_;  // both operands are bf16
-};
+/// Computes products of operands like a and b: a list in one go, which threads share out, except those that are added
+/// to bf16.
+void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
+  const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
+  if (products.empty()) return;
+  if (const GemmTile& first = products.front(); !first.add || first.c.dtype != Dtype::bf16) return gemm(products, unit);
+  for (const GemmTile& p : products)
+    if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
+}
 
 /// y = x w^T uses a weight transposed, dx = dy w as it is.
 enum class Side : uint8_t { plain, transposed };
 
-/// Where packed copies of matrices are, and the number of the first of them there.
-struct Packs {
-  PackCache* cache;
-  int64_t first;
-
-  explicit Packs(const Weight& w) : cache(w.packs), first(w.first) {}
-  uint64_t key(int64_t matrix, Side side) const {
-    return static_cast<uint64_t>(first + matrix) * 2 + static_cast<uint64_t>(side);
-  }
-};
-
 /// out rows [offsets[e], offsets[e + 1]) = or += the same rows of `in` times expert e's weight.
-void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, const Packs& packs, Side side, Write write,
+void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side, Write write,
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t height = w.rows / std::max<int64_t>(experts, 1);
-  const Multiplier multiplier(in, w);
   std::vector<GemmTile> products;
   for (int64_t e = 0; e < experts; ++e) {
     const auto i = static_cast<size_t>(e);
-    const int64_t begin = offsets[i], rows = offsets[i + 1] - begin;
-    if (rows == 0) continue;
-    GemmTile p{.m = rows,
-               .n = out.columns,
-               .k = in.columns,
-               .a = in.operand(begin),
-               .b = side == Side::transposed ? w.transposed(e * height) : w.operand(e * height),
-               .c = out.result(begin),
-               .add = write == Write::add};
-    if (multiplier.own(p)) {
-      products.push_back(p);
-      continue;
-    }
-    // Every number of rows is a shape of its own to oneDNN. Rounding it up writes into the next experts' rows, which
-    // are computed after this.
-    if (!p.add) p.m = std::min((rows + 15) / 16 * 16, offsets.back() - begin);
-    multiplier.multiply(p, packs.cache, packs.key(e, side));
+    products.push_back({.m = offsets[i + 1] - offsets[i],
+                        .n = out.columns,
+                        .k = in.columns,
+                        .a = in.operand(offsets[i]),
+                        .b = side == Side::transposed ? w.transposed(e * height) : w.operand(e * height),
+                        .c = out.result(offsets[i]),
+                        .add = write == Write::add});
   }
-  multiplier.multiply(products);
+  multiply(in, w, products);
 }
 
 /// dw of expert e = or += dy^T x over its rows.
 void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, const std::vector<int64_t>& offsets) {
-  const Multiplier multiplier(dy, x);
   std::vector<GemmTile> products;
-  for (size_t e = 0; e + 1 < offsets.size(); ++e) {
-    const GemmTile p{.m = dy.columns,
-                     .n = x.columns,
-                     .k = offsets[e + 1] - offsets[e],
-                     .a = dy.transposed(offsets[e]),
-                     .b = x.operand(offsets[e]),
-                     .c = dw.result(static_cast<int64_t>(e) * dy.columns),
-                     .add = write == Write::add};
-    if (multiplier.own(p))
-      products.push_back(p);
-    else
-      multiplier.multiply(p, nullptr, 0);
-  }
-  multiplier.multiply(products);
+  for (size_t e = 0; e + 1 < offsets.size(); ++e)
+    products.push_back({.m = dy.columns,
+                        .n = x.columns,
+                        .k = offsets[e + 1] - offsets[e],
+                        .a = dy.transposed(offsets[e]),
+                        .b = x.operand(offsets[e]),
+                        .c = dw.result(static_cast<int64_t>(e) * dy.columns),
+                        .add = write == Write::add});
+  multiply(dy, x, products);
 }
 
 }  // namespace
 
-bool bf16_products_are_native() { return machine_has_amx() || library_is_preferred(); }
-
 std::string products_description() {
   const std::string own = cat("own kernels (", name_of(machine_isa()), ")");
-  if (machine_has_amx()) return cat("f32, f64: ", own, "; bf16: own kernels (AMX)");
-  if (library_is_preferred()) return cat("f32, f64: ", own, "; bf16: ", onednn::description());
-  return cat("f32, f64: ", own, "; bf16: the same after widening to f32, without AMX; ", onednn::description());
+  switch (bf16_unit()) {
+    case Unit::matrix:
+      return cat("f32, f64: ", own, "; bf16: own kernels (AMX)");
+    case Unit::dot:
+      return cat("f32, f64: ", own, "; bf16: own kernels (AVX-512 BF16)");
+    case Unit::vector:
+      break;
+  }
+  return cat("f32, f64: ", own, "; bf16: the same after widening to f32");
 }
 
-void matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& weight, Write write) {
+void matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& weight, Write write) {
   const std::string_view op = "matmul";
-  const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight.data);
+  const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight);
   check(op, "w", w, y.columns, in.columns);
   check(op, "out", y, in.rows, w.rows);
   check_operands(op, w, in);
   check_result(op, y, dtype(w));
-  stream.run([=, packs = Packs(weight)] { by_weights(y, in, w, packs, Side::transposed, write, {0, in.rows}); });
+  stream.run([=] { by_weights(y, in, w, Side::transposed, write, {0, in.rows}); });
 }
 
-void matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& weight, Write write) {
+void matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& weight, Write write) {
   const std::string_view op = "matmul gradient";
-  const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight.data);
+  const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight);
   check(op, "w", w, in.columns, out.columns);
   check(op, "dx", out, in.rows, w.columns);
   check_same(op, {&in, &w});
   if (accumulator_dtype(dtype(out)) != dtype(w)) check_result(op, out, dtype(w));
-  stream.run([=, packs = Packs(weight)] { by_weights(out, in, w, packs, Side::plain, write, {0, in.rows}); });
+  stream.run([=] { by_weights(out, in, w, Side::plain, write, {0, in.rows}); });
 }
 
 void matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
@@ -213,29 +169,29 @@ void matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, 
   stream.run([=] { by_rows(out, left, right, write, {0, left.rows}); });
 }
 
-void grouped_matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& weight,
+void grouped_matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& weight,
                             const GroupOffsets& offsets, Write write) {
   const std::string_view op = "grouped matmul";
-  const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight.data);
-  const int64_t experts = weight.data.dim(0);
+  const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight);
+  const int64_t experts = weight.dim(0);
   check(op, "w", w, experts * y.columns, in.columns);
   check(op, "out", y, in.rows, y.columns);
   check_same(op, {&in, &w, &y});
-  stream.run([=, packs = Packs(weight), groups = Groups(op, offsets, experts, in.rows)] {
-    by_weights(y, in, w, packs, Side::transposed, write, groups.offsets());
+  stream.run([=, groups = Groups(op, offsets, experts, in.rows)] {
+    by_weights(y, in, w, Side::transposed, write, groups.offsets());
   });
 }
 
-void grouped_matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& weight,
+void grouped_matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& weight,
                                    const GroupOffsets& offsets, Write write) {
   const std::string_view op = "grouped matmul gradient";
-  const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight.data);
-  const int64_t experts = weight.data.dim(0);
+  const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight);
+  const int64_t experts = weight.dim(0);
   check(op, "w", w, experts * in.columns, out.columns);
   check(op, "dx", out, in.rows, out.columns);
   check_same(op, {&in, &w, &out});
-  stream.run([=, packs = Packs(weight), groups = Groups(op, offsets, experts, in.rows)] {
-    by_weights(out, in, w, packs, Side::plain, write, groups.offsets());
+  stream.run([=, groups = Groups(op, offsets, experts, in.rows)] {
+    by_weights(out, in, w, Side::plain, write, groups.offsets());
   });
 }
 

@@ -3,29 +3,37 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace hexad::kernels::cpu {
 namespace {
 
-std::string_view limit() {
+constexpr std::array<std::string_view, 4> names{"v3", "v4", "dot", "amx"};
+
+/// Whether HEXAD_MAX_ISA lets the program use what `name` stands for.
+bool allows(std::string_view name) {
   const char* limit = std::getenv("HEXAD_MAX_ISA");
-  const std::string_view name = limit ? limit : "amx";
-  if (name != "v3" && name != "v4" && name != "amx")
-    base::fail(base::ExitCode::usage, "environment: HEXAD_MAX_ISA is '", name, "'; expected v3, v4 or amx");
-  return name;
+  const auto place = [](std::string_view n) { return std::find(names.begin(), names.end(), n); };
+  const auto most = place(limit ? limit : names.back());
+  if (most == names.end())
+    base::fail(base::ExitCode::usage, "environment: HEXAD_MAX_ISA is '", limit, "'; expected v3, v4, dot or amx");
+  return place(name) <= most;
 }
 
 Isa detect() {
   const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
-  return limit() != "v3" && v4 ? Isa::v4 : Isa::v3;
+  return allows("v4") && v4 ? Isa::v4 : Isa::v3;
 }
+
+bool detect_dot() { return allows("dot") && machine_isa() == Isa::v4 && __builtin_cpu_supports("avx512bf16"); }
 
 bool detect_amx() {
   constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM of Linux's asm/prctl.h
-  return limit() == "amx" && machine_isa() == Isa::v4 && __builtin_cpu_supports("amx-bf16") &&
+  return allows("amx") && machine_isa() == Isa::v4 && __builtin_cpu_supports("amx-bf16") &&
          __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("avx512bf16") &&
          syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
@@ -38,6 +46,13 @@ Isa machine_isa() {
   static const Isa isa = detect();
   return isa;
 }
+
+bool machine_has_dot() {
+  static const bool dot = detect_dot();
+  return dot;
+}
+
+bool machine_has_fast_dot() { return machine_has_dot() && __builtin_cpu_is("amd"); }
 
 bool machine_has_amx() {
   static const bool amx = detect_amx();

@@ -13,8 +13,14 @@ enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
 /// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3,
-/// v4 or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
+/// v4, dot or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
 Isa machine_isa();
+/// Whether there is, beside x86-64-v4, the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16), and
+/// HEXAD_MAX_ISA is not less.
+bool machine_has_dot();
+/// Whether that instruction does more operations a cycle than f32 multiply-adds: AMD's does twice as many, Intel's as
+/// many.
+bool machine_has_fast_dot();
 /// Whether there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
 /// and the operating system lets this process use its registers, which the first call asks for.
 bool machine_has_amx();

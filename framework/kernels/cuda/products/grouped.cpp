@@ -85,10 +85,10 @@ void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f)
   }
 }
 
-void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& weight, const GroupOffsets& offsets,
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& weight, const GroupOffsets& offsets,
              Write write) {
   const std::string_view op = "grouped matmul";
-  const Operands o = operands(op, x, out, weight.data);
+  const Operands o = operands(op, x, out, weight);
   require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", x.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
@@ -100,10 +100,10 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& w
   way(stream, o.y, o.x, o.w, offsets_on_device(stream, offsets, x.device()), write);
 }
 
-void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& weight,
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& weight,
                     const GroupOffsets& offsets, Write write) {
   const std::string_view op = "grouped matmul gradient";
-  const Operands o = operands(op, dx, dy, weight.data);
+  const Operands o = operands(op, dx, dy, weight);
   require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", dx.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;

@@ -68,17 +68,17 @@ void product(Stream& stream, std::string_view op, const Matrix& out, const Facto
   if (!way(stream, out, left, right, write)) multiply_in_acc(stream, op, out, left, right, write);
 }
 
-void forward(Stream& stream, const Tensor& out, const Tensor& x, const Weight& weight, Write write) {
+void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& weight, Write write) {
   const std::string_view op = "matmul";
-  const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight.data);
+  const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight);
   check_size(op, "w", w, y.columns, in.columns);
   check_size(op, "out", y, in.rows, w.rows);
   product(stream, op, y, {in}, {w, true}, write);
 }
 
-void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Weight& weight, Write write) {
+void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& weight, Write write) {
   const std::string_view op = "matmul gradient";
-  const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight.data);
+  const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight);
   check_size(op, "w", w, in.columns, out.columns);
   check_size(op, "dx", out, in.rows, w.columns);
   product(stream, op, out, {in}, {w}, write);

@@ -1,0 +1,175 @@
+// bf16 operands as pairs of terms, which the instructions for bf16 multiply and add at once: copied ("packed") into
+// tiles of 16 rows of 64 bytes, zeros beyond their edges. A left tile holds [16 rows][16 pairs of terms], a right one
+// [16 pairs of terms][16 columns]: as matrices of pairs one is the transpose of the other. For files compiled by
+// hexad_isa_objects with AVX-512 and its bf16 instructions; everything has internal linkage.
+#pragma once
+
+#include <immintrin.h>
+
+#include "framework/kernels/cpu/products/micro.h"
+
+namespace hexad::kernels::cpu::HEXAD_ISA {
+namespace {
+
+constexpr int64_t side = 16, terms = 32, tile_bytes = 1024;  // of a tile: rows, terms of a sum, size
+constexpr int64_t strip = 2 * side;                          // rows or columns that are multiplied at once
+constexpr int64_t step_bytes = 2 * tile_bytes;               // of a strip: 32 terms
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+/// The lines of an operand that a sum runs along: rows of a, columns of b. A line's terms or a term's lines are
+/// contiguous; `stride` elements lie between the others.
+struct Lines {
+  const uint16_t* data;
+  int64_t stride;
+  bool contiguous;  // the terms of a line
+
+  const uint16_t* at(int64_t line, int64_t term) const {
+    return data + (contiguous ? line * stride + term : line + term * stride);
+  }
+};
+
+Lines rows_of(const Operand& a) {
+  return {static_cast<const uint16_t*>(a.data), a.column == 1 ? a.row : a.column, a.column == 1};
+}
+Lines columns_of(const Operand& b) {
+  return {static_cast<const uint16_t*>(b.data), b.column == 1 ? b.row : b.column, b.column != 1};
+}
+
+__mmask32 first(int64_t n) { return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1; }
+__mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n > 0 ? n : 0)) - 1); }
+
+/// Sixteen pairs of terms. Pairs go to memory as float, which is the size of one.
+using Pairs = V<float>;
+
+/// to[i] = the pairs of line i, for contiguous terms.
+void copy_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  const __mmask32 mask = first(depth);
+  for (int i = 0; i < side; ++i, to += side)
+    _mm512_store_si512(to, i < lines ? _mm512_maskz_loadu_epi16(mask, from.at(line + i, term)) : __m512i{});
+}
+
+/// to[i] = pair i of sixteen lines, for contiguous lines.
+void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  const __mmask16 mask = first16(lines);
+  const auto row = [mask](const uint16_t* p) {
+    return __builtin_convertvector(reinterpret_cast<V<uint16_t, 16>>(_mm256_maskz_loadu_epi16(mask, p)),
+                                   V<uint32_t, 16>);
+  };
+  for (int i = 0; i < side; ++i, to += side) {
+    const uint16_t* p = from.at(line, term + 2 * i);
+    V<uint32_t, 16> pair = {};
+    if (2 * i < depth) pair = row(p);
+    if (2 * i + 1 < depth) pair |= row(p + from.stride) << 16;
+    store<16>(to, reinterpret_cast<Pairs>(pair));
+  }
+}
+
+/// The same for 32 lines and 32 terms, in two tiles.
+void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
+  using Quads = V<int64_t, 8>;
+  using Words = V<uint16_t, 32>;
+  // Lines 4 l .. 4 l + 3 and 16 + 4 l .. come to lie in the 128 bits l, where the two interleaving instructions want
+  // them.
+  const Quads order = {0, 4, 1, 5, 2, 6, 3, 7};
+  Words first_half, second_half;
+  for (int i = 0; i < 32; ++i) {
+    const int at = i / 8 * 8 + i % 8 / 2;
+    first_half[i] = static_cast<uint16_t>(at + i % 2 * 32), second_half[i] = static_cast<uint16_t>(first_half[i] + 4);
+  }
+  const uint16_t* p = from.at(line, term);
+#pragma GCC unroll 16
+  for (int i = 0; i < side; ++i, to += side) {
+    const auto row = [&](int64_t r) {
+      return reinterpret_cast<Words>(__builtin_shuffle(reinterpret_cast<Quads>(load<32>(p + r * from.stride)), order));
+    };
+    const Words even = row(2 * i), odd = row(2 * i + 1);
+    store<16>(to, reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, first_half)));
+    store<16>(to + side * side, reinterpret_cast<Pairs>(__builtin_shuffle(even, odd, second_half)));
+  }
+}
+
+/// to = the transpose of 16 x 16 pairs in memory, rows `stride` bytes apart. A register takes the same 16 bytes of four
+/// rows, four apart; the rest is exchanges inside 128 bits: half the shuffles that whole rows would need.
+void transpose_from(float* to, const void* from, int64_t stride) {
+  const char* p = static_cast<const char*>(from);
+  const auto part = [&](int row, int quarter) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + row * stride + quarter * 16));
+  };
+  const V<int32_t, 16> low = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29}, high = low + 2;
+  const V<int64_t, 8> even = {0, 8, 2, 10, 4, 12, 6, 14}, odd = even + 1;
+  using Quads = V<int64_t, 8>;
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    Pairs r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      __m512i x = _mm512_zextsi128_si512(part(i, q));
+      x = _mm512_mask_broadcast_i32x4(x, 0x00f0, part(i + 4, q));
+      x = _mm512_mask_broadcast_i32x4(x, 0x0f00, part(i + 8, q));
+      r[i] = reinterpret_cast<Pairs>(_mm512_mask_broadcast_i32x4(x, 0xf000, part(i + 12, q)));
+    }
+    const auto s0 = reinterpret_cast<Quads>(__builtin_shuffle(r[0], r[1], low)),
+               s1 = reinterpret_cast<Quads>(__builtin_shuffle(r[0], r[1], high)),
+               s2 = reinterpret_cast<Quads>(__builtin_shuffle(r[2], r[3], low)),
+               s3 = reinterpret_cast<Quads>(__builtin_shuffle(r[2], r[3], high));
+    store<16>(to + (4 * q) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s0, s2, even)));
+    store<16>(to + (4 * q + 1) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s0, s2, odd)));
+    store<16>(to + (4 * q + 2) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s1, s3, even)));
+    store<16>(to + (4 * q + 3) * side, reinterpret_cast<Pairs>(__builtin_shuffle(s1, s3, odd)));
+  }
+}
+
+float* tile(char* to) { return reinterpret_cast<float*>(to); }
+
+enum class Factor : uint8_t { left, right };
+
+/// Lines [line, line + lines) and `depth` terms from `term` on, as strips of 32 lines: [depth / 32][2 tiles].
+template <Factor factor, bool contiguous>
+void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  constexpr bool transposed = contiguous == (factor == Factor::right);
+  const int64_t strip_bytes = round_up(depth, terms) * strip * 2;
+  const auto step = [&](char* at, int64_t l, int64_t k) {
+    const int64_t lines_here = min(lines - l, strip), some = min(depth - k, terms);
+    const bool whole = lines_here == strip && some == terms;
+    if constexpr (contiguous && transposed) {
+      if (whole) {
+        transpose_from(tile(at), from.at(line + l, term + k), from.stride * 2);
+        transpose_from(tile(at + tile_bytes), from.at(line + l + side, term + k), from.stride * 2);
+        return;
+      }
+    }
+    alignas(64) float buffer[2 * side * side];
+    float* rows = transposed ? buffer : tile(at);
+    if (!contiguous && whole) {
+      pair_all_lines(rows, from, line + l, term + k);
+    } else {
+      const auto load = contiguous ? copy_lines : pair_lines;
+      load(rows, from, line + l, lines_here, term + k, some);
+      load(rows + side * side, from, line + l + side, lines_here - side, term + k, some);
+    }
+    if constexpr (transposed) {
+      transpose_from(tile(at), buffer, 64);
+      transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
+    }
+  };
+  // In the order of memory, which the processor's own prefetching follows.
+  if constexpr (contiguous) {
+    for (int64_t l = 0; l < lines; l += strip)
+      for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);
+  } else {
+    for (int64_t k = 0; k < depth; k += terms)
+      for (int64_t l = 0; l < lines; l += strip) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);
+  }
+}
+
+template <Factor factor>
+void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
+  if (from.contiguous)
+    pack<factor, true>(to, from, line, lines, term, depth);
+  else
+    pack<factor, false>(to, from, line, lines, term, depth);
+}
+
+}  // namespace
+}  // namespace hexad::kernels::cpu::HEXAD_ISA

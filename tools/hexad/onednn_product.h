@@ -1,0 +1,19 @@
+// Matrix products by oneDNN, for `hexad bench gemm`: onednn_product.cpp, or onednn_product_missing.cpp where the
+// library was not found.
+#pragma once
+
+#include <string>
+
+#include "framework/kernels/gemm_rate.h"
+
+namespace hexad::app {
+
+/// "oneDNN 2.6.3 with AVX-512 BF16": version and the instructions that it uses here, or why there is none.
+std::string onednn_description();
+
+/// out[T, N] = x[T, D] w[N, D]^T on the host, contiguous, all f32 or all bf16, by as many threads of its own as the
+/// kernels have. Weights are copied into the layout that oneDNN likes best when they come for the first time, and are
+/// not looked at again. Empty where the library was not found.
+kernels::Multiply onednn_product();
+
+}  // namespace hexad::app
