@@ -101,10 +101,9 @@ std::vector<Optimizer::State> Optimizer::states() const {
 }
 
 void Optimizer::main_changed(Stream& stream) {
-  for (Owned& o : owned_) {
+  for (Owned& o : owned_)
     if (o.main.storage() != o.weights.storage())
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
-  }
 }
 
 }  // namespace hexad::optim

@@ -54,6 +54,20 @@ bool Constraint::holds(long double value) const {
   base::fail_invariant("[Constraint] unknown kind");
 }
 
+void Constraint::narrow(int64_t& low, uint64_t& high) const {
+  const auto from = [&](long double x) {
+    if (x > static_cast<long double>(low)) low = x < largest_integer ? static_cast<int64_t>(std::ceil(x)) : INT64_MAX;
+  };
+  const auto to = [&](long double x) {
+    if (x < static_cast<long double>(high)) high = x > 0 ? static_cast<uint64_t>(std::floor(x)) : 0;
+  };
+  if (kind == Kind::at_least || kind == Kind::between) from(a);
+  if (kind == Kind::greater_than) from(std::floor(a) + 1);
+  if (kind == Kind::at_most) to(a);
+  if (kind == Kind::between) to(b);
+  if (kind == Kind::less_than) to(std::ceil(a) - 1);
+}
+
 std::string Constraint::must() const {
   switch (kind) {
     case Kind::at_least:

@@ -33,6 +33,8 @@ struct Constraint {
 
   /// True when the limit is on the size of a string or list rather than on numbers.
   bool on_size() const { return kind == Kind::size_at_least || kind == Kind::size_exactly; }
+  /// The whole numbers [low, high] without those that this limit excludes at one end.
+  void narrow(int64_t& low, uint64_t& high) const;
   /// Whether a number (or a size, if on_size()) is legal.
   bool holds(long double value) const;
   /// What follows "must" in messages: "be at least 1", "be divisible by 8", "not be empty".

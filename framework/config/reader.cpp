@@ -151,7 +151,12 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const std::string text = scalar_text(value, type);
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
-  if (!wrong.empty()) return report(context, place, wrong);
+  if (!wrong.empty()) {
+    // A number that its type cannot hold is told the key's limits.
+    Type narrow = type;
+    for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
+    return report(context, place, read_scalar(*place.node, value, narrow));
+  }
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
                   ": the limit \"", limit.must(), "\" does not suit the key's type");

@@ -93,7 +93,8 @@ std::string read_integer(const Node& node, void* value, const Type& type) {
   if (has_leading_zero(digits)) return leading_zero(text);
   uint64_t size = 0;
   const bool negative = text[0] == '-';
-  const uint64_t most = negative ? uint64_t{0} - static_cast<uint64_t>(type.low) : type.high;
+  const uint64_t lowest = type.low < 0 ? uint64_t{0} - static_cast<uint64_t>(type.low) : 0;
+  const uint64_t most = negative ? lowest : type.high;
   if (!parse(digits, size) || size > most) return fmt::format("must be between {} and {}", type.low, type.high);
   type.set(value, negative ? uint64_t{0} - size : size);
   return "";

@@ -72,6 +72,7 @@ void write_comparison(const ComparisonInputs& inputs) {
   }
   base::write_file(inputs.output, filled(comparison_page, {{"title", escaped(title)},
                                                            {"style", std::string(report_style)},
+                                                           {"toolbar", std::string(report_toolbar)},
                                                            {"rows", rows},
                                                            {"differences", differences_block(inputs.runs)},
                                                            {"data", "[" + data + "]"},

@@ -11,6 +11,7 @@ endfunction()
 
 literal(page ${ASSETS}/report.html)
 literal(style ${ASSETS}/report.css)
+literal(toolbar ${ASSETS}/toolbar.html)
 literal(script ${ASSETS}/heatmap.js ${ASSETS}/charts.js ${ASSETS}/report.js)
 literal(comparison ${ASSETS}/comparison.html)
 literal(comparison_script ${ASSETS}/charts.js ${ASSETS}/comparison.js)
@@ -28,6 +29,7 @@ namespace hexad::telemetry {
 
 const std::string_view report_page = ${page};
 const std::string_view report_style = ${style};
+const std::string_view report_toolbar = ${toolbar};
 const std::string_view report_script = ${script};
 const std::string_view comparison_page = ${comparison};
 const std::string_view comparison_script = ${comparison_script};

@@ -171,6 +171,7 @@ void write_report(const ReportInputs& inputs) {
                    filled(report_page, {{"title", escaped(title)},
                                         {"subtitle", escaped(subtitle(history, inputs.run, inputs.parts))},
                                         {"style", std::string(report_style)},
+                                        {"toolbar", std::string(report_toolbar)},
                                         {"tiles", tiles(history, inputs.run)},
                                         {"notices", notices(history, inputs.trouble)},
                                         {"facts", fact_rows(inputs)},

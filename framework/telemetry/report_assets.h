@@ -7,6 +7,7 @@ namespace hexad::telemetry {
 
 extern const std::string_view report_page;        // assets/report.html, with {{parts}} to fill in
 extern const std::string_view report_style;       // assets/report.css
+extern const std::string_view report_toolbar;     // assets/toolbar.html: what the charts of both pages are drawn by
 extern const std::string_view report_script;      // assets/heatmap.js, charts.js and report.js
 extern const std::string_view comparison_page;    // assets/comparison.html
 extern const std::string_view comparison_script;  // assets/charts.js and comparison.js

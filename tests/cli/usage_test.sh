@@ -48,6 +48,13 @@ test_an_unknown_option_gets_a_suggestion() {
   expect_text err "unexpected argument 'more'"
 }
 
+test_an_unknown_instruction_set_is_refused() {
+  HEXAD_MAX_ISA=v5 expect 2 "$HEXAD" env
+  expect_text err "environment: HEXAD_MAX_ISA is 'v5'; expected v3, v4, dot or amx"
+  HEXAD_MAX_ISA=v3 expect 0 "$HEXAD" env
+  expect_text out "own kernels (x86-64-v3); bf16: the same after widening to f32"
+}
+
 test_an_option_without_a_command_is_named() {
   expect 2 "$HEXAD" --verison
   expect_text err "unknown option '--verison'; did you mean '--version'?" "\`hexad --help\`"

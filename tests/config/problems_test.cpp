@@ -61,10 +61,13 @@ TEST(Fault30, IntegersInOtherSpellings) {
 
 TEST(Fault30, Ranges) {
   EXPECT_EQ(in_model("layers: 0"), "r.yaml:3: model.layers (0) must be between 1 and 1000");
-  EXPECT_EQ(in_model("layers: 3000000000"),
-            "r.yaml:3: model.layers (3000000000) must be between -2147483648 and 2147483647");
+  EXPECT_EQ(in_model("layers: 3000000000"), "r.yaml:3: model.layers (3000000000) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: -99999999999999999999"),
-            "r.yaml:3: model.layers (-99999999999999999999) must be between -2147483648 and 2147483647");
+            "r.yaml:3: model.layers (-99999999999999999999) must be between 1 and 1000");
+  EXPECT_EQ(refusal_of("model: {hidden: 99999999999999999999}"),
+            "r.yaml:1: model.hidden (99999999999999999999) must be between 1 and 9223372036854775807");
+  EXPECT_EQ(refusal_of("model: {hidden: -9223372036854775809}"),
+            "r.yaml:1: model.hidden (-9223372036854775809) must be between 1 and 9223372036854775807");
   EXPECT_EQ(refusal_of("model: {hidden: 63}"), "r.yaml:1: model.hidden (63) must be divisible by 8; nearest: 56, 64");
   EXPECT_EQ(in_model("dropout: 1.5"), "r.yaml:3: model.dropout (1.5) must be a probability (0 to 1)");
   EXPECT_EQ(in_model("dropout: 1e999"), "r.yaml:3: model.dropout (1e999) must fit in a double (about 1e-308 to 1e308)");

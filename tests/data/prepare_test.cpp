@@ -5,26 +5,14 @@
 #include <cmath>
 #include <map>
 
-#include "framework/config/recipe.h"
-#include "framework/data/training_data.h"
-#include "tests/data/scratch_folder.h"
+#include "framework/data/token_dataset.h"
+#include "framework/data/tokenizer.h"
+#include "tests/data/corpus.h"
 
 namespace hexad::data {
 
 using namespace base;
 namespace {
-
-std::string paragraph(int i) {
-  std::string text;
-  for (int k = 0; k < 12; ++k) text += cat("sentence ", k, " of paragraph ", i, " speaks of ", i * k % 17, " things. ");
-  return text + "\n\n";
-}
-
-std::string book(int begin, int end) {
-  std::string text;
-  for (int i = begin; i < end; ++i) text += paragraph(i);
-  return text;
-}
 
 std::vector<std::string> documents(std::string_view text, const DocumentSplit& split) {
   std::vector<std::string> result;
@@ -82,20 +70,8 @@ TEST(ListFiles, SortsWithinFoldersAndSkipsHiddenOnes) {
   expect_contains(message_of(ExitCode::data, [&] { list_files({empty.path()}); }), "holds no file to prepare");
 }
 
-struct Fixture {
-  ScratchFolder folder;
-  PrepareOptions options;
-
-  Fixture() {
-    folder.write("text/a.txt", book(0, 100));
-    folder.write("text/b.txt", book(100, 200));
-    options = {.inputs = {folder / "text"}, .output = folder / "out", .vocab_size = 400, .split = {}, .heldout = 0.1};
-    options.split.longest_bytes = 2000;
-  }
-};
-
 TEST(Prepare, WritesWhatItSays) {
-  Fixture f;
+  Corpus f;
   const PrepareSummary summary = prepare(f.options);
   EXPECT_EQ(summary.files, 2);
   EXPECT_EQ(summary.vocab_size, 400);
@@ -119,7 +95,7 @@ TEST(Prepare, WritesWhatItSays) {
 }
 
 TEST(Prepare, TheSameInputGivesTheSameBytes) {
-  Fixture a, b;
+  Corpus a, b;
   prepare(a.options), prepare(b.options);
   for (const auto name : {tokenizer_file_name, train_file_name, heldout_file_name}) {
     EXPECT_EQ(read_file(cat(a.options.output, "/", name)), read_file(cat(b.options.output, "/", name))) << name;
@@ -127,7 +103,7 @@ TEST(Prepare, TheSameInputGivesTheSameBytes) {
 }
 
 TEST(Prepare, ASecondRunSkipsUnlessSomethingChanged) {
-  Fixture f;
+  Corpus f;
   const PrepareSummary first = prepare(f.options);
   const PrepareSummary second = prepare(f.options);
   EXPECT_TRUE(second.skipped);
@@ -158,7 +134,7 @@ std::map<std::string, std::string> contents_of(const std::string& folder) {
 }
 
 TEST(Prepare, DoesNotReplaceAnotherDataset) {
-  Fixture f;
+  Corpus f;
   const PrepareSummary first = prepare(f.options);
   const auto before = contents_of(f.options.output);
   const auto refusal = [&] {
@@ -183,7 +159,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
-  Fixture f;
+  Corpus f;
   f.options.tokenizer = "bytes";
   prepare(f.options);
   f.options.vocab_size = 300;
@@ -195,7 +171,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
-  Fixture f;
+  Corpus f;
   prepare(f.options);
   std::filesystem::remove(f.folder / "out/summary.json");
   const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
@@ -210,7 +186,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
 }
 
 TEST(Prepare, AFailureLeavesTheOldDatasetAsItWas) {
-  Fixture f;
+  Corpus f;
   prepare(f.options);
   const auto before = contents_of(f.options.output);
   f.options.force = true;
@@ -227,7 +203,7 @@ TEST(Prepare, AFailureLeavesTheOldDatasetAsItWas) {
 }
 
 TEST(Prepare, HoldsOutTheSameDocumentsWhateverTheFiles) {
-  Fixture f;
+  Corpus f;
   const PrepareSummary apart = prepare(f.options);
   f.options.force = true;
   std::filesystem::rename(f.folder / "text/a.txt", f.folder / "text/c.txt");
@@ -237,7 +213,7 @@ TEST(Prepare, HoldsOutTheSameDocumentsWhateverTheFiles) {
 }
 
 TEST(Prepare, SmallCorporaStillHaveBothParts) {
-  Fixture f;
+  Corpus f;
   f.options.force = true;
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond document\n")};
   f.options.split.rule = DocumentRule::blank_lines;
@@ -250,7 +226,7 @@ TEST(Prepare, SmallCorporaStillHaveBothParts) {
 }
 
 TEST(Prepare, NothingHeldOutLeavesNoHeldOutFile) {
-  Fixture f;
+  Corpus f;
   prepare(f.options);
   f.options.heldout = 0;
   f.options.force = true;
@@ -260,7 +236,7 @@ TEST(Prepare, NothingHeldOutLeavesNoHeldOutFile) {
 }
 
 TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
-  Fixture f;
+  Corpus f;
   f.options.tokenizer = "bytes";
   const PrepareSummary bytes = prepare(f.options);
   EXPECT_EQ(bytes.vocab_size, 258);
@@ -272,7 +248,7 @@ TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
 }
 
 TEST(Prepare, AnyBytesSurvive) {
-  Fixture f;
+  Corpus f;
   std::string bytes;
   for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 37 + i / 256);
   f.options.inputs = {f.folder.write("binary", bytes)};
@@ -288,7 +264,7 @@ TEST(Prepare, AnyBytesSurvive) {
 }
 
 TEST(Prepare, DoesNotReadItsOwnOutput) {
-  Fixture f;
+  Corpus f;
   f.options.output = f.options.inputs.front();
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
                   "text: is the --output, which is not read, and --input has no other file");
@@ -300,14 +276,14 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
 }
 
 TEST(Prepare, CountsEmptyDocuments) {
-  Fixture f;
+  Corpus f;
   f.folder.write("text/empty.txt", "");
   f.folder.write("text/blank.txt", " \n \n");
   EXPECT_EQ(prepare(f.options).empty_documents, 2);
 }
 
 TEST(Prepare, ReportsItsProgress) {
-  Fixture f;
+  Corpus f;
   std::vector<std::string> stages;
   prepare(f.options, [&](const PrepareProgress& p) {
     EXPECT_LE(p.done_bytes, p.total_bytes);
@@ -317,7 +293,7 @@ TEST(Prepare, ReportsItsProgress) {
 }
 
 TEST(Prepare, BadOptionsAndInputsAreNamed) {
-  Fixture f;
+  Corpus f;
   const auto message = [&](ExitCode code, auto&& change) {
     PrepareOptions options = f.options;
     change(options);
@@ -347,160 +323,6 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
       "is one document, of which no part can be held out; cut it into shorter documents (at most 2000 bytes "
       "now) or give --heldout 0");
   expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be made");
-}
-
-struct Prepared : Fixture {
-  TrainingDataOptions opening{.context = 32, .vocab_size = 512, .seed = 3};
-  DataConfig config;
-
-  Prepared() {
-    prepare(options);
-    config.dataset = options.output;
-  }
-  TrainingData open() const { return open_training_data(config, opening); }
-};
-
-TEST(TrainingData, OpensAFolder) {
-  const Prepared p;
-  const TrainingData data = p.open();
-  EXPECT_EQ(data.train->context(), 32);
-  EXPECT_EQ(data.train->batch(0, 4).ids.size(), 128u);
-  EXPECT_EQ(data.fingerprints.size(), 1u);
-  // Everything held out is predicted but the documents' first tokens.
-  const TokenDataset heldout(p.folder / "out/heldout.hxd");
-  const Batch all = data.heldout->batch(0, data.heldout->size());
-  EXPECT_EQ(all.target_count(), heldout.tokens() - heldout.documents());
-  int64_t first_bytes = 0;
-  for (int64_t d = 0; d < heldout.documents(); ++d) {
-    std::vector<int32_t> id(1);
-    heldout.read_ids(heldout.offsets()[static_cast<size_t>(d)], id);
-    first_bytes += static_cast<int64_t>(data.tokenizer->bytes_of(id[0]).size());
-  }
-  EXPECT_EQ(all.target_bytes(bytes_per_id(*data.tokenizer)), heldout.text_bytes() - first_bytes);
-}
-
-TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
-  Prepared p;
-  p.options.tokenizer = p.folder / "out/tokenizer.json";
-  p.options.output = p.folder / "second";
-  p.options.inputs = {p.folder / "text/a.txt"};
-  prepare(p.options);
-  p.config.dataset.clear();
-  p.config.mixture = {{p.folder / "out", 3}, {p.folder / "second", 1}};
-  const TrainingData data = p.open();
-  EXPECT_EQ(data.fingerprints.size(), 2u);
-  EXPECT_EQ(data.train->batch(0, 8).count, 8);
-  EXPECT_GT(data.heldout->size(), 0);
-  p.opening.expected = data.fingerprints;
-  EXPECT_NO_THROW(p.open());
-
-  p.options.tokenizer = "bytes";
-  p.options.force = true;
-  prepare(p.options);
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "second/tokenizer.json: is another tokenizer than");
-}
-
-TEST(TrainingData, IsShuffledAsTheRecipeSays) {
-  Prepared p;
-  const auto firsts = [&](std::optional<Shuffle> shuffle) {
-    p.config.shuffle = shuffle;
-    const TrainingData data = p.open();
-    std::vector<int32_t> ids;
-    for (int64_t i = 0; i < 50; ++i) ids.push_back(data.train->batch(i, 1).ids[0]);
-    return ids;
-  };
-  EXPECT_EQ(firsts(std::nullopt), firsts(Shuffle::sequences));
-  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
-  p.config.mlm_probability = 0.25;
-  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
-  p.config.mlm_probability = 0;
-  p.config.dataset.clear();
-  p.config.mixture = {{p.folder / "out", 1}, {p.folder / "out", 1}};
-  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
-}
-
-TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
-  Prepared p;
-  p.opening.expected = p.open().fingerprints;
-  p.folder.write("text/b.txt", book(100, 202));
-  p.options.force = true;
-  prepare(p.options);
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: changed since the checkpoint");
-  p.opening.expected = std::vector<Digest>(2);
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "1 datasets, the checkpoint was trained on 2");
-}
-
-TEST(TrainingData, AForeignTokenizerIsNamed) {
-  const Prepared p;
-  make_byte_tokenizer()->save(p.folder / "out/tokenizer.json");
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
-}
-
-// Nothing on a device's way checks ids again.
-TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
-  const Prepared p;
-  const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
-  TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size() + 1, tokenizer->fingerprint());
-  writer.finish();
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
-                  "out/train.hxd: has a vocabulary of 401 ids, but tokenizer.json beside it has 400");
-}
-
-TEST(TrainingData, AModelVocabularyThatIsTooSmallIsAUsageError) {
-  Prepared p;
-  p.opening.vocab_size = 399;
-  expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "model.vocab (399) must be at least");
-}
-
-TEST(TrainingData, MasksForTheMaskedLmObjective) {
-  Prepared p;
-  p.config.mlm_probability = 0.25;
-  const TrainingData data = p.open();
-  const Batch batch = data.train->batch(0, 16);
-  EXPECT_NEAR(static_cast<double>(batch.target_count()), 128, 5 * std::sqrt(512 * 0.25 * 0.75));
-  p.opening.seed = 4;
-  EXPECT_EQ(p.open().heldout->batch(0, 1).ids, data.heldout->batch(0, 1).ids)
-      << "held-out masks do not depend on the seed";
-}
-
-TEST(TrainingData, MaskedLmRefusesALossMask) {
-  Prepared p;
-  p.config.mlm_probability = 0.25;
-  const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
-  TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size(), tokenizer->fingerprint(), true);
-  writer.add_document(std::vector<int32_t>{1, 2}, 2, std::vector<uint8_t>{1, 0});
-  writer.finish();
-  expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "data.mlm_probability (0.25) must be 0: ");
-}
-
-TEST(TrainingData, SyntheticNeedsNoFiles) {
-  const TrainingData data = open_training_data({.synthetic = true}, {.context = 8, .vocab_size = 50});
-  EXPECT_EQ(data.train->batch(5, 2).target_count(), 16);
-  EXPECT_EQ(data.heldout, nullptr);
-}
-
-struct Recipe {
-  DataConfig data;
-  template <class V>
-  void fields(V& v) {
-    v("data", data, "data");
-  }
-};
-
-TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
-  const auto problems = [](const std::string& yaml) {
-    const ScratchFolder folder;
-    config::Problems found;
-    check(config::read<Recipe>(config::load(folder.write("r.yaml", yaml), {}), found).data, found);
-    return found.text();
-  };
-  EXPECT_EQ(problems("data: {dataset: x}"), "");
-  EXPECT_EQ(problems("data: {synthetic: true}"), "");
-  EXPECT_EQ(problems("data: {mixture: [{dataset: x, weight: 2}], packing: joined, check: structure}"), "");
-  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, not 0");
-  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, not 2");
-  expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");
-  expect_contains(problems("data: {mixture: [{dataset: x, weight: -1}]}"), "must be greater than 0");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "tests/support/tolerance.h"
 #include "tools/hexad/eigen_product.h"
+#include "tools/hexad/onednn_product.h"
 
 namespace hexad::app {
 
@@ -14,23 +15,27 @@ namespace {
 
 using namespace tensor;
 
+/// x[rows, inputs] w[outputs, inputs]^T of small integers, whose sums are exact in every dtype of `multiply`.
 template <class T>
-void expect_product(int64_t rows, int64_t outputs, int64_t inputs, device::DeviceContext& context) {
-  const auto x_at = [](int64_t i, int64_t k) { return static_cast<T>((3 * i + 5 * k) % 7 - 3); };
-  const auto w_at = [](int64_t j, int64_t k) { return static_cast<T>((2 * j + k) % 5 - 2); };
+void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t outputs, int64_t inputs,
+                    device::DeviceContext& context) {
+  const auto x_at = [](int64_t i, int64_t k) { return static_cast<int>((3 * i + 5 * k) % 7 - 3); };
+  const auto w_at = [](int64_t j, int64_t k) { return static_cast<int>((2 * j + k) % 5 - 2); };
+  const auto stored = [](int value) { return T(static_cast<accumulator_t<T>>(value)); };
   std::vector<T> x, w;
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t k = 0; k < inputs; ++k) x.push_back(x_at(i, k));
+    for (int64_t k = 0; k < inputs; ++k) x.push_back(stored(x_at(i, k)));
   for (int64_t j = 0; j < outputs; ++j)
-    for (int64_t k = 0; k < inputs; ++k) w.push_back(w_at(j, k));
+    for (int64_t k = 0; k < inputs; ++k) w.push_back(stored(w_at(j, k)));
   const Tensor out = Tensor::empty({rows, outputs}, dtype_of<T>, context);
-  eigen_product(out, Tensor::from<T>(x, {rows, inputs}, context), Tensor::from<T>(w, {outputs, inputs}, context));
+  multiply(out, Tensor::from<T>(x, {rows, inputs}, context), Tensor::from<T>(w, {outputs, inputs}, context));
   const auto got = out.view<T, 2>();
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < outputs; ++j) {
-      T sum = 0;  // of integers: exact
+      int sum = 0;
       for (int64_t k = 0; k < inputs; ++k) sum += x_at(i, k) * w_at(j, k);
-      ASSERT_EQ(got(i, j), sum) << i << ", " << j << " of " << rows << " x " << outputs << " x " << inputs;
+      ASSERT_EQ(static_cast<double>(got(i, j)), static_cast<double>(stored(sum)))
+          << i << ", " << j << " of " << rows << " x " << outputs << " x " << inputs;
     }
 }
 
@@ -38,9 +43,22 @@ TEST(EigenProduct, IsXTimesWTransposedForAnyNumberOfThreads) {
   device::DeviceContext context;
   for (const int threads : {1, 2, 3}) {
     kernels::cpu::set_thread_count(threads);
-    expect_product<float>(1, 1, 1, context);
-    expect_product<float>(2, 70, 33, context);
-    expect_product<double>(67, 5, 129, context);
+    expect_product<float>(eigen_product, 1, 1, 1, context);
+    expect_product<float>(eigen_product, 2, 70, 33, context);
+    expect_product<double>(eigen_product, 67, 5, 129, context);
+  }
+  kernels::cpu::set_thread_count(1);
+}
+
+TEST(OneDnnProduct, IsXTimesWTransposedForAnyNumberOfThreads) {
+  const kernels::Multiply multiply = onednn_product();
+  if (!multiply) GTEST_SKIP() << "oneDNN " << onednn_description();
+  device::DeviceContext context;
+  for (const int threads : {1, 2, 3}) {
+    kernels::cpu::set_thread_count(threads);
+    expect_product<float>(multiply, 1, 1, 1, context);
+    expect_product<float>(multiply, 2, 70, 33, context);
+    expect_product<bf16>(multiply, 67, 5, 129, context);
   }
   kernels::cpu::set_thread_count(1);
 }

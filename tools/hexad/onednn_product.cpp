@@ -3,7 +3,7 @@
 #include <omp.h>
 
 #include <dnnl.hpp>
-#include <optional>
+#include <memory>
 
 #include "framework/kernels/cpu/parallel.h"
 
@@ -62,7 +62,8 @@ std::string onednn_description() {
   if (isa >= dnnl::cpu_isa::avx512_core) name = "AVX-512";
   if (isa >= dnnl::cpu_isa::avx512_core_bf16) name = "AVX-512 BF16";
   if (isa >= dnnl::cpu_isa::avx512_core_amx) name = "AMX";
-  return base::cat("oneDNN ", version->major, ".", version->minor, ".", version->patch, " with ", name);
+  return base::cat("oneDNN ", version->major, ".", version->minor, ".", version->patch, " with ", name,
+                   ", weights packed beforehand");
 }
 
 kernels::Multiply onednn_product() {

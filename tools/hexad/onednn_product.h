@@ -8,7 +8,8 @@
 
 namespace hexad::app {
 
-/// "oneDNN 2.6.3 with AVX-512 BF16": version and the instructions that it uses here, or why there is none.
+/// "oneDNN 2.6.3 with AVX-512 BF16, weights packed beforehand": version and the instructions that it uses here, or why
+/// there is none.
 std::string onednn_description();
 
 /// out[T, N] = x[T, D] w[N, D]^T on the host, contiguous, all f32 or all bf16, by as many threads of its own as the

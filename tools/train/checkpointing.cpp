@@ -397,9 +397,8 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {
   instance.weights.update(instance.context.compute(), [&] {
-    for (const auto& p : instance.parameters) {
+    for (const auto& p : instance.parameters)
       read_owned(checkpoint, *p, {p->name(), io::Kind::main}, p->owned_weights());
-    }
   });
   load_states(checkpoint, instance);
 }

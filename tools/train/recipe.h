@@ -129,7 +129,7 @@ struct ScheduleConfig {
   template <class V>
   void fields(V& v) {
     v("pipeline", pipeline, "over the stages of parallel.pp");
-    v("moe", moe, "of an MoE layer; none of it changes what is computed");
+    v("moe", moe, "of an MoE layer; nothing but wire: fp8, which rounds, changes what is computed");
     v("trace", trace,
       "step whose MoE passes are recorded, in trace.json.gz, metrics.jsonl, the log and the report, beside what was "
       "predicted; 0: none",
@@ -193,11 +193,11 @@ struct DistributedConfig {
       "comes; faster networks need more",
       at_least(1));
     v("device_collectives", device_collectives,
-      "how tensors of GPUs come to other ranks: nccl, from card to card; host, through host memory; auto: nccl where "
-      "every rank has a card of its own and NCCL is there, else by MPI, from card to card where that is CUDA-aware");
+      "how tensors of GPUs come to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl where "
+      "every rank has a GPU of its own and NCCL is there, else by MPI, from GPU to GPU where that is CUDA-aware");
     v("register_buffers", register_buffers,
       "under NCCL buckets of gradients and weights from 4 MiB on are registered, so that NCCL need not copy them where "
-      "links and algorithms allow that; each takes whole pages of 2 MiB of the card");
+      "links and algorithms allow that; each takes whole pages of 2 MiB of the GPU");
     v("network_classes", network_classes,
       "under NCCL the network's numbers (InfiniBand: service levels, RoCE: types of service) of the classes of traffic "
       "in priority, in its order; []: the network's own choice",

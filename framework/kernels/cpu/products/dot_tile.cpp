@@ -20,19 +20,25 @@ __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, c
   }
   const auto pairs = [](const void* p) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p)); };
   const char* b = factors.b;
-  for (int64_t s = 0; s < factors.steps; ++s, a += factors.a.step, b += step_bytes) {
-#pragma GCC unroll 4
-    for (int p = 0; p < side; ++p) {
-      const __m512bh left = pairs(b + p * 64), right = pairs(b + tile_bytes + p * 64);
+  const auto add = [&](int64_t p) __attribute__((always_inline)) {
+    const __m512bh left = pairs(b + p * 64), right = pairs(b + tile_bytes + p * 64);
 #pragma GCC unroll 16
-      for (int i = 0; i < height; ++i) {
-        int pair;
-        __builtin_memcpy(&pair, a + i * factors.a.row + p * 4, 4);
-        const auto same = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-        sum[i][0] = _mm512_dpbf16_ps(sum[i][0], same, left);
-        sum[i][1] = _mm512_dpbf16_ps(sum[i][1], same, right);
-      }
+    for (int i = 0; i < height; ++i) {
+      int pair;
+      __builtin_memcpy(&pair, a + i * factors.a.row + p * 4, 4);
+      const auto same = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+      sum[i][0] = _mm512_dpbf16_ps(sum[i][0], same, left);
+      sum[i][1] = _mm512_dpbf16_ps(sum[i][1], same, right);
     }
+  };
+  const int64_t whole = factors.depth / terms;
+  for (int64_t s = 0; s < whole; ++s, a += factors.a.step, b += step_bytes) {
+#pragma GCC unroll 4
+    for (int p = 0; p < side; ++p) add(p);
+    beside();
+  }
+  if (whole < factors.steps()) {
+    for (int64_t p = 0; 2 * p < factors.depth % terms; ++p) add(p);
     beside();
   }
 #pragma GCC unroll 16
@@ -42,7 +48,7 @@ __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, c
   }
 }
 
-/// The least of some heights that is at least `rows`, of which there are most_rows at most.
+/// By the smallest height that covers `rows`, which is most_rows at most.
 template <class Beside>
 void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a, const Factors& factors,
                    const Beside& beside) {
@@ -56,6 +62,7 @@ void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a
 struct VectorUnit {
   static constexpr PairBlocks blocks = dot::blocks;
 
+  /// Reads and writes as many of the 32 rows as the heights come to.
   static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
     for (int64_t r = 0; r < factors.rows; r += most_rows) {
       const Sums rows_to{to.data + r * to.stride, to.stride},

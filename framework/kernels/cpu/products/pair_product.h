@@ -36,12 +36,14 @@ struct Strip {
   int64_t row, step;  // bytes from one line, and from 32 terms, to the next
 };
 
-/// What is multiplied at once: at least the first `rows` of 32 lines of a, 32 packed columns of b, `steps` times 32
-/// terms.
+/// What is multiplied at once: the first `rows` of 32 lines of a, 32 packed columns of b, `depth` terms of a sum. All
+/// 32 lines and whole steps of 32 terms may be read: what does not exist was packed as zeros.
 struct Factors {
   Strip a;
   const char* b;
-  int64_t steps, rows;
+  int64_t depth, rows;
+
+  int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
 /// Thirty-two rows of a result that are wanted soon: two lines of the cache each. They go to the second level, as rows
@@ -89,28 +91,28 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Which terms of a sum are multiplied.
-struct Block {
+/// Whether a block of terms is the first or the last of its sums.
+struct TermBlock {
   bool first, last;
 };
 
 /// A tile's product by `Unit`, which has
 ///   PairBlocks blocks;
-///   void multiply(to, from, factors, meanwhile): to = (from or zero) + a b, with a step of `meanwhile` for each of the
-///     factors' steps.
+///   void multiply(to, from, factors, meanwhile): to = (from or zero) + a b for at least the rows asked for, with a
+///   step
+///     of `meanwhile` for each of the factors' steps.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
   const GemmTile& t;
   const GemmTile* next;
   char *left, *right;  // packed operands
-  float* corners;      // 32 x 32 sums, twice
+  float* corner;       // 32 x 32 sums
   float* partial;      // of a bf16 result with more than one block of terms
   bool narrowed = t.c.dtype == base::Dtype::bf16;
   bool one_depth = t.k <= blocks.depth;
   Lines a = rows_of(t.a), b = columns_of(t.b);
   Meanwhile meanwhile = {};
-  bool other_corner = false;  // one is rounded while the other is computed
 
   void run() {
     const int64_t columns = columns_of_block(t);
@@ -133,6 +135,7 @@ struct Product {
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
     meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
+    // The last rows, of which there are fewer than a strip has, are packed: all 32 are read.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
     const int64_t group = blocks.left / (steps * terms) / strip * strip;  // rows that are packed at once
     const bool kept = one_depth && rows - in_place <= group && j > 0;     // from the columns before
@@ -149,7 +152,7 @@ struct Product {
                                  (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
       float* sums = partial + (one_depth ? 0 : r * padded);
       for (int64_t c = 0; c < columns; c += strip) {
-        const Factors factors{x, right + c / strip * strip_bytes, steps, min(strip, rows - r)};
+        const Factors factors{x, right + c / strip * strip_bytes, depth, min(strip, rows - r)};
         multiply_strips(i + r, j + c, min(strip, columns - c), factors, {k == 0, k + depth == t.k}, {sums + c, padded});
       }
     }
@@ -172,13 +175,13 @@ struct Product {
   }
 
   /// 32 x 32 elements of c from (i, j) on, of which factors.rows x columns exist, for a block of terms.
-  void multiply_strips(int64_t i, int64_t j, int64_t columns, const Factors& factors, Block block, const Sums& sums) {
+  void multiply_strips(int64_t i, int64_t j, int64_t columns, const Factors& factors, TermBlock block,
+                       const Sums& sums) {
     char* const at = static_cast<char*>(t.c.data) + (i * t.c.stride + j) * (narrowed ? 2 : 4);
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      other_corner = !other_corner;
-      float* corner = corners + other_corner * strip * strip;
+      // The sums that lie there are rounded by the time that these are stored: `meanwhile` takes fewer steps.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;
@@ -190,14 +193,14 @@ struct Product {
       multiply({c, t.c.stride}, {add ? c : nullptr, t.c.stride}, factors, near);
       return;
     }
-    if (add) copy(corners, strip, c, t.c.stride, factors.rows, columns);
-    multiply({corners, strip}, {add ? corners : nullptr, strip}, factors, {});
-    copy(c, t.c.stride, corners, strip, factors.rows, columns);
+    if (add) copy(corner, strip, c, t.c.stride, factors.rows, columns);
+    multiply({corner, strip}, {add ? corner : nullptr, strip}, factors, {});
+    copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
   /// Meanwhile brings `near`, if it is not null, into the cache.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
-    meanwhile.begin(factors.steps, near);
+    meanwhile.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, meanwhile);
   }
 };
@@ -206,8 +209,8 @@ template <class Unit>
 void multiply_tile(const GemmTile& t, const GemmTile* next, void* scratch) {
   char* left = static_cast<char*>(scratch);
   char* right = left + Unit::blocks.left * 2;
-  float* corners = reinterpret_cast<float*>(right + Unit::blocks.right * 2);
-  Product<Unit>{t, next, left, right, corners, corners + 2 * strip * strip}.run();
+  float* corner = reinterpret_cast<float*>(right + Unit::blocks.right * 2);
+  Product<Unit>{t, next, left, right, corner, corner + strip * strip}.run();
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // One tile of a bf16 product on one thread, by instructions that multiply and add pairs of terms: the matrix unit's
 // (AMX) and the vector unit's (AVX-512 BF16), compiled where the compiler knows them.
 //
-// Every element of c is one chain of sums over pairs of terms, in order. It depends neither on the other rows or
-// columns, nor on how the product is cut into tiles. Subnormal operands and results count as zero.
+// An element of c is a sum in a fixed order: pair after pair (AVX-512 BF16), or 32 terms after 32 terms, as the matrix
+// unit adds them. It depends neither on the other rows or columns, nor on how the product is cut into tiles. The two
+// units may differ in the last bits. Subnormal operands and results count as zero.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"
@@ -16,7 +17,7 @@ struct PairBlocks {
   int64_t partial;      // sums of a bf16 result with more than `depth` terms
 
   /// Bytes of scratch memory of one call, aligned to 64.
-  constexpr int64_t scratch() const { return (left + right) * 2 + (partial + 2 * 32 * 32) * 4; }
+  constexpr int64_t scratch() const { return (left + right) * 2 + (partial + 32 * 32) * 4; }
 };
 
 /// Each computes a tile of bf16 operands with k > 0.

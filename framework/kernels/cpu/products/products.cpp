@@ -75,7 +75,7 @@ void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
 /// What multiplies bf16 operands here.
 Unit bf16_unit() {
   if (machine_has_amx()) return Unit::matrix;
-  return machine_has_fast_dot() ? Unit::dot : Unit::vector;
+  return machine_prefers_dot() ? Unit::dot : Unit::vector;
 }
 
 /// Computes products of operands like a and b: a list in one go, which threads share out, except those that are added

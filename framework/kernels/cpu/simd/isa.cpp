@@ -12,14 +12,17 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names{"v3", "v4", "dot", "amx"};
 
-/// Whether HEXAD_MAX_ISA lets the program use what `name` stands for.
-bool allows(std::string_view name) {
+/// What HEXAD_MAX_ISA names; empty: everything.
+std::string_view limit() {
   const char* limit = std::getenv("HEXAD_MAX_ISA");
-  const auto place = [](std::string_view n) { return std::find(names.begin(), names.end(), n); };
-  const auto most = place(limit ? limit : names.back());
-  if (most == names.end())
+  if (limit && std::find(names.begin(), names.end(), limit) == names.end())
     base::fail(base::ExitCode::usage, "environment: HEXAD_MAX_ISA is '", limit, "'; expected v3, v4, dot or amx");
-  return place(name) <= most;
+  return limit ? limit : "";
+}
+
+bool allows(std::string_view name) {
+  const auto most = std::find(names.begin(), names.end(), limit());
+  return most == names.end() || std::find(names.begin(), names.end(), name) <= most;
 }
 
 Isa detect() {
@@ -52,7 +55,10 @@ bool machine_has_dot() {
   return dot;
 }
 
-bool machine_has_fast_dot() { return machine_has_dot() && __builtin_cpu_is("amd"); }
+bool machine_prefers_dot() {
+  static const bool prefers = machine_has_dot() && (__builtin_cpu_is("amd") || limit() == "dot");
+  return prefers;
+}
 
 bool machine_has_amx() {
   static const bool amx = detect_amx();

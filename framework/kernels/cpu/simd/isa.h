@@ -18,9 +18,9 @@ Isa machine_isa();
 /// Whether there is, beside x86-64-v4, the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16), and
 /// HEXAD_MAX_ISA is not less.
 bool machine_has_dot();
-/// Whether that instruction does more operations a cycle than f32 multiply-adds: AMD's does twice as many, Intel's as
-/// many.
-bool machine_has_fast_dot();
+/// Whether that instruction is worth while, or named by HEXAD_MAX_ISA: AMD's does twice as many operations a cycle as
+/// f32 multiply-adds, Intel's as many.
+bool machine_prefers_dot();
 /// Whether there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
 /// and the operating system lets this process use its registers, which the first call asks for.
 bool machine_has_amx();

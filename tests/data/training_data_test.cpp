@@ -1,0 +1,171 @@
+// What a recipe's section `data` opens: datasets, mixtures, synthetic tokens.
+#include "framework/data/training_data.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/config/recipe.h"
+#include "tests/data/corpus.h"
+
+namespace hexad::data {
+
+using namespace base;
+namespace {
+
+struct Prepared : Corpus {
+  TrainingDataOptions opening{.context = 32, .vocab_size = 512, .seed = 3};
+  DataConfig config;
+
+  Prepared() {
+    prepare(options);
+    config.dataset = options.output;
+  }
+  TrainingData open() const { return open_training_data(config, opening); }
+};
+
+TEST(TrainingData, OpensAFolder) {
+  const Prepared p;
+  const TrainingData data = p.open();
+  EXPECT_EQ(data.train->context(), 32);
+  EXPECT_EQ(data.train->batch(0, 4).ids.size(), 128u);
+  EXPECT_EQ(data.fingerprints.size(), 1u);
+  // Everything held out is predicted but the documents' first tokens.
+  const TokenDataset heldout(p.folder / "out/heldout.hxd");
+  const Batch all = data.heldout->batch(0, data.heldout->size());
+  EXPECT_EQ(all.target_count(), heldout.tokens() - heldout.documents());
+  int64_t first_bytes = 0;
+  for (int64_t d = 0; d < heldout.documents(); ++d) {
+    std::vector<int32_t> id(1);
+    heldout.read_ids(heldout.offsets()[static_cast<size_t>(d)], id);
+    first_bytes += static_cast<int64_t>(data.tokenizer->bytes_of(id[0]).size());
+  }
+  EXPECT_EQ(all.target_bytes(bytes_per_id(*data.tokenizer)), heldout.text_bytes() - first_bytes);
+}
+
+TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
+  Prepared p;
+  p.options.tokenizer = p.folder / "out/tokenizer.json";
+  p.options.output = p.folder / "second";
+  p.options.inputs = {p.folder / "text/a.txt"};
+  prepare(p.options);
+  p.config.dataset.clear();
+  p.config.mixture = {{p.folder / "out", 3}, {p.folder / "second", 1}};
+  const TrainingData data = p.open();
+  EXPECT_EQ(data.fingerprints.size(), 2u);
+  EXPECT_EQ(data.train->batch(0, 8).count, 8);
+  EXPECT_GT(data.heldout->size(), 0);
+  p.opening.expected = data.fingerprints;
+  EXPECT_NO_THROW(p.open());
+
+  p.options.tokenizer = "bytes";
+  p.options.force = true;
+  prepare(p.options);
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "second/tokenizer.json: is another tokenizer than");
+}
+
+TEST(TrainingData, IsShuffledAsTheRecipeSays) {
+  Prepared p;
+  const auto firsts = [&](std::optional<Shuffle> shuffle) {
+    p.config.shuffle = shuffle;
+    const TrainingData data = p.open();
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < 50; ++i) ids.push_back(data.train->batch(i, 1).ids[0]);
+    return ids;
+  };
+  EXPECT_EQ(firsts(std::nullopt), firsts(Shuffle::sequences));
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+  p.config.mlm_probability = 0.25;
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+  p.config.mlm_probability = 0;
+  p.config.dataset.clear();
+  p.config.mixture = {{p.folder / "out", 1}, {p.folder / "out", 1}};
+  EXPECT_NE(firsts(Shuffle::documents), firsts(Shuffle::sequences));
+}
+
+TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
+  Prepared p;
+  p.opening.expected = p.open().fingerprints;
+  p.folder.write("text/b.txt", book(100, 202));
+  p.options.force = true;
+  prepare(p.options);
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: changed since the checkpoint");
+  p.opening.expected = std::vector<Digest>(2);
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "1 datasets, the checkpoint was trained on 2");
+}
+
+TEST(TrainingData, AForeignTokenizerIsNamed) {
+  const Prepared p;
+  make_byte_tokenizer()->save(p.folder / "out/tokenizer.json");
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
+}
+
+// Nothing on a device's way checks ids again.
+TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
+  const Prepared p;
+  const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
+  TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size() + 1, tokenizer->fingerprint());
+  writer.finish();
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
+                  "out/train.hxd: has a vocabulary of 401 ids, but tokenizer.json beside it has 400");
+}
+
+TEST(TrainingData, AModelVocabularyThatIsTooSmallIsAUsageError) {
+  Prepared p;
+  p.opening.vocab_size = 399;
+  expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "model.vocab (399) must be at least");
+}
+
+TEST(TrainingData, MasksForTheMaskedLmObjective) {
+  Prepared p;
+  p.config.mlm_probability = 0.25;
+  const TrainingData data = p.open();
+  const Batch batch = data.train->batch(0, 16);
+  EXPECT_NEAR(static_cast<double>(batch.target_count()), 128, 5 * std::sqrt(512 * 0.25 * 0.75));
+  p.opening.seed = 4;
+  EXPECT_EQ(p.open().heldout->batch(0, 1).ids, data.heldout->batch(0, 1).ids)
+      << "held-out masks do not depend on the seed";
+}
+
+TEST(TrainingData, MaskedLmRefusesALossMask) {
+  Prepared p;
+  p.config.mlm_probability = 0.25;
+  const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");
+  TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size(), tokenizer->fingerprint(), true);
+  writer.add_document(std::vector<int32_t>{1, 2}, 2, std::vector<uint8_t>{1, 0});
+  writer.finish();
+  expect_contains(message_of(ExitCode::usage, [&] { p.open(); }), "data.mlm_probability (0.25) must be 0: ");
+}
+
+TEST(TrainingData, SyntheticNeedsNoFiles) {
+  const TrainingData data = open_training_data({.synthetic = true}, {.context = 8, .vocab_size = 50});
+  EXPECT_EQ(data.train->batch(5, 2).target_count(), 16);
+  EXPECT_EQ(data.heldout, nullptr);
+}
+
+struct Recipe {
+  DataConfig data;
+  template <class V>
+  void fields(V& v) {
+    v("data", data, "data");
+  }
+};
+
+TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
+  const auto problems = [](const std::string& yaml) {
+    const ScratchFolder folder;
+    config::Problems found;
+    check(config::read<Recipe>(config::load(folder.write("r.yaml", yaml), {}), found).data, found);
+    return found.text();
+  };
+  EXPECT_EQ(problems("data: {dataset: x}"), "");
+  EXPECT_EQ(problems("data: {synthetic: true}"), "");
+  EXPECT_EQ(problems("data: {mixture: [{dataset: x, weight: 2}], packing: joined, check: structure}"), "");
+  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, not 0");
+  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, not 2");
+  expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");
+  expect_contains(problems("data: {mixture: [{dataset: x, weight: -1}]}"), "must be greater than 0");
+}
+
+}  // namespace
+}  // namespace hexad::data

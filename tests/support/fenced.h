@@ -1,0 +1,36 @@
+// A copy of a tensor between pages that nobody may touch: a read beyond it ends the test.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "framework/tensor/tensor.h"
+
+namespace hexad::tests {
+
+class Fenced {
+ public:
+  /// Of a matrix with rows `strides()[0]` elements apart. The copy ends where the fence begins.
+  explicit Fenced(const tensor::Tensor& t)
+      : bytes_(((t.dim(0) - 1) * t.strides()[0] + t.dim(1)) * base::size_of(t.dtype())),
+        inner_((bytes_ + page_ - 1) / page_ * page_),
+        all_(mmap(nullptr, static_cast<size_t>(inner_ + 2 * page_), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    base::require(all_ != MAP_FAILED, "[Fenced] no ", inner_ + 2 * page_, " bytes of addresses");
+    mprotect(static_cast<std::byte*>(all_) + page_, static_cast<size_t>(inner_), PROT_READ | PROT_WRITE);
+    std::memcpy(data(), t.raw(), static_cast<size_t>(bytes_));
+  }
+  ~Fenced() { munmap(all_, static_cast<size_t>(inner_ + 2 * page_)); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+
+  void* data() const { return static_cast<std::byte*>(all_) + page_ + inner_ - bytes_; }
+
+ private:
+  const int64_t page_ = sysconf(_SC_PAGESIZE);
+  int64_t bytes_, inner_;
+  void* all_;
+};
+
+}  // namespace hexad::tests
