@@ -39,28 +39,25 @@ void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t out
     }
 }
 
-TEST(EigenProduct, IsXTimesWTransposedForAnyNumberOfThreads) {
-  device::DeviceContext context;
-  for (const int threads : {1, 2, 3}) {
-    kernels::cpu::set_thread_count(threads);
-    expect_product<float>(eigen_product, 1, 1, 1, context);
-    expect_product<float>(eigen_product, 2, 70, 33, context);
-    expect_product<double>(eigen_product, 67, 5, 129, context);
-  }
-  kernels::cpu::set_thread_count(1);
-}
-
-TEST(OneDnnProduct, IsXTimesWTransposedForAnyNumberOfThreads) {
-  const kernels::Multiply multiply = onednn_product();
-  if (!multiply) GTEST_SKIP() << "oneDNN " << onednn_description();
+/// For f32 and `Other`.
+template <class Other>
+void expect_products_for_any_number_of_threads(const kernels::Multiply& multiply) {
   device::DeviceContext context;
   for (const int threads : {1, 2, 3}) {
     kernels::cpu::set_thread_count(threads);
     expect_product<float>(multiply, 1, 1, 1, context);
     expect_product<float>(multiply, 2, 70, 33, context);
-    expect_product<bf16>(multiply, 67, 5, 129, context);
+    expect_product<Other>(multiply, 67, 5, 129, context);
   }
   kernels::cpu::set_thread_count(1);
+}
+
+TEST(EigenProduct, IsXTimesWTransposed) { expect_products_for_any_number_of_threads<double>(eigen_product); }
+
+TEST(OneDnnProduct, IsXTimesWTransposed) {
+  const kernels::Multiply multiply = onednn_product();
+  if (!multiply) GTEST_SKIP() << "oneDNN " << onednn_description();
+  expect_products_for_any_number_of_threads<bf16>(multiply);
 }
 
 TEST(GemmPeers, SayWhatTheyAreAndWhatTheyLack) {

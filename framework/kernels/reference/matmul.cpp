@@ -46,9 +46,6 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
   stream.run([=] { product_dw(dw, dy, x, write); });
 }
 
-// Expert e's matrix of a stack [E, N, D].
-Tensor expert(const Tensor& w, int64_t e) { return w.slice(0, e, e + 1).reshape({w.dim(1), w.dim(2)}); }
-
 /// Calls f(e, begin, end) for the rows of every expert.
 template <class F>
 void for_each_expert(Stream& stream, const GroupOffsets& offsets, F f) {
@@ -61,21 +58,21 @@ void for_each_expert(Stream& stream, const GroupOffsets& offsets, F f) {
 void grouped_forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
                      Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product(out.slice(0, begin, end), x.slice(0, begin, end), expert(w, e), write);
+    product(out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e), write);
   });
 }
 
 void grouped_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w,
                             const GroupOffsets& offsets, Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product_dx(dx.slice(0, begin, end), dy.slice(0, begin, end), expert(w, e), write);
+    product_dx(dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e), write);
   });
 }
 
 void grouped_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x,
                              const GroupOffsets& offsets, Write write) {
   for_each_expert(stream, offsets, [=](int64_t e, int64_t begin, int64_t end) {
-    product_dw(expert(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end), write);
+    product_dw(expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end), write);
   });
 }
 

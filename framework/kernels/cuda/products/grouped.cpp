@@ -24,8 +24,6 @@ constexpr int64_t few_rows = 16;
 struct Operands {
   Tensor x, y, w;
   int64_t groups = 0, rows = 0, features = 0, width = 0;
-
-  Tensor weight_of(int64_t e) const { return w.slice(0, e, e + 1).reshape({features, width}); }
 };
 
 Tensor contiguous_rows(std::string_view op, std::string_view name, const Tensor& t) {
@@ -94,7 +92,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
-      matmul.forward(stream, result, in, o.weight_of(e), write);
+      matmul.forward(stream, result, in, expert_matrix(o.w, e), write);
     });
   const auto way = fits_tensor_cores(o) ? tensor_cores::forward : simple::forward;
   way(stream, o.y, o.x, o.w, offsets_on_device(stream, offsets, x.device()), write);
@@ -109,7 +107,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
-      matmul.input_gradient(stream, result, in, o.weight_of(e), write);
+      matmul.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
     });
   const auto way = fits_tensor_cores(o) ? tensor_cores::input_gradient : simple::input_gradient;
   way(stream, o.x, o.y, o.w, offsets_on_device(stream, offsets, dy.device()), write);
@@ -127,7 +125,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
   }
   if (goes_one_by_one(o, offsets, GroupedPass::weight_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
-      matmul.weight_gradient(stream, o.weight_of(e), dout, in, write);
+      matmul.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
     });
   const Tensor known = offsets_on_device(stream, offsets, x.device());
   if (!fits_tensor_cores(o)) return simple::weight_gradient(stream, dw, o.y, o.x, known, write);
