@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+
+#include "framework/base/clock.h"
 
 namespace hexad::comm {
 
@@ -66,10 +69,18 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
 int status_of(const std::string& program, std::string& text) {
   const std::string command =
       cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ", program, " 2>&1");
-  FILE* pipe = popen(command.c_str(), "r");
-  std::array<char, 4096> part{};
-  while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), n);
-  return WEXITSTATUS(pclose(pipe));
+  // After an abort mpirun 4.1 itself sometimes crashes or hangs, deaf to SIGTERM (open-mpi/ompi issues 5528 and 7790;
+  // seen here once in a hundred runs on busy cores). What it says of the ranks is then worth nothing: once more.
+  for (bool last = false;; last = true) {
+    text.clear();
+    const double begin = now();
+    FILE* pipe = popen(command.c_str(), "r");
+    std::array<char, 4096> part{};
+    while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), n);
+    const int status = WEXITSTATUS(pclose(pipe));
+    const bool crashed = status == 128 + SIGSEGV, deaf = status == 128 + SIGKILL && now() - begin > 11;
+    if (last || (!crashed && !deaf)) return status;
+  }
 }
 
 int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
