@@ -4,14 +4,13 @@
 #include <cstring>
 #include <exception>
 
-#include <nlohmann/json.hpp>
-
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
 #include "framework/io/flat_regions.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/dp/owned.h"
 #include "tools/train/renamed_keys.h"
+#include "tools/train/saved_run.h"
 
 namespace hexad::train {
 
@@ -19,8 +18,6 @@ using namespace autograd;
 using namespace base;
 using namespace tensor;
 namespace {
-
-using nlohmann::json;
 
 // Under which name and kind a checkpoint holds a state of the optimizer: AdamW's have kinds of their own, those of
 // other rules are states named after the parameter.
@@ -236,15 +233,8 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
   return io::Checkpoint::open(folder, io::Check::quick, work);
 }
 
-std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint) {
-  std::vector<data::Digest> out;
-  const json position = json::parse(checkpoint.manifest().run.data_position);
-  for (const auto& f : position.at("fingerprints")) out.push_back({f.at(0).get<uint64_t>(), f.at(1).get<uint64_t>()});
-  return out;
-}
-
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  const std::string saved = json::parse(checkpoint.manifest().run.data_position).value("shuffle", "documents");
+  const std::string saved = saved_order(checkpoint);
   for (const auto& [order, name] : enum_names(data::Shuffle{})) {
     if (name != saved) continue;
     data::DataConfig before = recipe.data;
@@ -273,8 +263,7 @@ std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, con
   before.train.threads = recipe.train.threads;
   before.run.dir = recipe.run.dir;  // moved, not changed
   std::vector<std::string> changes = config::differences(before, recipe);
-  const auto was = json::parse(checkpoint.manifest().run.layout).get<std::string>();
-  const std::string is = describe(recipe.parallel, world);
+  const std::string was = saved_layout(checkpoint), is = describe(recipe.parallel, world);
   if (was != is) changes.push_back(cat("layout: ", was, " -> ", is));
   return changes;
 }
@@ -327,23 +316,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const std::vector<std::string> parts = gather_texts(part, world_, device);
   attempt(ExitCode::resource, [&] {
     if (world_.rank() != 0) return;
-    io::RunState state;
-    state.step = progress.step;
-    state.tokens = progress.tokens;
-    state.seed = recipe_.train.seed;
-    state.recipe = config::write(recipe_);
-    json fingerprints = json::array();
-    for (const auto& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
-    state.data_position = json{{"next_sequence", progress.next_sequence},
-                               {"fingerprints", fingerprints},
-                               {"shuffle", data::name_of(recipe_.data.order())}}
-                              .dump();
-    state.random_state = json{{"skipped", progress.skipped},
-                              {"schedule", progress.schedule},
-                              {"schedule_choice", progress.schedule_choice}}
-                             .dump();
-    state.layout = json(describe(recipe_.parallel, world_.size())).dump();
-    writer.commit(state, parts);
+    writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
   int64_t bytes = 0;
   for (const io::ShardItem& item : items) bytes += item.tensor.numel() * size_of(item.tensor.dtype());
@@ -384,15 +357,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   });
   for (const auto& s : instance.states)
     read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
-  const io::RunState& run = checkpoint.manifest().run;
-  const json state = json::parse(run.random_state);
-  return {.step = run.step,
-          .skipped = state.at("skipped").get<int64_t>(),
-          .tokens = run.tokens,
-          .next_sequence = json::parse(run.data_position).at("next_sequence").get<int64_t>(),
-          .fingerprints = data_fingerprints(checkpoint),
-          .schedule = rename_schedules(state.value("schedule", "")),
-          .schedule_choice = rename_schedules(state.value("schedule_choice", ""))};
+  return saved_progress(checkpoint);
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {

@@ -56,9 +56,6 @@ class Checkpointer {
 /// finds wrong, all throw.
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
-/// Fingerprints of the training data that the checkpoint's run saw.
-std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);
-
 /// How a run that goes on from this checkpoint shuffles its data: as it began, for in another order it would see some
 /// tokens twice and others never. What an older program saved says nothing of it and means `documents`. Throws
 /// Error(usage) when the recipe asks for another order, Error(data) when the checkpoint names one that is not known.

@@ -24,6 +24,7 @@
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
 #include "tools/train/run_report.h"
+#include "tools/train/saved_run.h"
 #include "tools/train/say.h"
 #include "tools/train/signals.h"
 
