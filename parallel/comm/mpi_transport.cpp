@@ -96,6 +96,9 @@ Topology discover(int rank, int size) {
   return topology;
 }
 
+// Open MPI's, not its libraries under srun.
+bool started_by_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+
 std::string_view name_of_level(int level) {
   if (level == MPI_THREAD_SINGLE) return "MPI_THREAD_SINGLE";
   if (level == MPI_THREAD_FUNNELED) return "MPI_THREAD_FUNNELED";
@@ -205,7 +208,11 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
+  // docs/adr/0012. Other launchers may let the rest of a job wait for a rank that has ended.
+  void abort(int code) override {
+    if (started_by_mpirun()) std::_Exit(code);
+    MPI_Abort(MPI_COMM_WORLD, code);
+  }
 
  private:
   struct SentNote {

@@ -4,11 +4,8 @@
 #include <sys/wait.h>
 
 #include <array>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-
-#include "framework/base/clock.h"
 
 namespace hexad::comm {
 
@@ -69,18 +66,10 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
 int status_of(const std::string& program, std::string& text) {
   const std::string command =
       cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ", program, " 2>&1");
-  // After an abort mpirun 4.1 itself sometimes crashes or hangs, deaf to SIGTERM (open-mpi/ompi issues 5528 and 7790;
-  // seen here once in a hundred runs on busy cores). What it says of the ranks is then worth nothing: once more.
-  for (bool last = false;; last = true) {
-    text.clear();
-    const double begin = now();
-    FILE* pipe = popen(command.c_str(), "r");
-    std::array<char, 4096> part{};
-    while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), n);
-    const int status = WEXITSTATUS(pclose(pipe));
-    const bool crashed = status == 128 + SIGSEGV, deaf = status == 128 + SIGKILL && now() - begin > 11;
-    if (last || (!crashed && !deaf)) return status;
-  }
+  FILE* pipe = popen(command.c_str(), "r");
+  std::array<char, 4096> part{};
+  while (const size_t n = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), n);
+  return WEXITSTATUS(pclose(pipe));
 }
 
 int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
@@ -98,6 +87,17 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   const Environment environment(Environment::Values{});
   std::string text;
   EXPECT_EQ(status_when_rank_1_ends_by(GetParam().first, text), GetParam().second) << text;
+  EXPECT_EQ(text.find("MPI_Abort is called"), std::string::npos) << text;  // docs/adr/0012
+}
+
+// Ranks that do not know of mpirun.
+TEST(AnotherLauncher, IsAskedToEndTheJob) {
+  const Environment environment(Environment::Values{});
+  std::string text;
+  EXPECT_EQ(status_of(cat("env -u OMPI_COMM_WORLD_SIZE PMI_SIZE=3 ", HEXAD_DYING_RANK, " abort"), text),
+            static_cast<int>(ExitCode::resource))
+      << text;
+  EXPECT_NE(text.find("MPI_Abort is called"), std::string::npos) << text;
 }
 
 // Faults 3 and 21.
