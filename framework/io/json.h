@@ -21,7 +21,9 @@ Json parse_json(std::string_view text, const std::string& where);
 /// array".
 class JsonNode {
  public:
-  JsonNode(const Json& value, std::string where) : JsonNode(value, std::move(where), "") {}
+  /// `path`: where `value` is inside the document.
+  JsonNode(const Json& value, std::string where, std::string path = "")
+      : value_(value), where_(std::move(where)), path_(std::move(path)) {}
 
   /// A member of an object; missing is an error.
   JsonNode operator[](const char* key) const;
@@ -51,9 +53,6 @@ class JsonNode {
   void check(bool ok, std::string_view expected) const;
 
  private:
-  JsonNode(const Json& value, std::string where, std::string path)
-      : value_(value), where_(std::move(where)), path_(std::move(path)) {}
-
   const Json& value_;
   std::string where_;  // the file
   std::string path_;   // inside it

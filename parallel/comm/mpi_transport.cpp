@@ -96,7 +96,7 @@ Topology discover(int rank, int size) {
   return topology;
 }
 
-// Open MPI's, not its libraries under srun.
+// Open MPI's mpirun sets this for its ranks; ranks that srun starts do not have it.
 bool started_by_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 std::string_view name_of_level(int level) {
@@ -208,7 +208,8 @@ class MpiTransport final : public Transport {
     }
   }
 
-  // docs/adr/0012. Other launchers may let the rest of a job wait for a rank that has ended.
+  // mpirun ends all ranks when one ends with an error, and MPI_Abort can crash it (docs/adr/0012). Under another
+  // launcher the others may go on.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
     MPI_Abort(MPI_COMM_WORLD, code);

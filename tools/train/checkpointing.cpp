@@ -9,7 +9,6 @@
 #include "framework/io/flat_regions.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/dp/owned.h"
-#include "tools/train/renamed_keys.h"
 #include "tools/train/saved_run.h"
 
 namespace hexad::train {
@@ -142,22 +141,13 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
       read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
 }
 
-Recipe recipe_of(const io::Checkpoint& checkpoint) {
-  config::Problems problems;
-  auto document = config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
-  rename_keys(document);
-  Recipe recipe = config::read<Recipe>(document, problems);
-  problems.throw_if_any();
-  return recipe;
-}
-
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", changes,
        "\nuse another run.dir, or train.init_from to start a new run from these weights");
 }
 
 void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  const Recipe before = recipe_of(checkpoint);
+  const Recipe before = saved_recipe(checkpoint);
   std::string text;
   for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
   if (before.train.seed != recipe.train.seed)
@@ -234,7 +224,7 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 }
 
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  const std::string saved = saved_order(checkpoint);
+  const std::string saved = saved_shuffle(checkpoint);
   for (const auto& [order, name] : enum_names(data::Shuffle{})) {
     if (name != saved) continue;
     data::DataConfig before = recipe.data;
@@ -248,7 +238,7 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
 }
 
 std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  data::DataConfig before = recipe_of(checkpoint).data;
+  data::DataConfig before = saved_recipe(checkpoint).data;
   const data::DataConfig& now = recipe.data;
   before.dataset = now.dataset, before.check = now.check, before.shuffle = now.shuffle;
   for (size_t i = 0; i < std::min(before.mixture.size(), now.mixture.size()); ++i)
@@ -259,7 +249,7 @@ std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const
 }
 
 std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {
-  Recipe before = recipe_of(checkpoint);
+  Recipe before = saved_recipe(checkpoint);
   before.train.threads = recipe.train.threads;
   before.run.dir = recipe.run.dir;  // moved, not changed
   std::vector<std::string> changes = config::differences(before, recipe);
@@ -350,6 +340,7 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
 Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                             optim::Optimizer& optimizer) {
   check_same_model(checkpoint, recipe);
+  const Progress progress = saved_progress(checkpoint);
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
     for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
@@ -357,7 +348,7 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   });
   for (const auto& s : instance.states)
     read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
-  return saved_progress(checkpoint);
+  return progress;
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {

@@ -6,28 +6,30 @@
 namespace hexad::train {
 namespace {
 
-using base::cat;
 using io::Json;
 using io::JsonNode;
 
-// A JSON text that the manifest carries for us.
-class Carried {
+std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
+
+// A member of the manifest that holds JSON of a run.
+class Member {
  public:
-  Carried(const io::Checkpoint& checkpoint, const char* member, const std::string& text)
-      : where_(cat(checkpoint.folder(), "/manifest.json: ", member)), value_(io::parse_json(text, where_)) {}
-  JsonNode root() const { return {value_, where_}; }
+  Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)
+      : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
+  JsonNode root() const { return {value_, where_, name_}; }
   JsonNode operator[](const char* key) const { return root()[key]; }
-  /// Of a member that older programs did not write.
+  /// `otherwise` where an older program did not write this key.
   std::string text(const char* key, const char* otherwise) const {
-    return value_.is_object() && value_.contains(key) ? root()[key].text() : otherwise;
+    root().check(value_.is_object(), "an object");
+    return value_.contains(key) ? root()[key].text() : otherwise;
   }
 
  private:
-  std::string where_;
+  std::string where_, name_;
   Json value_;
 };
 
-Carried data_position(const io::Checkpoint& checkpoint) {
+Member data_position(const io::Checkpoint& checkpoint) {
   return {checkpoint, "data_position", checkpoint.manifest().run.data_position};
 }
 
@@ -53,21 +55,30 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   return run;
 }
 
+Recipe saved_recipe(const io::Checkpoint& checkpoint) {
+  config::Problems problems;
+  auto document = config::parse(checkpoint.manifest().run.recipe, manifest_of(checkpoint) + ": recipe");
+  rename_keys(document);
+  Recipe recipe = config::read<Recipe>(document, problems);
+  problems.throw_if_any();
+  return recipe;
+}
+
 Progress saved_progress(const io::Checkpoint& checkpoint) {
   const io::RunState& run = checkpoint.manifest().run;
-  const Carried state(checkpoint, "random_state", run.random_state);
+  const Member state(checkpoint, "random_state", run.random_state);
   return {.step = run.step,
           .skipped = state["skipped"].integer(),
           .tokens = run.tokens,
           .next_sequence = data_position(checkpoint)["next_sequence"].integer(),
-          .fingerprints = data_fingerprints(checkpoint),
+          .fingerprints = saved_fingerprints(checkpoint),
           .schedule = rename_schedules(state.text("schedule", "")),
           .schedule_choice = rename_schedules(state.text("schedule_choice", ""))};
 }
 
-std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint) {
+std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {
   std::vector<data::Digest> fingerprints;
-  const Carried position = data_position(checkpoint);
+  const Member position = data_position(checkpoint);
   position["fingerprints"].each([&](const JsonNode& pair) {
     std::vector<uint64_t> halves;
     pair.each([&](const JsonNode& half) { halves.push_back(half.unsigned_integer()); });
@@ -77,12 +88,12 @@ std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint) {
   return fingerprints;
 }
 
-std::string saved_order(const io::Checkpoint& checkpoint) {
+std::string saved_shuffle(const io::Checkpoint& checkpoint) {
   return data_position(checkpoint).text("shuffle", "documents");
 }
 
 std::string saved_layout(const io::Checkpoint& checkpoint) {
-  return Carried(checkpoint, "layout", checkpoint.manifest().run.layout).root().text();
+  return Member(checkpoint, "layout", checkpoint.manifest().run.layout).root().text();
 }
 
 }  // namespace hexad::train

@@ -1,6 +1,5 @@
-// What a checkpoint's manifest says of the run that wrote it: how far it is in its data, its schedule, its layout.
-// Written and read here alone. Reading throws Error(data), with the place, where a member is missing or of another
-// type.
+// What a checkpoint's manifest says of the run that wrote it: its recipe, how far it is in its data, its schedule, its
+// layout. Reading throws Error(data) with the place where a member is missing or of another type.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +16,14 @@ namespace hexad::train {
 /// `world`: number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
+/// Keys that an older program wrote have their present names. Throws Error(usage) where a value is not legal any more.
+Recipe saved_recipe(const io::Checkpoint& checkpoint);
+/// An older program saved no schedule.
 Progress saved_progress(const io::Checkpoint& checkpoint);
 /// Fingerprints of the training data that the checkpoint's run saw.
-std::vector<data::Digest> data_fingerprints(const io::Checkpoint& checkpoint);
-/// The name of the order in which its run shuffled the data.
-std::string saved_order(const io::Checkpoint& checkpoint);
+std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
+/// data.shuffle of its run. An older program did not save it and shuffled `documents`.
+std::string saved_shuffle(const io::Checkpoint& checkpoint);
 /// Its layout in words, as describe() puts it.
 std::string saved_layout(const io::Checkpoint& checkpoint);
 

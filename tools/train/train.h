@@ -10,5 +10,6 @@
 #include "tools/train/generation.h"
 #include "tools/train/job.h"
 #include "tools/train/model_instance.h"
+#include "tools/train/saved_run.h"
 #include "tools/train/train_step.h"
 #include "tools/train/trainer.h"

@@ -58,7 +58,7 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 void check_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world,
                      const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
-  const std::vector<data::Digest> before = data_fingerprints(checkpoint);
+  const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
   if (before.size() != now.size())
     fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, the recipe names ",
          now.size());
