@@ -25,9 +25,11 @@ int main(int, char** argv) {
     device::DeviceContext context;
     device::InlineStream stream;
     world.group().barrier(stream).wait();
+    if (way == "lost" && world.rank() == 0) world.abort_job(base::ExitCode::peer_lost);
     int64_t size = 256;
     if (world.rank() == 1) {
-      if (way == "abort") world.abort_job(base::ExitCode::resource);
+      if (way == "lost") sleep(1);
+      if (way == "abort" || way == "lost") world.abort_job(base::ExitCode::resource);
       if (way == "throw") base::fail(base::ExitCode::numeric, "out of luck");
       if (way == "kill") kill(getpid(), SIGKILL);
       if (way == "stop") kill(getpid(), SIGSTOP);

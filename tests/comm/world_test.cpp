@@ -83,10 +83,12 @@ struct Death {
   int status;
   const char* said;  // by mpirun
 };
+// lost: rank 0, which only lost a peer, is the first to end.
 class DyingRank : public testing::TestWithParam<Death> {};
 INSTANTIATE_TEST_SUITE_P(By, DyingRank,
                          testing::Values(Death{"abort", static_cast<int>(ExitCode::resource), "Exit code:    4"},
                                          Death{"throw", static_cast<int>(ExitCode::numeric), "Exit code:    5"},
+                                         Death{"lost", static_cast<int>(ExitCode::resource), "Exit code:    4"},
                                          Death{"kill", 137, "on signal 9"}),
                          [](const auto& death) { return death.param.way; });
 
