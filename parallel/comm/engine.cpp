@@ -162,7 +162,7 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The rank that was lost has ended the job, with the code that tells why, unless nobody knows that it has.
+  // The lost rank knows why: its exit code becomes the job's, unless its launcher does not end the others.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
