@@ -1,14 +1,23 @@
 // Stands for framework/device/cuda in a program that is built without it.
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
+#include "framework/device/card_memory.h"
 
 namespace hexad::device {
 
-std::unique_ptr<Backend> make_cuda_backend(const ContextOptions&) {
+namespace {
+
+[[noreturn]] void refuse() {
   base::fail(
       base::ExitCode::resource,
       "device: cuda was asked for, but this program was built without CUDA (cmake --preset cuda builds with it); "
       "use device: cpu");
 }
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const ContextOptions&) { refuse(); }
+
+CardMemory cuda_card_memory(int) { refuse(); }
 
 }  // namespace hexad::device

@@ -20,10 +20,18 @@ test_predictions_are_the_same_when_made_again() {
   cmp p.json q.json || failed "p.json and q.json differ"
 }
 
+test_nothing_is_measured_in_no_rounds() {
+  expect 0 predict --out p.json --rounds 2
+  expect 0 predict --out q.json --rounds 0
+  cmp p.json q.json || failed "p.json and q.json differ"
+  expect_text out 'predicted fastest: '
+  expect_no_text out 'measured ms'
+}
+
 test_what_cannot_be_predicted_is_refused() {
   expect 2 "$HEXAD" bench predict tiny.yaml model.moe.experts=0
   expect_text err 'bench predict: the model has no MoE layer'
-  expect 2 "$HEXAD" bench predict tiny.yaml --rounds 0
+  expect 2 "$HEXAD" bench predict tiny.yaml --rounds -1
   expect 4 "$HEXAD" bench predict tiny.yaml --out nowhere/p.json
   expect_text err nowhere/p.json
 }

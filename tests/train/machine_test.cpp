@@ -1,5 +1,6 @@
 // What the machine says about itself.
 #include "tools/train/machine.h"
+#include "tools/train/machine_memory.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

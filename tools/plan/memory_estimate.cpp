@@ -18,16 +18,25 @@ MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensi
   return memory_of(step_on_meta(r, extensions, layout, rank, load, Wanted::memory), r, layout, rank);
 }
 
-MemoryEstimate memory_of(const StepOnMeta& step, const Recipe& r, const mesh::Layout& layout, int rank) {
-  const auto peak = [&](Category c) { return static_cast<double>(step.memory.peak_in(c)); };
+namespace {
+
+MemoryEstimate by_category(const device::MemoryStats& memory) {
+  const auto peak = [&](Category c) { return static_cast<double>(memory.peak_in(c)); };
   MemoryEstimate m{.weights = peak(Category::parameter),
                    .gradients = peak(Category::gradient),
                    .optimizer = peak(Category::optimizer),
                    .activations = peak(Category::activation),
-                   .offloaded = static_cast<double>(step.offloaded),
-                   .total = static_cast<double>(step.memory.peak_total),
-                   .blocks = static_cast<double>(step.memory.peak_held)};
+                   .total = static_cast<double>(memory.peak_total),
+                   .blocks = static_cast<double>(memory.peak_held)};
   m.passing = std::max(0.0, m.total - m.weights - m.gradients - m.optimizer - m.activations);
+  return m;
+}
+
+}  // namespace
+
+MemoryEstimate memory_of(const StepOnMeta& step, const Recipe& r, const mesh::Layout& layout, int rank) {
+  MemoryEstimate m = by_category(step.memory);
+  m.offloaded = static_cast<double>(step.offloaded);
   const auto micro_batches = static_cast<int>(r.batch.global / r.batch.micro / layout.size(Axis::dp));
   const pp::Schedule schedule = pp::make_schedule(pipeline_of(r), layout.size(Axis::pp), micro_batches);
   m.in_flight = pp::peak_activations(schedule)[static_cast<size_t>(layout.coordinate(Axis::pp, rank))];
@@ -42,6 +51,17 @@ std::vector<MemoryEstimate> estimate_stages(const Recipe& r, const train::Extens
     MemoryEstimate& most = stages.emplace_back();
     for (const int rank : ranks)
       if (const auto m = estimate_memory(r, extensions, layout, rank, load); m.total > most.total) most = m;
+  }
+  return stages;
+}
+
+std::vector<MemoryEstimate> estimate_evaluation(const Recipe& r, const train::Extensions& extensions, int64_t world) {
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  std::vector<MemoryEstimate> stages;
+  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, RoutingLoad::even)) {
+    MemoryEstimate& most = stages.emplace_back();
+    for (const int rank : ranks)
+      if (const auto m = by_category(evaluation_on_meta(r, extensions, layout, rank)); m.total > most.total) most = m;
   }
   return stages;
 }

@@ -8,6 +8,7 @@
 
 #include "framework/telemetry/units.h"
 #include "tools/plan/memory_estimate.h"
+#include "tools/plan/memory_savings.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/plan/traffic_estimate.h"
 #include "tools/train/schedule_check.h"
@@ -34,33 +35,6 @@ std::string strategy_name(const Recipe& r) {
   for (const auto& [value, name] : enum_names(moe::ReuseStrategy{}))
     if (value == r.schedule.moe.settled().memory_reuse) return std::string(name);
   base::fail_invariant("[memory] strategy without a name");
-}
-
-struct Change {
-  std::string text;
-  std::function<void(Recipe&)> make;
-};
-
-// That leave the meaning of a run as it is, the cheapest first.
-std::vector<Change> changes(const Recipe& r, int64_t world) {
-  std::vector<Change> all;
-  const auto add = [&](std::string text, std::function<void(Recipe&)> make) {
-    all.push_back({std::move(text), std::move(make)});
-  };
-  const bool replicas = mesh::Layout(r.parallel.sizes(), static_cast<int>(world)).size(base::Axis::dp) > 1;
-  for (int64_t zero = std::max<int64_t>(r.parallel.zero, 0) + 1; zero <= 3 && replicas; ++zero)
-    add(base::cat("parallel.zero: ", zero), [zero](Recipe& c) { c.parallel.zero = zero; });
-  if (r.recompute < layers::Recompute::attention)
-    add("recompute: attention", [](Recipe& c) { c.recompute = layers::Recompute::attention; });
-  if (r.model.moe.experts > 0 && r.schedule.moe.memory_reuse == moe::ReuseStrategy::none &&
-      r.recompute != layers::Recompute::block && r.schedule.pipeline.overlap == pp::Overlap::none)
-    add("schedule.moe.memory_reuse: s4", [](Recipe& c) { c.schedule.moe.memory_reuse = moe::ReuseStrategy::s4; });
-  if (r.recompute != layers::Recompute::block)
-    add("recompute: block", [](Recipe& c) { c.recompute = layers::Recompute::block; });
-  if (r.offload.optimizer == optim::StateOffload::none)
-    add("offload.optimizer: file", [](Recipe& c) { c.offload.optimizer = optim::StateOffload::file; });
-  if (!r.offload.activations) add("offload.activations: true", [](Recipe& c) { c.offload.activations = true; });
-  return all;
 }
 
 // Where tokens choose other experts than those that are loaded evenly.
@@ -156,8 +130,8 @@ std::string MemoryReport::table() const {
           how_loaded(r.model.moe));
   row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
   row("total", m.total, recipe_.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
-  if (r.memory.limit_bytes > 0)
-    row("  of the limit", static_cast<double>(r.memory.limit_bytes),
+  if (r.memory.limit() > 0)
+    row("  of the limit", static_cast<double>(r.memory.limit()),
         fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
   return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(traffic);
 }
@@ -170,31 +144,16 @@ double MemoryReport::needed_by(const Recipe& changed) const {
   return MemoryNeeds(changed, extensions_, world_).of(s);
 }
 
-std::string MemoryReport::help(double limit, double need) const {
-  std::string enough, best;
-  double least = need;
-  for (const Change& change : changes(recipe_, world_)) {
-    Recipe changed = recipe_;
-    change.make(changed);
-    if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
-    const double bytes = needed_by(changed);
-    const std::string text = base::cat(change.text, " (", human_bytes(bytes), ")");
-    if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
-    if (bytes < least) least = bytes, best = text;
-  }
-  if (!enough.empty()) return "; any of these is enough: " + enough;
-  return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
-}
-
 std::string MemoryReport::problem() const {
-  const auto limit = static_cast<double>(recipe_.memory.limit_bytes);
+  const auto limit = static_cast<double>(recipe_.memory.limit());
   if (limit == 0 || (within_ && within_->least <= limit)) return {};
   const auto stages = estimate_stages(planned_, extensions_, world_);
   const double need = within_ ? within_->least : most_blocks(stages);
   if (need <= limit) return {};
   return fmt::format("memory.limit_bytes is {}, but a rank{} is estimated to need {}, {} more{}", human_bytes(limit),
                      stages.size() > 1 ? fmt::format(" of stage {}", neediest(stages, &MemoryEstimate::blocks)) : "",
-                     human_bytes(need), human_bytes(need - limit), help(limit, need));
+                     human_bytes(need), human_bytes(need - limit),
+                     savings_text(recipe_, world_, limit, need, [&](const Recipe& r) { return needed_by(r); }));
 }
 
 std::string memory_comparison(const Recipe& recipe, const train::Extensions& extensions, int64_t world,

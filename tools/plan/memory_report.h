@@ -25,7 +25,6 @@ class MemoryReport {
 
  private:
   double needed_by(const train::Recipe& changed) const;
-  std::string help(double limit, double need) const;
 
   const train::Recipe recipe_;
   const train::Extensions& extensions_;

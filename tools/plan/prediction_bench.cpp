@@ -10,8 +10,10 @@
 #include "framework/base/atomic_file.h"
 #include "framework/data/digest.h"
 #include "framework/data/training_data.h"
+#include "framework/device/meta/meta_run.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
+#include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
 #include "tools/train/schedule_check.h"
 #include "tools/train/train_step.h"
@@ -40,9 +42,23 @@ double quantile(std::vector<double> values, double part) {
   return values[static_cast<size_t>(std::ceil(part * static_cast<double>(values.size()))) - 1];
 }
 
-void print_table(const Candidates& candidates) {
+size_t widest(const Candidates& candidates) {
   size_t width = 0;
   for (const ScheduleCandidate& c : candidates) width = std::max(width, moe::to_string(c.schedule).size());
+  return width;
+}
+
+void print_predictions(const Candidates& candidates) {
+  const size_t width = widest(candidates);
+  fmt::print("{:<{}} {:>12}\n", "schedule", width, "predicted ms");
+  for (const ScheduleCandidate& c : candidates)
+    fmt::print("{:<{}} {:>12.3f}\n", moe::to_string(c.schedule), width, 1e3 * c.predicted);
+  const auto best = std::ranges::min_element(candidates, {}, &ScheduleCandidate::predicted);
+  fmt::print("predicted fastest: {}\n", moe::to_string(best->schedule));
+}
+
+void print_comparison(const Candidates& candidates) {
+  const size_t width = widest(candidates);
   fmt::print("{:<{}} {:>12} {:>12} {:>8}\n", "schedule", width, "predicted ms", "measured ms", "error");
   std::vector<double> errors;
   for (const ScheduleCandidate& c : candidates) {
@@ -61,16 +77,16 @@ void print_table(const Candidates& candidates) {
              moe::to_string(expected->schedule), 100 * (expected->measured_seconds() / best->measured_seconds() - 1));
 }
 
-}  // namespace
+// The model has no memory here: schedules are priced by their graphs.
+Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world) {
+  ModelInstance instance(recipe, extensions, world.group(), {}, std::make_shared<device::MetaRun>(recipe.device));
+  return predicted_schedules(
+      recipe, instance, Predictor(recipe, instance.mesh), world.group(),
+      MemoryNeeds(recipe, extensions, world.size()).within(legal_schedules(recipe, extensions)).schedules);
+}
 
-void bench_predictions(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-                       const PredictionBench& bench) {
-  if (recipe.model.moe.experts == 0)
-    fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
-  if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
-    fail(ExitCode::usage,
-         "bench predict: under schedule.pipeline.overlap a pass takes also what the other micro-batch computes "
-         "meanwhile, which predictions do not know; set it to none");
+void measure(Candidates& candidates, const Recipe& recipe, const train::Extensions& extensions,
+             const comm::World& world, int rounds) {
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const data::TrainingData data = data::open_training_data(
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
@@ -78,23 +94,8 @@ void bench_predictions(const Recipe& recipe, const train::Extensions& extensions
   ModelInstance instance(recipe, extensions, world.group());
   optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers);
   TrainStep train(recipe, instance, optimizer);
-
-  const std::vector<moe::MoeSchedule> allowed =
-      MemoryNeeds(recipe, extensions, world.size()).within(legal_schedules(recipe, extensions)).schedules;
-  Candidates candidates =
-      predicted_schedules(recipe, instance, Predictor(recipe, instance.mesh), world.group(), allowed);
-  if (world.rank() == 0) {
-    const std::string text = document(recipe, candidates, world.size());
-    base::write_file(bench.out, text);
-    fmt::print("{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out,
-               data::digest_of(text).to_string());
-    if (recipe.schedule.profile.empty())
-      fmt::print("they are those of a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
-    std::fflush(stdout);
-  }
-
   int64_t step = 0;
-  for (int round = 0; round <= bench.rounds; ++round)  // the first one finds memory
+  for (int round = 0; round <= rounds; ++round)  // the first one finds memory
     for (ScheduleCandidate& c : candidates) {
       instance.reschedule(c.schedule);
       PassRecorder recorder(instance);
@@ -105,7 +106,32 @@ void bench_predictions(const Recipe& recipe, const train::Extensions& extensions
           world.group().all_reduce_value(measured_seconds(recorder.passes()), comm::Reduce::max, instance.device());
       if (round > 0) c.measured.push_back(seconds);
     }
-  if (world.rank() == 0) print_table(candidates);
+}
+
+}  // namespace
+
+ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
+                           const PredictionBench& bench) {
+  if (recipe.model.moe.experts == 0)
+    fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
+  if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
+    fail(ExitCode::usage,
+         "bench predict: under schedule.pipeline.overlap a pass takes also what the other micro-batch computes "
+         "meanwhile, which predictions do not know; set it to none");
+  Candidates candidates = predicted(recipe, extensions, world);
+  if (world.rank() == 0) {
+    const std::string text = document(recipe, candidates, world.size());
+    base::write_file(bench.out, text);
+    fmt::print("{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out,
+               data::digest_of(text).to_string());
+    if (recipe.schedule.profile.empty())
+      fmt::print("they are those of a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
+    std::fflush(stdout);
+  }
+  const bool measures = bench.rounds > 0 && may_start(recipe, extensions, world);
+  if (measures) measure(candidates, recipe, extensions, world, bench.rounds);
+  if (world.rank() == 0) measures ? print_comparison(candidates) : print_predictions(candidates);
+  return measures || bench.rounds == 0 ? ExitCode::done : ExitCode::resource;
 }
 
 }  // namespace hexad::plan

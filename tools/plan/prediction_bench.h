@@ -11,11 +11,13 @@ namespace hexad::plan {
 
 struct PredictionBench {
   std::string out = "predictions.json";
-  int rounds = 3;  // steps of each schedule that count, in turn
+  int rounds = 3;  // steps of each schedule that count, in turn; 0: nothing is measured
 };
 
-/// Trains a few steps and prints a table of one MoE layer's forward and backward. Collective.
-void bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-                       const PredictionBench& bench);
+/// Predicts without building the model, then trains a few steps, and prints a table of one MoE layer's forward and
+/// backward. Returns `resource`, with the predictions printed, if the model does not fit and nothing can be measured.
+/// Collective.
+base::ExitCode bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions,
+                                 const comm::World& world, const PredictionBench& bench);
 
 }  // namespace hexad::plan

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "framework/telemetry/units.h"
+#include "tools/plan/cluster.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
 
@@ -14,13 +15,24 @@ using namespace base;
 
 using namespace train;
 
+namespace {
+
+bool leaves_open(const Recipe& recipe) { return recipe.model.moe.experts > 0 && recipe.schedule.moe.open(); }
+
+}  // namespace
+
+bool needs_predictions(const Recipe& recipe) { return recipe.schedule.trace > 0 || leaves_open(recipe); }
+
+void require_profile(const Recipe& recipe) {
+  if (needs_predictions(recipe) && !recipe.schedule.profile.empty()) load_cluster(recipe.schedule.profile);
+}
+
 std::unique_ptr<ScheduleAdviser> RunSchedule::make(const AdvisedRun& run) { return std::make_unique<RunSchedule>(run); }
 
 RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.progress.step) {
   const Recipe& recipe = run_.recipe;
-  const bool chooses = recipe.model.moe.experts > 0 && recipe.schedule.moe.open();
-  if (recipe.schedule.trace > 0 || chooses) predictor_.emplace(recipe, run_.instance.mesh);
-  if (chooses) choose();
+  if (needs_predictions(recipe)) predictor_.emplace(recipe, run_.instance.mesh);
+  if (leaves_open(recipe)) choose();
   if (!leader() || !recipe.schedule.moe.memory_reuse) return;
   const MemoryReport memory(recipe, run_.instance.extensions, run_.world.size());
   if (const std::string why = memory.problem(); !why.empty()) run_.log.warn(why);
@@ -74,7 +86,7 @@ void RunSchedule::choose() {
 }
 
 void RunSchedule::log_memory() {
-  const auto limit = static_cast<double>(run_.recipe.memory.limit_bytes);
+  const auto limit = static_cast<double>(run_.recipe.memory.limit());
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: whatever experts tokens choose, a rank is estimated to need {} where activations are "

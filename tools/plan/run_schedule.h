@@ -8,6 +8,12 @@
 
 namespace hexad::plan {
 
+/// True if a run of this recipe predicts schedules: it leaves one open, or records what its schedule does.
+bool needs_predictions(const train::Recipe& recipe);
+
+/// Throws Error(usage) if predictions are needed and schedule.profile cannot be read.
+void require_profile(const train::Recipe& recipe);
+
 class RunSchedule final : public train::ScheduleAdviser {
  public:
   /// Predicts what the recipe leaves open, or takes what the checkpoint's run chose.

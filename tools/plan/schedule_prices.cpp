@@ -21,23 +21,24 @@ constexpr size_t most_priced = 200, most_varied = 8;
 double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
                          const comm::ProcessGroup& world) {
   schedule::GraphCollector collector;
+  // A model without memory still tells the other ranks real counts of rows.
+  const Device device = instance.device().has_memory() ? instance.device() : instance.device().host();
   if (const auto layers = instance.model.moe_layers(); !layers.empty())
-    layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), instance.device(),
+    layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), device,
                                       collector);
   constexpr size_t passes = 2;
   base::require(collector.graphs.size() <= passes, "[schedule] a layer shows ", collector.graphs.size(), " passes");
   collector.graphs.resize(passes);  // a stage of dense layers has none
   std::vector<double> seconds(static_cast<size_t>(world.size()));
   for (const schedule::TaskGraph& graph : collector.graphs) {
-    const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, instance.device());
+    const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
     const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
   // Ranks must agree, also where their groups, and so their rates, differ.
-  return world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max,
-                                instance.device());
+  return world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max, device);
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
 #include "parallel/pp/check.h"
+#include "tools/train/evaluation.h"
 #include "tools/train/stages.h"
 #include "tools/train/train_step.h"
 
@@ -120,6 +122,15 @@ bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& m
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
+// What `less` and `more` tell of a step that is `times` as far from `less`.
+void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
+  extend_all(more.memory.peak, less.memory.peak, times);
+  extend(more.memory.peak_total, less.memory.peak_total, times);
+  extend(more.memory.peak_held, less.memory.peak_held, times);
+  extend(more.offloaded, less.offloaded, times);
+  extend_all(more.sent, less.sent, times);
+}
+
 // Of a pipeline whose micro-batches are all in flight at once.
 StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   StepOnMeta shorter = run.step(few);
@@ -129,38 +140,29 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
       shorter = step;
       continue;
     }
-    const double times = static_cast<double>(all - few) / static_cast<double>(few);
-    extend_all(step.memory.peak, shorter.memory.peak, times);
-    extend(step.memory.peak_total, shorter.memory.peak_total, times);
-    extend(step.memory.peak_held, shorter.memory.peak_held, times);
-    extend(step.offloaded, shorter.offloaded, times);
-    extend_all(step.sent, shorter.sent, times);
+    extend(step, shorter, static_cast<double>(all - few) / static_cast<double>(few));
     return step;
   }
   return run.step(all);
 }
 
-}  // namespace
+// Micro-batches of more tokens are not run: their tokens are the host's, and what they take grows with their number.
+constexpr int64_t most_tokens = 1 << 18;
 
-std::vector<std::vector<int>> ranks_that_differ(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
-  const moe::MoeConfig& moe = r.model.moe;
-  const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
-  const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
-  std::vector<std::vector<int>> stages(static_cast<size_t>(layout.size(base::Axis::pp)),
-                                       std::vector<int>(of_stage, -1));
-  const auto lastness = [&](int rank) {
-    return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
-  };
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
-    int& last = stages[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))][static_cast<size_t>(ep)];
-    if (last < 0 || lastness(rank) > lastness(last)) last = rank;
-  }
-  return stages;
+int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
+
+// The recipe with about so many tokens in a micro-batch, and as many micro-batches.
+Recipe with_tokens(Recipe r, int64_t tokens) {
+  const int64_t micro_batches = r.batch.global / r.batch.micro;
+  r.batch.micro = std::clamp<int64_t>(tokens / r.model.context, 1, r.batch.micro);
+  r.batch.global = micro_batches * r.batch.micro;
+  const int64_t unit = 2 * r.parallel.cp * r.parallel.tp;
+  if (tokens_of(r) > tokens) r.model.context = std::max<int64_t>(1, tokens / unit) * unit;
+  return r;
 }
 
-StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                        RoutingLoad load, Wanted wanted) {
+StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
+                    RoutingLoad load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const int64_t unit =
@@ -186,6 +188,59 @@ StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, cons
   const StepOnMeta shorter = run.step(fewer);
   extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
   return step;
+}
+
+StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank) {
+  const auto run = std::make_shared<device::MetaRun>(
+      recipe.device, choose_experts(RoutingLoad::even, layout.coordinate(base::Axis::ep, rank),
+                                    layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
+  const comm::ImaginedGroup world(rank, layout.world());
+  ModelInstance instance(recipe, extensions, world, {}, run);
+  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches a rank: more than are in flight
+  evaluate(instance, recipe, TwoDocuments(recipe.model.context),
+           enough * recipe.batch.micro * layout.size(base::Axis::dp), {});
+  return {.memory = instance.context.allocator()->stats()};
+}
+
+// What `run` says of the recipe, or, if its micro-batches have too many tokens, of two smaller ones, extended.
+StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
+  if (tokens_of(recipe) <= most_tokens) return run(recipe);
+  const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);
+  const StepOnMeta less = run(smaller);
+  StepOnMeta more = run(small);
+  extend(more, less,
+         static_cast<double>(tokens_of(recipe) - tokens_of(smaller)) /
+             static_cast<double>(tokens_of(small) - tokens_of(smaller)));
+  return more;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> ranks_that_differ(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
+  const moe::MoeConfig& moe = r.model.moe;
+  const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
+  const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
+  std::vector<std::vector<int>> stages(static_cast<size_t>(layout.size(base::Axis::pp)),
+                                       std::vector<int>(of_stage, -1));
+  const auto lastness = [&](int rank) {
+    return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
+  };
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
+    int& last = stages[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))][static_cast<size_t>(ep)];
+    if (last < 0 || lastness(rank) > lastness(last)) last = rank;
+  }
+  return stages;
+}
+
+StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
+                        RoutingLoad load, Wanted wanted) {
+  return for_tokens(recipe, [&](const Recipe& r) { return run_step(r, extensions, layout, rank, load, wanted); });
+}
+
+device::MemoryStats evaluation_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout,
+                                       int rank) {
+  return for_tokens(recipe, [&](const Recipe& r) { return run_evaluation(r, extensions, layout, rank); }).memory;
 }
 
 }  // namespace hexad::plan

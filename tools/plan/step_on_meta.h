@@ -27,8 +27,14 @@ struct StepOnMeta {
 /// them the pipeline has as many in flight, since its list repeats: what the tokens of the others take in memory is
 /// added, and traffic grows with the number of micro-batches as it does between this step and a shorter one. Where all
 /// are in flight at once (gpipe) memory grows so, too, from where it grows at all: what the update needs may be more.
+/// Of micro-batches of more than 2^18 tokens two smaller sizes are run, and what they take is extended.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, RoutingLoad load, Wanted wanted);
+
+/// Memory of rank `rank` in a held-out evaluation: of the weights and of as many micro-batches as are evaluated at
+/// once.
+device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train::Extensions& extensions,
+                                       const mesh::Layout& layout, int rank);
 
 /// By pipeline stage, ranks of which one needs the most: of what is cut unevenly over tp or etp the last of the ranks
 /// that share it has the most, and others do alike. Where the recipe says what tokens choose, and no other load is

@@ -62,7 +62,7 @@ double MemoryNeeds::of(const MoeSchedule& s) {
 
 WithinMemory MemoryNeeds::within(const std::vector<MoeSchedule>& schedules) {
   if (recipe_.schedule.moe.memory_reuse) return {.schedules = schedules};
-  const double limit = recipe_.memory.limit_bytes == 0 ? unlimited : static_cast<double>(recipe_.memory.limit_bytes);
+  const double limit = recipe_.memory.limit() == 0 ? unlimited : static_cast<double>(recipe_.memory.limit());
   WithinMemory out{.kept = unlimited, .least = unlimited};
   std::vector<MoeSchedule> keeping, restoring, rest;
   for (MoeSchedule s : schedules) {

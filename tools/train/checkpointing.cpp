@@ -73,12 +73,17 @@ void copy_into(const Tensor& target, const Tensor& source, Device device) {
   kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
 }
 
-// To the host. `shape`: what the recipe's model has.
-Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
-                    const io::Region& region, Device host) {
+// `shape`: what the recipe's model has.
+void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape) {
   const Shape& stored = checkpoint.record(name, kind).shape;
   if (!(stored == shape))
     fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
+}
+
+// To the host.
+Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
+                    const io::Region& region, Device host) {
+  require_shape(checkpoint, name, kind, shape);
   Tensor t = checkpoint.read(name, kind, region, host, Category::temporary);
   io::require_finite(t, checkpoint.folder(), name);
   return t;
@@ -123,10 +128,15 @@ void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind,
   copy_into(target, on_device(all, target.device(), Category::temporary), target.device());
 }
 
-void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned) {
-  const auto& [name, kind] = stored;
+// True if an older program stored the stacked parts as separate tensors.
+bool stored_apart(const io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored) {
   const std::vector<std::string>& before = p.spec().stack.names;
-  const bool stacked = !before.empty() && !checkpoint.contains(name, kind) && checkpoint.contains(before[0], kind);
+  return !before.empty() && !checkpoint.contains(stored.name, stored.kind) &&
+         checkpoint.contains(before[0], stored.kind);
+}
+
+void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned) {
+  const bool stacked = stored_apart(checkpoint, p, stored);
   for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
     if (stacked)
       read_stacked(checkpoint, p, stored.kind, region, part);
@@ -144,17 +154,6 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", changes,
        "\nuse another run.dir, or train.init_from to start a new run from these weights");
-}
-
-void check_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  const Recipe before = saved_recipe(checkpoint);
-  std::string text;
-  for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
-  if (before.train.seed != recipe.train.seed)
-    text += cat("\n  train.seed: ", before.train.seed, " -> ", recipe.train.seed);
-  if (before.optim.name != recipe.optim.name)
-    text += cat("\n  optim.name: ", before.optim.name, " -> ", recipe.optim.name);
-  if (!text.empty()) refuse(checkpoint, text);
 }
 
 // How a rank's part of common work failed; travels between ranks.
@@ -195,6 +194,17 @@ void verify_together(const std::string& folder, const comm::ProcessGroup& world,
 }
 
 }  // namespace
+
+void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const Recipe before = saved_recipe(checkpoint);
+  std::string text;
+  for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
+  if (before.train.seed != recipe.train.seed)
+    text += cat("\n  train.seed: ", before.train.seed, " -> ", recipe.train.seed);
+  if (before.optim.name != recipe.optim.name)
+    text += cat("\n  optim.name: ", before.optim.name, " -> ", recipe.optim.name);
+  if (!text.empty()) refuse(checkpoint, text);
+}
 
 std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device) {
   return gather_texts(group.rank() == root ? text : std::string(), group, device)[static_cast<size_t>(root)];
@@ -339,7 +349,7 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
 
 Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                             optim::Optimizer& optimizer) {
-  check_same_model(checkpoint, recipe);
+  require_same_model(checkpoint, recipe);
   const Progress progress = saved_progress(checkpoint);
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
@@ -349,6 +359,21 @@ Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, Mo
   for (const auto& s : instance.states)
     read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
   return progress;
+}
+
+void Checkpointer::require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance) {
+  for (const auto& p : instance.parameters) {
+    const StoredAs stored{p->name(), io::Kind::main};
+    const Stack& stack = p->spec().stack;
+    if (stored_apart(checkpoint, *p, stored))
+      for (const std::string& name : stack.names)
+        require_shape(checkpoint, name, stored.kind, without(p->global_shape(), stack.dim));
+    else
+      require_shape(checkpoint, stored.name, stored.kind, p->global_shape());
+  }
+  for (const auto& s : instance.states)
+    if (checkpoint.contains(s.name, io::Kind::state))
+      require_shape(checkpoint, s.name, io::Kind::state, s.tensor.shape());
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {

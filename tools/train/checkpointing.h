@@ -43,6 +43,9 @@ class Checkpointer {
                        optim::Optimizer& optimizer);
   /// Main weights and states alone, rounded into the model: for evaluation and generation.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
+  /// Throws Error(usage) naming the parameter whose global shape differs from the one that is stored, Error(data) where
+  /// a weight is not stored at all. Reads no weight.
+  static void require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance);
   /// The same into the optimizer's main weights too: for `train.init_from`.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
 
@@ -51,6 +54,10 @@ class Checkpointer {
   const comm::ProcessGroup& world_;
   io::CheckpointStore store_;
 };
+
+/// Throws Error(usage) with each difference unless the recipe's model, seed and optimizer are those of the checkpoint's
+/// run, so that the run can go on from it.
+void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Collective. Every rank opens the checkpoint and checks every byte of its share of the shards; what one of them
 /// finds wrong, all throw.

@@ -19,10 +19,6 @@ std::string shell_word(const std::string& word);
 std::string command_line();
 /// "mpirun -np 4", with the flags without which Open MPI refuses to start that many ranks here, as this user.
 std::string launcher(int64_t ranks);
-/// Bytes that this process may still take without others being pushed out or it being ended: what the system says is
-/// available, or less where a control group (container, batch job) has a limit. Unknown limits do not count. `root`: of
-/// the file system that says so; of tests.
-int64_t available_memory_bytes(const std::string& root = "");
 /// Largest resident memory of this process so far, in bytes.
 int64_t peak_resident_bytes();
 

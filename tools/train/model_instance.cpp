@@ -5,7 +5,7 @@
 #include "framework/data/source.h"
 #include "framework/kernels/gemm_rate.h"
 #include "framework/schedule/executor.h"
-#include "tools/train/machine.h"
+#include "tools/train/machine_memory.h"
 #include "tools/train/pass_recorder.h"
 #include "tools/train/stages.h"
 #include "tools/train/traffic_options.h"
@@ -78,7 +78,7 @@ device::ContextOptions context_options(const Recipe& recipe, const comm::Process
   if (meta) return {.kind = device::DeviceKind::meta, .meta = std::move(meta)};
   return {.kind = recipe.device,
           .place = place_of(world),
-          .memory_limit = recipe.memory.limit_bytes,
+          .memory_limit = recipe.memory.limit(),
           .pinned_limit = pinned_limit(recipe, world),
           .worker_lanes = recipe.schedule.lanes_run_by_themselves(recipe.schedule.moe.settled()),
           .offload_folder = recipe.offload.folder};

@@ -1,12 +1,14 @@
 #include "tools/train/recipe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
+#include "optim/lr_schedule.h"
 #include "tools/train/divisible.h"
 #include "tools/train/job.h"
 #include "tools/train/layout_check.h"
@@ -196,6 +198,25 @@ void check_warmup(const Recipe& r, Problems& problems) {
                                    "): the learning rate would only rise and never reach optim.lr"));
 }
 
+// A decay that begins before the warm-up ends begins below the peak: the rate would fall at once.
+void check_decay(const Recipe& r, Problems& problems) {
+  const optim::OptimConfig& o = r.optim;
+  if (!problems.good({"optim", "train.steps"})) return;
+  const int64_t steps = r.train.steps;
+  if (o.schedule != optim::ScheduleKind::wsd || o.warmup > steps) return;
+  const double decay = o.decay_fraction * static_cast<double>(steps);
+  const auto room = static_cast<double>(steps - o.warmup);
+  if (decay <= room * (1 + 1e-9)) return;
+  constexpr double digits = 1e4;
+  const double fraction = std::floor(room / static_cast<double>(steps) * digits) / digits;
+  std::string text = cat("of train.steps (", steps, ") gives ", decay, " steps of decay, which begin before the ",
+                         o.warmup, " steps of optim.warmup are over");
+  if (o.warmup < steps)
+    text += cat(": the learning rate would fall from ", optim::learning_rate(o, o.warmup, steps), " to ",
+                optim::learning_rate(o, o.warmup + 1, steps), " in one step");
+  problems.add("optim.decay_fraction", cat(text, "; the largest legal value is ", fraction));
+}
+
 }  // namespace
 
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
@@ -213,6 +234,7 @@ Recipe load_to_train(config::Document document, const Extensions& extensions, in
   const auto read = [&](const config::Document& d, Problems& problems) {
     Recipe r = read_checked(d, extensions, world, problems);
     check_warmup(r, problems);
+    check_decay(r, problems);
     return r;
   };
   Problems problems;

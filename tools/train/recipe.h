@@ -228,14 +228,21 @@ struct RunConfig {
 };
 
 struct MemoryConfig {
-  config::ByteSize limit_bytes = 0;
+  std::optional<config::ByteSize> limit_bytes = config::ByteSize(0);
   std::optional<config::ByteSize> pinned_bytes;
+
+  /// Bytes that a rank may take for tensors; 0: any number.
+  int64_t limit() const { return limit_bytes.value_or(0); }
+  /// True if a run is refused that is estimated to need more memory than its machines have.
+  bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
   void fields(V& v) {
     v("limit_bytes", limit_bytes,
       "memory a rank may take for tensors: more is refused when it is asked for (exit 4), and `hexad validate` refuses "
-      "(exit 2) what it estimates to need more; 0: no limit",
+      "(exit 2) what it estimates to need more; 0: no limit. A run that is estimated to need more than its machines "
+      "have is "
+      "refused at its start (exit 4); none: it is started all the same",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
       "page-locked host memory a rank on a GPU may take for copies and for what is offloaded, more is refused (exit "

@@ -20,13 +20,14 @@
 #include "tools/train/cores.h"
 #include "tools/train/crash_report.h"
 #include "tools/train/fault.h"
-#include "tools/train/machine.h"
+#include "tools/train/machine_memory.h"
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
 #include "tools/train/run_report.h"
 #include "tools/train/saved_run.h"
 #include "tools/train/say.h"
 #include "tools/train/signals.h"
+#include "tools/train/start_check.h"
 
 namespace hexad::train {
 
@@ -54,39 +55,6 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
   return all.to_vector<double>();
 }
 
-// Other data, or the same folder with other contents.
-void check_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world,
-                     const std::vector<data::Digest>& now) {
-  const data::DataConfig& config = recipe.data;
-  const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
-  if (before.size() != now.size())
-    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, the recipe names ",
-         now.size());
-  for (size_t i = 0; i < now.size(); ++i) {
-    if (before[i] == now[i]) continue;
-    const bool single = !config.dataset.empty();
-    const std::string key = single ? "data.dataset" : cat("data.mixture.", i, ".dataset");
-    std::string what = cat(key, " (", single ? config.dataset : config.mixture[i].dataset, ")");
-    for (const std::string& change : changes_of_recipe(checkpoint, recipe, world))
-      if (change.starts_with(key + ": ")) what = change;
-    fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
-         ", expected ", before[i]);
-  }
-}
-
-// People name a run, too, whose checkpoint they have to choose.
-void require_checkpoint(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (fs::exists(fs::path(folder) / "manifest.json", error)) return;
-  std::string newest;
-  for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;
-       entry.increment(error))
-    if (fs::exists(entry->path() / "manifest.json", error)) newest = std::max(newest, entry->path().string());
-  fail(ExitCode::data, "train.init_from (", folder, ") is no checkpoint: it has no manifest.json",
-       newest.empty() ? "" : cat("; it is a run directory, whose newest checkpoint is ", newest));
-}
-
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, const MakeAdviser& make_adviser)
@@ -102,6 +70,7 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   report_crashes_to(log_path(recipe_, world.rank()), world.rank());
   kernels::cpu::set_thread_count(static_cast<int>(*recipe_.train.threads));
   inject_file_fault(world.rank(), world.file_work());
+  require_offload_folder(recipe_);
   const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
   for (const std::string& caution : cautions(recipe_)) warn(caution);
@@ -154,22 +123,22 @@ void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
                                    extensions_.sources);
   if (data_.tokenizer) bytes_per_id_ = data::bytes_per_id(*data_.tokenizer);
   progress_.fingerprints = data_.fingerprints;
-  for (const std::string& path : data_.missing_heldout)
-    warn(
-        cat(path, ": is not there, so there is no held-out loss of its data; `hexad prepare --heldout 0.02` makes it"));
+  for (const std::string& path : data_.missing_heldout) warn(missing_heldout_text(path));
 }
 
 void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
   const base::FileWork& work = world_.file_work();
   if (checkpoint) {
     const auto phase = work.announce("reading " + checkpoint->folder());
-    check_same_data(*checkpoint, recipe_, world_.size(), data_.fingerprints);
+    require_same_data(*checkpoint, recipe_, world_.size(), data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
     log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
                recipe_.data.registered() ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
     changes_ = changes_of_recipe(*checkpoint, recipe_, world_.size());
     for (const std::string& change : changes_) log_->info("changed since step {}: {}", progress_.step, change);
+    if (const std::string jump = learning_rate_jump(saved_recipe(*checkpoint), recipe_, progress_.step); !jump.empty())
+      warn(jump);
     for (const std::string& change : changes_of_data(*checkpoint, recipe_))
       warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
   } else if (!recipe_.train.init_from.empty()) {
@@ -306,7 +275,7 @@ std::string Trainer::lacks_room_for(const Recipe& alone) const {
     return fmt::format("the whole model takes about {}, and {} of {} is left", telemetry::human_bytes(needed),
                        telemetry::human_bytes(std::max(room, 0.0)), what);
   };
-  const auto limit = static_cast<double>(alone.memory.limit_bytes);
+  const auto limit = static_cast<double>(alone.memory.limit());
   const double own_room = limit - static_cast<double>(instance_->context.allocator()->stats().total);
   if (limit > 0 && needed > own_room) return short_of(own_room, "memory.limit_bytes");
   const auto room = static_cast<double>(available_memory_bytes());

@@ -7,6 +7,7 @@
 
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
+#include "framework/device/card_memory.h"
 #include "framework/device/cuda/card_allocator.h"
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
@@ -155,6 +156,18 @@ class CudaBackend final : public Backend {
 
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options) {
   return std::make_unique<CudaBackend>(options);
+}
+
+CardMemory cuda_card_memory(int place) {
+  const cuda::Card card(choose_device(count_devices(), place));
+  require_generation(card.properties());
+  size_t available = 0, total = 0;
+  check(cudaSetDevice(card.ordinal()), "choosing the card");
+  check(cudaMemGetInfo(&available, &total), "asking for the card's memory");
+  const auto& uuid = card.properties().uuid.bytes;
+  return {.id = std::string(std::begin(uuid), std::end(uuid)),
+          .name = card.properties().name,
+          .available = static_cast<int64_t>(available)};
 }
 
 }  // namespace hexad::device

@@ -61,8 +61,7 @@ base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& e
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
     const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions);
-    bench_predictions(recipe, extensions, world, o.bench);
-    return base::ExitCode::done;
+    return bench_predictions(recipe, extensions, world, o.bench);
   });
 }
 
@@ -73,7 +72,8 @@ void add_predict(const Command& bench, const Program& program) {
   command.add_option("recipe", &options->recipe, "YAML recipe; what is auto in schedule.moe varies").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement");
-  command.add_option("--rounds", &options->bench.rounds, "steps of each schedule").legal(whole_number(1, 1000));
+  command.add_option("--rounds", &options->bench.rounds, "steps of each schedule; 0: predict only")
+      .legal(whole_number(0, 1000));
   command.run([program, options] { return bench_predict(*options, program.extensions); });
 }
 

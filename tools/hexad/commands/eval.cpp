@@ -5,6 +5,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/memory_check.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/cores.h"
 #include "tools/train/evaluation.h"
@@ -41,6 +42,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
                                               .work = world.file_work()},
                                              extensions.sources);
   if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
+  if (!plan::may_start(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(checkpoint, instance);
   phase.reset();

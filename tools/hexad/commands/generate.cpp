@@ -7,6 +7,7 @@
 #include "parallel/comm/self_group.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/memory_check.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/cores.h"
 #include "tools/train/generation.h"
@@ -67,6 +68,9 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
 
+  const plan::MemoryFit fit = plan::memory_fit_here(recipe, extensions, 1, plan::ModelUse::generation);
+  if (fit.verdict == plan::MemoryFit::Verdict::too_much)
+    fail(ExitCode::resource, "the model does not fit: ", fit.text);
   const comm::SelfGroup alone;
   ModelInstance instance(recipe, extensions, alone);
   Checkpointer::load_weights(checkpoint, instance);

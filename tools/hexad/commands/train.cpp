@@ -1,5 +1,6 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
 #include "tools/train/signals.h"
 #include "tools/train/trainer.h"
@@ -21,6 +22,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   return on_all_ranks([&](comm::World& world) {
     Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions);
+    if (!plan::may_start(recipe, extensions, world)) return ExitCode::resource;
     return Trainer(std::move(recipe), extensions, world, plan::RunSchedule::make).run();
   });
 }

@@ -9,13 +9,16 @@
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/checkpoint_estimate.h"
+#include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
+#include "tools/plan/run_schedule.h"
 #include "tools/train/cautions.h"
 #include "tools/train/job.h"
 #include "tools/train/machine.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"
 #include "tools/train/stages.h"
+#include "tools/train/start_check.h"
 
 namespace hexad::app {
 
@@ -60,25 +63,39 @@ std::string start_line(const Options& options) {
   return text;
 }
 
+// A recipe may be meant for another machine: what only this one lacks is no error.
+std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
+  try {
+    const MemoryFit fit = memory_fit_here(recipe, extensions, ranks);
+    return fit.verdict == MemoryFit::Verdict::too_much ? "does not fit on this machine: " + fit.text : fit.text;
+  } catch (const base::Error& e) {
+    return base::cat("does not start on this machine: ", e.what());
+  }
+}
+
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
-  if (recipe.model.vocab == 0) {
-    require_datasets(recipe, options.recipe);
-    complete(recipe, 1);
-  }
+  require_datasets(recipe, options.recipe);
+  complete(recipe, 1);
+  std::vector<std::string> warnings = cautions(recipe);
+  for (std::string& text : check_start(recipe, extensions, ranks)) warnings.push_back(std::move(text));
+  require_profile(recipe);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const MemoryReport memory(recipe, extensions, ranks);
   const std::string too_much = memory.problem();
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
+  const std::string table = memory.table();
+  if (std::string text = caution_of_machine(recipe, extensions, ranks); !text.empty())
+    warnings.push_back(std::move(text));
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
   if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options));
-  for (const std::string& caution : cautions(recipe)) fmt::print("warning: {}\n\n", caution);
+  for (const std::string& warning : warnings) fmt::print("warning: {}\n\n", warning);
   print_size(recipe, extensions);
-  fmt::print("\n{}", memory.table());
+  fmt::print("\n{}", table);
   print_checkpoint(recipe, extensions);
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (!options.mesh) return base::ExitCode::done;

@@ -1,0 +1,135 @@
+// A job whose ranks need more than their machines have is refused before anything is allocated.
+#include "tools/plan/memory_check.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+namespace {
+
+using Verdict = MemoryFit::Verdict;
+
+// Ranks on machines of `ranks_a_machine` each, with so many bytes available.
+std::vector<RankMemory> on_machines(int64_t ranks, int64_t ranks_a_machine, double available) {
+  std::vector<RankMemory> all;
+  for (int64_t r = 0; r < ranks; ++r) {
+    const int64_t machine = r / ranks_a_machine;
+    all.push_back({.host = base::cat("host", machine),
+                   .pools = {{machine, "the machine's memory", static_cast<int64_t>(available)}}});
+  }
+  return all;
+}
+
+class MemoryCheck : public testing::Test {
+ protected:
+  MemoryFit fit(const Recipe& recipe, const std::vector<RankMemory>& ranks) const {
+    return memory_fit(recipe, extensions_, std::ssize(ranks),
+                      [&](int64_t r) -> const RankMemory& { return ranks[static_cast<size_t>(r)]; });
+  }
+  double needed(const Recipe& recipe, int64_t world) const { return estimate_memory(recipe, extensions_, world).total; }
+
+  const train::Extensions extensions_;
+};
+
+TEST_F(MemoryCheck, RefusesOnlyBeyondTheErrorOfTheEstimate) {
+  const Recipe recipe = small_recipe();
+  const double need = needed(recipe, 1);
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 0.96)).verdict, Verdict::too_much);
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 0.98)).verdict, Verdict::tight);
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2)).verdict, Verdict::fits);
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2)).text, "");
+}
+
+TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
+  const Recipe recipe = small_recipe({"batch.global=16"});
+  const double need = needed(recipe, 4);
+  EXPECT_EQ(fit(recipe, on_machines(4, 1, need * 1.3)).verdict, Verdict::fits);
+  const MemoryFit two = fit(recipe, on_machines(4, 2, need * 1.3));
+  EXPECT_EQ(two.verdict, Verdict::too_much);
+  EXPECT_NE(two.text.find("2 ranks on host0 are estimated to need "), std::string::npos) << two.text;
+  EXPECT_NE(two.text.find("fewer ranks a node"), std::string::npos) << two.text;
+}
+
+TEST_F(MemoryCheck, CountsTheLeastThatARankFindsAvailable) {
+  const Recipe recipe = small_recipe();
+  const double need = needed(recipe, 2);
+  auto ranks = on_machines(2, 2, need * 4);
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
+  ranks[1].pools[0].available = static_cast<int64_t>(need);
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
+}
+
+TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
+  const Recipe recipe = small_recipe();
+  const double need = needed(recipe, 2);
+  auto ranks = on_machines(2, 2, need * 4);  // a container each
+  for (int64_t r = 0; r < 2; ++r)
+    ranks[static_cast<size_t>(r)].pools.push_back(
+        {10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
+  ranks[1].pools[1].id = 10;  // the same one
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
+}
+
+TEST_F(MemoryCheck, CountsTheMemoryOfACardWhereTheModelIsOnCards) {
+  Recipe recipe = small_recipe();
+  recipe.device = device::DeviceKind::cuda;
+  const double need = needed(recipe, 2);
+  auto ranks = on_machines(2, 2, 1);  // of the host's memory nothing is needed
+  for (int64_t r = 0; r < 2; ++r)
+    ranks[static_cast<size_t>(r)].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
+  ranks[1].cards[0].id = 0;  // they share a card
+  const MemoryFit shared = fit(recipe, ranks);
+  EXPECT_EQ(shared.verdict, Verdict::too_much);
+  EXPECT_NE(shared.text.find("of the memory of a GPU (H100) is available"), std::string::npos) << shared.text;
+  EXPECT_NE(shared.text.find("fewer ranks a GPU"), std::string::npos) << shared.text;
+}
+
+TEST_F(MemoryCheck, CountsEachRankWithThePartOfThePipelineThatItHas) {
+  const Recipe recipe = small_recipe({"parallel.pp=2"});
+  const auto stages = estimate_stages(recipe, extensions_, 2);
+  ASSERT_EQ(stages.size(), 2u);
+  const double sum = stages[0].total + stages[1].total;
+  EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 0.95)).verdict, Verdict::too_much);
+  EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 1.3)).verdict, Verdict::fits);
+}
+
+TEST_F(MemoryCheck, NamesBothFiguresTheKeysThatHelpAndHowToStartAllTheSame) {
+  const Recipe recipe = small_recipe();
+  const MemoryFit half = fit(recipe, on_machines(1, 1, needed(recipe, 1) * 0.6));
+  EXPECT_EQ(half.verdict, Verdict::too_much);
+  for (const char* text :
+       {"the rank on host0 is estimated to need ", "iB, and ", " of the machine's memory is available", "weights ",
+        "activations ", "offload.optimizer: file (", "memory.limit_bytes: none"})
+    EXPECT_NE(half.text.find(text), std::string::npos) << text << " is not in: " << half.text;
+}
+
+TEST_F(MemoryCheck, SaysWhereItCannotTell) {
+  const Recipe recipe = small_recipe();
+  const MemoryFit unknown = fit(recipe, {RankMemory{.host = "host0"}});
+  EXPECT_EQ(unknown.verdict, Verdict::unknown);
+  EXPECT_NE(unknown.text.find("how much memory host0 has cannot be read"), std::string::npos) << unknown.text;
+}
+
+TEST_F(MemoryCheck, FitsWhateverIsFoundWhereTheLimitIsNone) {
+  Recipe recipe = small_recipe({"memory.limit_bytes=none"});
+  EXPECT_FALSE(recipe.memory.checks_machine());
+  EXPECT_EQ(recipe.memory.limit(), 0);
+  recipe.model.hidden = int64_t{1} << 20;
+  EXPECT_EQ(memory_fit_here(recipe, extensions_, 1).verdict, Verdict::fits);
+}
+
+TEST_F(MemoryCheck, LeavesTheChoiceOfMemoryReuseToExplicitLimits) {
+  const Recipe open = small_recipe({"schedule.moe.memory_reuse=auto"});
+  const Recipe kept = small_recipe({"schedule.moe.memory_reuse=none"});
+  const double need = needed(kept, 1);
+  for (const double share : {0.96, 0.98, 2.0})
+    EXPECT_EQ(fit(open, on_machines(1, 1, need * share)).verdict, fit(kept, on_machines(1, 1, need * share)).verdict);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,287 @@
+#include "tools/plan/memory_check.h"
+
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/data/digest.h"
+#include "framework/device/card_memory.h"
+#include "framework/telemetry/units.h"
+#include "tools/plan/memory_savings.h"
+#include "tools/plan/within_memory.h"
+#include "tools/train/checkpointing.h"
+#include "tools/train/machine.h"
+#include "tools/train/say.h"
+#include "tools/train/schedule_check.h"
+
+namespace hexad::plan {
+
+using namespace train;
+
+using telemetry::human_bytes;
+using Verdict = MemoryFit::Verdict;
+
+namespace {
+
+// Bytes of one pool. `blocks`: rounded up as the allocator takes them; not all of that is touched.
+struct Need {
+  double bytes = 0, blocks = 0;
+};
+
+enum class Place : uint8_t { host, card };
+
+bool is_in_memory(const std::string& folder) {
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // statfs(2)
+  struct statfs status {};
+  return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
+}
+
+// What is offloaded goes to a file beside a CPU, and to host memory beside a GPU.
+Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
+  const bool on_cpu = r.device == device::DeviceKind::cpu;
+  const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
+  if (r.device != device::DeviceKind::cuda) return {m.total + offloaded, m.blocks + offloaded};
+  return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
+}
+
+// As the run begins where memory_reuse is open; only an explicit limit takes part in that choice.
+Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
+  if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
+  if (r.memory.limit() == 0) return with_schedule(r, that_keeps(r.schedule.moe.settled()));
+  return with_schedule(r, MemoryNeeds(r, extensions, world).within(legal_schedules(r, extensions)).schedules.front());
+}
+
+struct Pool {
+  std::string name, host;
+  Place place;
+  int64_t available = std::numeric_limits<int64_t>::max();
+  int64_t first_rank = 0, ranks = 0;
+  std::vector<int64_t> ranks_of_stage;
+};
+
+using MemoryOf = std::function<const RankMemory&(int64_t)>;
+
+std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of) {
+  std::map<std::pair<Place, int64_t>, Pool> pools;
+  const auto stages = static_cast<size_t>(layout.size(base::Axis::pp));
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    const RankMemory& memory = memory_of(rank);
+    for (const auto& [place, list] : {std::pair{Place::host, &memory.pools}, {Place::card, &memory.cards}})
+      for (const MemoryPool& mine : *list) {
+        const auto [entry, added] = pools.try_emplace({place, mine.id});
+        Pool& pool = entry->second;
+        if (added)
+          pool = {.name = mine.name,
+                  .host = memory.host,
+                  .place = place,
+                  .first_rank = rank,
+                  .ranks_of_stage = std::vector<int64_t>(stages)};
+        pool.available = std::min(pool.available, mine.available);
+        ++pool.ranks, ++pool.ranks_of_stage[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))];
+      }
+  }
+  std::vector<Pool> all;
+  for (auto& [key, pool] : pools) all.push_back(std::move(pool));
+  return all;
+}
+
+class Judge {
+ public:
+  Judge(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of, ModelUse use)
+      : recipe_(recipe),
+        use_(use),
+        extensions_(extensions),
+        world_(world),
+        pools_(pools_of(mesh::Layout(recipe.parallel.sizes(), static_cast<int>(world)), memory_of)),
+        stages_(stages_of(recipe)) {}
+
+  MemoryFit verdict() const {
+    const Pool* worst = nullptr;
+    double worst_share = 0;
+    for (const Pool& pool : pools_) {
+      const double share =
+          needed(pool, recipe_, stages_).blocks / static_cast<double>(std::max<int64_t>(1, pool.available));
+      if (share > worst_share) worst = &pool, worst_share = share;
+    }
+    if (!worst) return {};
+    const Need need = needed(*worst, recipe_, stages_);
+    const auto available = static_cast<double>(worst->available);
+    if (need.bytes * (1 - estimate_error) > available) return {Verdict::too_much, refusal(*worst, need)};
+    if (need.blocks * (1 + estimate_error) > available) return {Verdict::tight, warning(*worst, need)};
+    return {};
+  }
+
+ private:
+  std::vector<MemoryEstimate> stages_of(const Recipe& r) const {
+    if (use_ == ModelUse::training) return estimate_stages(as_started(r, extensions_, world_), extensions_, world_);
+    Recipe run = as_started(r, extensions_, world_);
+    if (use_ == ModelUse::generation) run.batch.micro = 1;
+    return estimate_evaluation(run, extensions_, world_);
+  }
+
+  Need needed(const Pool& pool, const Recipe& r, const std::vector<MemoryEstimate>& stages) const {
+    Need sum;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const Need one = need_of(stages[s], r, pool.place);
+      const auto ranks = static_cast<double>(pool.ranks_of_stage[s]);
+      sum.bytes += ranks * one.bytes, sum.blocks += ranks * one.blocks;
+    }
+    return sum;
+  }
+
+  std::string figures(const Pool& pool, const Need& need) const {
+    const std::string who = world_ == 1       ? "the rank"
+                            : pool.ranks == 1 ? fmt::format("rank {}", pool.first_rank)
+                                              : fmt::format("{} ranks", pool.ranks);
+    return fmt::format("{} on {} {} estimated to need {}{}, and {} of {} is available", who, pool.host,
+                       pool.ranks == 1 ? "is" : "are", human_bytes(need.bytes), pool.ranks == 1 ? "" : " together",
+                       human_bytes(static_cast<double>(pool.available)), pool.name);
+  }
+
+  // Of the neediest stage in the pool.
+  std::string parts(const Pool& pool) const {
+    const MemoryEstimate& m = neediest(pool);
+    return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, temporary {}",
+                       human_bytes(m.weights), human_bytes(m.gradients), human_bytes(m.optimizer),
+                       human_bytes(m.activations), human_bytes(m.passing));
+  }
+
+  const MemoryEstimate& neediest(const Pool& pool) const {
+    size_t most = 0;
+    for (size_t s = 0; s < stages_.size(); ++s)
+      if (pool.ranks_of_stage[most] == 0 || (pool.ranks_of_stage[s] > 0 && stages_[s].total > stages_[most].total))
+        most = s;
+    return stages_[most];
+  }
+
+  // What else would mend it, though it changes the run.
+  std::string other_keys(const Pool& pool) const {
+    const MemoryEstimate& m = neediest(pool);
+    const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.passing;
+    if (use_ != ModelUse::training)
+      return pool.place == Place::card ? "device: cpu, or a larger GPU" : "more nodes, or a machine with more memory";
+    std::string text = states ? "a smaller model (model.layers, model.hidden, model.moe.experts)"
+                              : "fewer tokens at a time (batch.micro, model.context)";
+    if (pool.ranks > 1) text += pool.place == Place::card ? ", fewer ranks a GPU" : ", fewer ranks a node";
+    return text + (states ? ", more nodes (parallel.pp, tp, ep, zero)" : ", more nodes (parallel.cp, pp, tp)");
+  }
+
+  std::string refusal(const Pool& pool, const Need& need) const {
+    const std::string help =
+        use_ != ModelUse::training
+            ? ""
+            : savings_text(recipe_, world_, static_cast<double>(pool.available), need.blocks,
+                           [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; });
+    return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it all the same", figures(pool, need),
+                       parts(pool), help, other_keys(pool));
+  }
+
+  std::string warning(const Pool& pool, const Need& need) const {
+    return fmt::format("memory may not suffice: {}, which is within the estimate's error", figures(pool, need));
+  }
+
+  const Recipe& recipe_;
+  const ModelUse use_;
+  const Extensions& extensions_;
+  const int64_t world_;
+  const std::vector<Pool> pools_;
+  const std::vector<MemoryEstimate> stages_;
+};
+
+std::string packed(const RankMemory& memory) {
+  const auto list = [](const std::vector<MemoryPool>& pools) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const MemoryPool& p : pools) out.push_back({p.id, p.name, p.available});
+    return out;
+  };
+  return nlohmann::json{{"host", memory.host}, {"pools", list(memory.pools)}, {"cards", list(memory.cards)}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+RankMemory unpacked(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  const auto list = [&](const char* key) {
+    std::vector<MemoryPool> pools;
+    for (const auto& p : json.at(key)) pools.push_back({p.at(0), p.at(1), p.at(2)});
+    return pools;
+  };
+  return {.host = json.at("host"), .pools = list("pools"), .cards = list("cards")};
+}
+
+MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
+  device::DeviceContext host;
+  const std::string text = broadcast_text(mine.text, 0, group, host);
+  const int64_t verdict = static_cast<int64_t>(mine.verdict);
+  return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
+}
+
+}  // namespace
+
+RankMemory RankMemory::here(device::DeviceKind device, int place) {
+  RankMemory memory{.host = host_name(), .pools = memory_pools()};
+  if (device != device::DeviceKind::cuda) return memory;
+  const device::CardMemory card = device::cuda_card_memory(place);
+  memory.cards.push_back(
+      {static_cast<int64_t>(data::digest_of(card.id).low), "the memory of a GPU (" + card.name + ")", card.available});
+  return memory;
+}
+
+MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of,
+                     ModelUse use) {
+  const MemoryFit fit = Judge(recipe, extensions, world, memory_of, use).verdict();
+  if (fit.verdict == Verdict::too_much) return fit;
+  for (int64_t r = 0; r < world; ++r)
+    if (const RankMemory& m = memory_of(r); m.pools.empty())
+      return {Verdict::unknown, base::cat("how much memory ", m.host,
+                                          " has cannot be read (/proc/meminfo), so nothing refuses a model that does "
+                                          "not fit; memory.limit_bytes sets a limit")};
+  return fit;
+}
+
+MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
+  if (!recipe.memory.checks_machine()) return {};
+  const auto phase = world.file_work().announce("estimating the memory that the model needs");
+  device::DeviceContext host;
+  const auto texts = gather_texts(packed(RankMemory::here(recipe.device, world.local_rank())), world.group(), host);
+  MemoryFit fit;
+  if (world.rank() == 0) {
+    std::vector<RankMemory> ranks;
+    for (const std::string& text : texts) ranks.push_back(unpacked(text));
+    fit = memory_fit(
+        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[static_cast<size_t>(r)]; },
+        use);
+  }
+  return broadcast(fit, world.group());
+}
+
+bool may_start(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
+  const MemoryFit fit = memory_fit(recipe, extensions, world, use);
+  const bool starts = fit.verdict != Verdict::too_much;
+  if (world.rank() == 0 && !fit.text.empty()) say((starts ? "warning: " : "the model does not fit: ") + fit.text);
+  return starts;
+}
+
+MemoryFit memory_fit_here(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
+  if (!recipe.memory.checks_machine()) return {};
+  // Ranks get the cards in turn.
+  std::vector<RankMemory> cycle;
+  std::set<int64_t> seen;
+  for (int64_t r = 0; r < ranks; ++r) {
+    RankMemory memory = RankMemory::here(recipe.device, static_cast<int>(r));
+    if (!seen.insert(memory.cards.empty() ? 0 : memory.cards.front().id).second) break;
+    cycle.push_back(std::move(memory));
+  }
+  return memory_fit(
+      recipe, extensions, ranks,
+      [&](int64_t r) -> const RankMemory& { return cycle[static_cast<size_t>(r) % cycle.size()]; }, use);
+}
+
+}  // namespace hexad::plan

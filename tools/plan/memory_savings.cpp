@@ -1,0 +1,57 @@
+#include "tools/plan/memory_savings.h"
+
+#include <chrono>
+#include <utility>
+
+#include "framework/telemetry/units.h"
+#include "tools/train/schedule_check.h"
+
+namespace hexad::plan {
+
+using namespace train;
+
+using telemetry::human_bytes;
+
+std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
+  std::vector<MemorySaving> all;
+  const auto add = [&](std::string text, std::function<void(Recipe&)> make) {
+    all.push_back({std::move(text), std::move(make)});
+  };
+  const bool replicas = mesh::Layout(r.parallel.sizes(), static_cast<int>(world)).size(base::Axis::dp) > 1;
+  for (int64_t zero = std::max<int64_t>(r.parallel.zero, 0) + 1; zero <= 3 && replicas; ++zero)
+    add(base::cat("parallel.zero: ", zero), [zero](Recipe& c) { c.parallel.zero = zero; });
+  if (r.recompute < layers::Recompute::attention)
+    add("recompute: attention", [](Recipe& c) { c.recompute = layers::Recompute::attention; });
+  if (r.model.moe.experts > 0 && r.schedule.moe.memory_reuse == moe::ReuseStrategy::none &&
+      r.recompute != layers::Recompute::block && r.schedule.pipeline.overlap == pp::Overlap::none)
+    add("schedule.moe.memory_reuse: s4", [](Recipe& c) { c.schedule.moe.memory_reuse = moe::ReuseStrategy::s4; });
+  if (r.recompute != layers::Recompute::block)
+    add("recompute: block", [](Recipe& c) { c.recompute = layers::Recompute::block; });
+  if (r.offload.optimizer == optim::StateOffload::none)
+    add("offload.optimizer: file", [](Recipe& c) { c.offload.optimizer = optim::StateOffload::file; });
+  if (!r.offload.activations) add("offload.activations: true", [](Recipe& c) { c.offload.activations = true; });
+  return all;
+}
+
+std::string savings_text(const Recipe& recipe, int64_t world, double limit, double need,
+                         const std::function<double(const Recipe&)>& needed) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto patience = std::chrono::seconds(4);
+  const auto end = Clock::now() + patience;
+  std::string enough, best;
+  double least = need;
+  for (const MemorySaving& saving : memory_savings(recipe, world)) {
+    if (Clock::now() > end) break;  // of the largest models each estimate takes seconds
+    Recipe changed = recipe;
+    saving.make(changed);
+    if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
+    const double bytes = needed(changed);
+    const std::string text = base::cat(saving.text, " (", human_bytes(bytes), ")");
+    if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
+    if (bytes < least) least = bytes, best = text;
+  }
+  if (!enough.empty()) return "; any of these is enough: " + enough;
+  return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
+}
+
+}  // namespace hexad::plan
