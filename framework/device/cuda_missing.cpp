@@ -6,7 +6,7 @@ namespace hexad::device {
 
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions&) {
   base::fail(
-      base::ExitCode::resource,
+      base::ExitCode::usage,
       "device: cuda was asked for, but this program was built without CUDA (cmake --preset cuda builds with it); "
       "use device: cpu");
 }
