@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "framework/base/utf8.h"
+
 namespace hexad::config {
 namespace {
 
@@ -56,13 +58,14 @@ std::string nearest_first(std::string_view word, std::vector<std::string> words)
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string shown(std::string_view text) {
+std::string shown(std::string_view given) {
+  const std::string text = base::valid_utf8(given);
   const bool cut = text.size() > longest_shown;
   size_t end = std::min(text.size(), longest_shown);
   // Never cut a UTF-8 sequence in two.
   while (cut && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
   std::string out;
-  for (const char c : text.substr(0, end)) {
+  for (const char c : std::string_view(text).substr(0, end)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f)
       out += fmt::format("\\x{:02x}", byte);

@@ -20,7 +20,7 @@ std::string join(std::span<const std::string_view> words);
 /// The same, what is most like `word` first.
 std::string nearest_first(std::string_view word, std::vector<std::string> words);
 
-/// Text from a recipe made safe to print: control characters escaped, cut after 60 bytes.
+/// Text from a recipe made safe to print: control characters escaped, no UTF-8 is U+FFFD, cut after 60 bytes.
 std::string shown(std::string_view text);
 
 /// Whether `path` is `above` or lies under it; nothing lies under the empty path.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/utf8.h"
 #include "framework/config/words.h"
 
 namespace hexad::data {
@@ -29,7 +30,7 @@ Json parse(std::string_view line, const std::string& where) {
   } catch (const Json::exception& e) {
     const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
     const size_t column = what.find("column ");
-    fail(ExitCode::data, where, "is no JSON: ", column == what.npos ? what : what.substr(column));
+    fail(ExitCode::data, where, "is no JSON: ", valid_utf8(column == what.npos ? what : what.substr(column)));
   }
   fail(ExitCode::data, where, "is no JSON object but ", config::shown(line),
        ", expected a line such as {\"text\": \"...\"}");

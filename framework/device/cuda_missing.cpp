@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   base::fail(
-      base::ExitCode::resource,
+      base::ExitCode::usage,
       "device: cuda was asked for, but this program was built without CUDA (cmake --preset cuda builds with it); "
       "use device: cpu");
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <set>
 
 #include "framework/base/atomic_file.h"
 #include "framework/io/output_file.h"
@@ -17,12 +16,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The name of a piece in its shard. A parameter written whole keeps its own, so that other tools can read the shard.
-std::string stored_name(const ShardItem& item, std::set<std::string>& taken) {
-  const std::string base = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
-  std::string name = base;
-  for (int n = 1; !taken.insert(name).second; ++n) name = cat(base, "#", n);
-  return name;
+/// The name of a piece, which no other piece of the checkpoint has, so that other tools can merge its shards. A piece
+/// that is less than its tensor is named after its place, as Python's slices are: "main:experts.up[0:2,0:6,0:8]".
+std::string stored_name(const ShardItem& item) {
+  std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
+  if (item.region.size == item.shape) return name;
+  for (int d = 0; d < item.shape.rank(); ++d)
+    name += cat(d == 0 ? "[" : ",", item.region.begin[d], ":", item.region.begin[d] + item.region.size[d]);
+  return name + "]";
 }
 
 void rename_folder(const std::string& from, const std::string& to) {
@@ -59,12 +60,11 @@ void CheckpointWriter::create() {
 std::string CheckpointWriter::write_shard(int index, int count, std::span<const ShardItem> items) const {
   require(0 <= index && index < count, "[checkpoint] shard ", index, " of ", count);
   std::vector<NamedTensor> tensors;
-  std::set<std::string> taken;
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
             name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region), " held as ",
             item.tensor.shape());
-    tensors.push_back({stored_name(item, taken), item.tensor});
+    tensors.push_back({stored_name(item), item.tensor});
   }
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
   const SafetensorsResult written =

@@ -62,6 +62,9 @@ Json json_of(const Checkpoint& checkpoint) {
           {"totals", std::move(totals)},   {"tensors", std::move(tensors)}};
 }
 
+// A folder's name may be no UTF-8.
+std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace); }
+
 }  // namespace
 
 std::string describe(const Checkpoint& checkpoint) {
@@ -84,7 +87,7 @@ std::string describe(const Checkpoint& checkpoint) {
   return text;
 }
 
-std::string describe_json(const Checkpoint& checkpoint) { return json_of(checkpoint).dump(1); }
+std::string describe_json(const Checkpoint& checkpoint) { return text_of(json_of(checkpoint)); }
 
 std::string describe(const CheckpointStore::Scan& scan) {
   std::string text;
@@ -99,7 +102,7 @@ std::string describe_json(const CheckpointStore::Scan& scan) {
   for (const Checkpoint& checkpoint : scan.good) good.push_back(checkpoint.folder());
   json["good"] = std::move(good);
   json["bad"] = scan.problems;
-  return json.dump(1);
+  return text_of(json);
 }
 
 }  // namespace hexad::io

@@ -6,7 +6,7 @@ namespace hexad::kernels {
 using namespace base;
 
 const KernelTable& cuda_kernels() {
-  fail(ExitCode::resource, "[kernels] this program was built without CUDA (cmake --preset cuda builds with it)");
+  fail(ExitCode::usage, "[kernels] this program was built without CUDA (cmake --preset cuda builds with it)");
 }
 
 }  // namespace hexad::kernels

@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "framework/base/error.h"
+#include "framework/base/utf8.h"
 
 namespace hexad::telemetry {
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : base::valid_utf8(text)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -64,7 +65,7 @@ double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member
 
 void require_charts(std::string_view charts, const std::string& output) {
   if (charts.empty())
-    base::fail(base::ExitCode::resource, "cannot write ", output,
+    base::fail(base::ExitCode::usage, "cannot write ", output,
                ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
   base::require(charts.find("</script") == std::string_view::npos, "the chart library would end its own element");
 }

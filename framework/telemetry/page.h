@@ -10,7 +10,7 @@
 
 namespace hexad::telemetry {
 
-/// As text of HTML or of an attribute.
+/// As text of HTML or of an attribute; U+FFFD where it is no UTF-8.
 std::string escaped(std::string_view text);
 
 /// Replaces {{name}} in one pass: what is put in is never searched again.
@@ -20,7 +20,7 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
 double median(std::vector<double> values);
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
-/// Throws Error(resource) when the program was built without the chart library, so that `output` cannot be written.
+/// Throws Error(usage) when the program was built without the chart library, so that `output` cannot be written.
 void require_charts(std::string_view charts, const std::string& output);
 
 }  // namespace hexad::telemetry

@@ -44,8 +44,8 @@ struct ReportInputs {
 };
 
 /// Writes the report. All text is escaped; long runs are thinned so that no spike of the loss is lost.
-/// Throws base::Error: data when there are no metrics, resource when the program was built without Chart.js or the file
-/// cannot be written.
+/// Throws base::Error: data when there are no metrics, usage when the program was built without Chart.js, resource when
+/// the file cannot be written.
 void write_report(const ReportInputs& inputs);
 
 }  // namespace hexad::telemetry

@@ -8,7 +8,7 @@ using namespace base;
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext&,
                                                 const DeviceGroupOptions& options) {
   if (options.collectives == DeviceCollectives::nccl && world.size() > 1)
-    fail(ExitCode::resource,
+    fail(ExitCode::usage,
          "distributed.device_collectives: nccl was asked for, but this program was built without CUDA (cmake --preset "
          "cuda builds with it); use auto");
   return nullptr;

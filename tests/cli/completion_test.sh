@@ -36,15 +36,66 @@ test_commands_options_and_keys_are_completed() {
   completes completion z -- zsh
   completes eval run train.st -- train.steps=
   completes train --help tiny.yaml train.st -- train.steps=
-  # Files are the shell's business: a recipe, and what follows a key.
-  completes train tiny --
-  completes train "" --
-  completes train r --
-  completes validate --world 2 t --
+  completes help ge -- generate
+  completes help bench "" -- gemm predict
+  completes help train t --
+  # Other files are the shell's business.
   completes generate run --prompt t --
+  completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
   completes train tiny.yaml data.dataset = --
   completes train tiny.yaml data.dataset = da --
+}
+
+test_values_of_keys_are_completed() {
+  expect 0 "$HEXAD" completion bash
+  . ./out
+  # For bash, `=` is a word by itself.
+  completes train tiny.yaml train.precision = -- f32 bf16 f64
+  completes train tiny.yaml train.precision = b -- bf16
+  completes train tiny.yaml device = "" -- cpu cuda emulated
+  completes eval run parallel.sp = t -- true
+  completes validate tiny.yaml train.threads = "" -- auto
+  completes train tiny.yaml schedule.moe.memory_reuse = "" -- none S1 S2 S3 S4 auto
+  completes train tiny.yaml optim.name = s -- sgd
+  completes train tiny.yaml model.mlp = "" -- gelu swiglu
+  completes verify tiny.yaml --device em -- emulated
+  completes eval run --step a -- auto
+  # For zsh it is not.
+  completes train tiny.yaml train.precision=b -- train.precision=bf16
+  completes train tiny.yaml train.steps=3 parallel.sp= -- parallel.sp=true parallel.sp=false
+  completes train tiny.yaml data.dataset=ti -- data.dataset=tiny.yaml
+}
+
+test_a_recipe_and_a_run_are_completed_as_such() {
+  expect 0 "$HEXAD" completion bash
+  . ./out
+  mkdir runs texts
+  touch other.yml "with blank.yaml" notes.txt
+  completes train ti -- tiny.yaml
+  completes train "" -- tiny.yaml other.yml "with blank.yaml" runs texts
+  completes train n --
+  completes validate --world 2 t -- tiny.yaml texts
+  completes simulate --paper monta o -- other.yml
+  completes eval "" -- runs texts
+  completes report r -- runs
+  completes inspect t -- texts
+}
+
+test_every_value_that_is_listed_is_legal() {
+  local key words word
+  expect 0 "$HEXAD" reference --keys
+  cp out keys
+  expect 0 "$HEXAD" reference --values
+  cp out values
+  while read -r key words; do
+    grep -qxF "$key" keys || failed "$key is no key"
+    for word in $words; do
+      run "$HEXAD" validate tiny.yaml "$key=$word"
+      # A rule between keys may refuse it; its own type and names may not.
+      ! grep -qE "$key \($word\) must be (one of|true or false|a)|is no registered" err || failed "$key=$word: $(cat err)"
+    done
+  done < <(grep -E '^(train|optim|model|device|parallel|checkpoint)' values)
 }
 
 test_every_key_of_the_reference_is_listed() {

@@ -19,6 +19,31 @@ test_every_command_has_help() {
   expect 0 "$HEXAD" --version
 }
 
+test_help_is_a_command_too() {
+  local command
+  for command in train generate "bench gemm" bench verify help; do
+    # shellcheck disable=SC2086
+    expect 0 "$HEXAD" $command --help
+    cp out option
+    # shellcheck disable=SC2086
+    expect 0 "$HEXAD" help $command
+    cmp -s out option || failed "hexad help $command is not hexad $command --help"
+  done
+  expect 0 "$HEXAD" --help
+  cp out option
+  expect 0 "$HEXAD" help
+  cmp -s out option || failed "hexad help is not hexad --help"
+  expect_text out "help " "Show what a command does and takes"
+  expect 2 "$HEXAD" help trian
+  expect_text err "unknown command 'hexad trian'; did you mean 'train'?"
+  expect 2 "$HEXAD" help bench gem
+  expect_text err "did you mean 'gemm'?"
+  expect 2 "$HEXAD" help train now
+  expect_text err "unexpected argument 'now'"
+  expect 2 "$HEXAD" help train --wrld
+  expect_text err "unknown option '--wrld'"
+}
+
 test_help_says_defaults_and_fits_a_terminal() {
   expect 0 "$HEXAD" generate --help
   expect_text out "tokens to generate [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"

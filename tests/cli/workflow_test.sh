@@ -49,12 +49,98 @@ test_prepare_train_eval_generate_inspect() {
   expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 10 --seed 3
   cmp -s out first || failed "the same seed gave another text"
   expect 0 "$HEXAD" generate run --prompt "" --max-tokens 3
-  expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 3 --temperature 0
 
   expect 0 "$HEXAD" inspect run
   expect_text out "run/checkpoints/step-00000020" "step 20," "embedding.weight"
   expect 0 "$HEXAD" inspect run --json --verify
   expect_text out '"step": 20'
+}
+
+test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
+  prepared_and_trained
+  expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
+  expect_text err "warning: the prompt has " "context (model.context: 32) takes 31 of them: the first " \
+    " bytes of text, are cut off"
+  # It is the end that is continued.
+  tail -n 1 out >last
+  expect 0 "$HEXAD" generate run --prompt "0 0 0$(seq 500)" --max-tokens 1 --temperature 0
+  expect_equal "$(tail -n 1 out)" "$(cat last)"
+  expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 1
+  expect_no_text err "warning"
+  expect 0 "$HEXAD" generate run --prompt "the quick"
+  expect_text err "context (model.context: 32) is full after " " of 200 tokens"
+  # So is a prompt of the report.
+  expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
+  expect_text err "sample '1 2 3 " "the prompt has " " bytes of text, are cut off"
+}
+
+test_what_is_no_utf8_is_printed_as_the_replacement_character() {
+  mkdir texts
+  head -c 20000 /dev/urandom >texts/noise
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --binary --split-bytes 1024 --heldout 0.2
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=256 train.steps=1 data.synthetic=false data.dataset=data \
+    run.heldout_prompts=2 'run.prompts=["x"]'
+  expect 0 "$HEXAD" generate run --prompt "x" --temperature 1
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "no UTF-8"
+  expect_text out $'\xef\xbf\xbd'
+  expect 0 "$HEXAD" generate run --prompt $'caf\xc3' --max-tokens 1
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "no UTF-8"
+  for file in run/report.html run/history.json run/metrics.jsonl; do
+    iconv -f utf-8 -t utf-8 $file >/dev/null || failed "$file is no UTF-8"
+  done
+  expect_text run/history.json $'\xef\xbf\xbd'
+}
+
+test_a_folder_whose_name_is_no_utf8_has_a_report_and_json_that_are() {
+  local dir=$'r\xffn'
+  expect 0 "$HEXAD" train tiny.yaml train.steps=1
+  mv run "$dir"
+  expect 0 "$HEXAD" report "$dir"
+  iconv -f utf-8 -t utf-8 "$dir/report.html" >/dev/null || failed "report.html is no UTF-8"
+  expect 0 "$HEXAD" inspect "$dir" --json
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the JSON is no UTF-8"
+  printf '{"text": "\xff"}\n' >a.jsonl
+  expect 3 "$HEXAD" prepare --input a.jsonl --output data
+  iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is no UTF-8"
+}
+
+test_a_checkpoints_folder_stands_for_its_run() {
+  local heldout checkpoint=run/checkpoints/step-00000020 text
+  prepared_and_trained
+  heldout=$(sed -n 's/^step 20: held-out loss \([0-9.]*\) .*/\1/p' out)
+  expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 5
+  text=$(cat out)
+  expect 0 "$HEXAD" eval $checkpoint
+  expect_text out "step 20: held-out loss $heldout nats per token"
+  expect 0 "$HEXAD" eval $checkpoint/ --step 20 batch.micro=1
+  expect_text out "step 20: held-out loss $heldout"
+  expect 0 "$HEXAD" generate $checkpoint --prompt "the quick" --max-tokens 5
+  expect_equal "$(cat out)" "$text"
+  expect 2 "$HEXAD" eval $checkpoint --step 10
+  expect_text err "'$checkpoint' is one checkpoint, of step 20, not of step 10; name its run directory to choose"
+  # Moved away, and of a program that writes no recipe.yaml.
+  cp -r $checkpoint elsewhere
+  expect 0 "$HEXAD" eval elsewhere
+  expect_text out "step 20: held-out loss $heldout"
+  rm run/recipe.yaml
+  expect 0 "$HEXAD" eval run
+  expect_text out "step 20: held-out loss $heldout"
+  expect 0 "$HEXAD" generate run --prompt "the quick" --max-tokens 5 --step 20
+  expect_equal "$(cat out)" "$text"
+  expect 2 "$HEXAD" eval run model.hiden=3
+  expect_text err "model.hiden"
+  expect 2 "$HEXAD" eval texts
+  expect_text err "'texts' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder"
+}
+
+test_prompts_are_beginnings_of_held_out_texts() {
+  prepared_and_trained
+  expect 0 "$HEXAD" train recipe.yaml run.dir=own 'run.prompts=[]' run.heldout_prompts=2
+  expect_count 2 own/history.json '"prompt": "line '
+  expect_no_text own/history.json "the quick\","
+  expect 0 "$HEXAD" train recipe.yaml run.dir=none 'run.prompts=[]'
+  expect_count 0 none/history.json '"prompt":'
+  ! grep -qE '^ *prompts:' "$CLI_TESTS"/../../recipes/*.yaml || failed "a recipe has prompts of its corpus"
 }
 
 test_a_complete_run_says_so() {

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "framework/base/philox.h"
+#include "framework/config/key_words.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -180,6 +182,18 @@ TEST(Reference, ListsKeyTypeDefaultLegalValuesAndMeaning) {
   EXPECT_TRUE(has("over the mean \\| none: all |\n")) << text;
   EXPECT_TRUE(has("| `sources` | list of section | `[]` |  | mixture |\n")) << text;
   EXPECT_TRUE(has("| `sources.0.path` | text | required | not empty | dataset |\n")) << text;
+}
+
+TEST(KeyWords, AreNamesOfEnumerationsBooleansAndWhatUnsetIsCalled) {
+  std::map<std::string, std::vector<std::string>> words;
+  for (const KeyWords& key : words_of_keys<Recipe>()) words[key.path] = key.words;
+  const std::map<std::string, std::vector<std::string>> expected{{"model.tied", {"true", "false"}},
+                                                                 {"model.moe.score", {"softmax", "sigmoid"}},
+                                                                 {"model.moe.capacity_factor", {"none"}},
+                                                                 {"etp", {"auto"}},
+                                                                 {"note", {"none"}},
+                                                                 {"resume", {"none"}}};
+  EXPECT_EQ(words, expected);
 }
 
 }  // namespace

@@ -15,3 +15,15 @@ grep -q 'step *8' inspected || failed "$(cat inspected)"
 rm -rf run
 mpirun -np 2 build/my-training recipe.yaml | tee two
 diff alone two
+# And so do `eval` and `generate`, of a run on text.
+mkdir texts
+for i in $(seq 10); do seq -f "line %g of text $i" 40 >texts/$i.txt; done
+quietly hexad/bin/hexad prepare --input texts --output data --tokenizer bytes --heldout 0.3
+sed -e 's/vocab: 64/vocab: 0/' -e 's/synthetic: true/dataset: data/' -e 's/dir: run/dir: text/' recipe.yaml >text.yaml
+build/my-training text.yaml
+hexad/bin/hexad eval text >evaluated
+grep -q '^step 8: held-out loss [0-9.]* nats per token' evaluated || failed "$(cat evaluated)"
+for run in text text/checkpoints/step-00000008; do
+  hexad/bin/hexad generate $run --prompt 'line 1' --max-tokens 4 >written
+  grep -q '^line 1' written || failed "$(cat written)"
+done

@@ -3,6 +3,8 @@
 #include "tests/io/checkpoint_testing.h"
 
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
 
 #include "framework/io/inspect.h"
@@ -72,6 +74,61 @@ TEST_F(Checkpoints, AWriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
     items.push_back({"t", Kind::parameter, t.shape(), {{row, 0}, {1, 2}}, t.slice(0, row, row + 1)});
   writer.commit(state_of(5), std::vector<std::string>{writer.write_shard(0, 1, items)});
   expect_bitwise(store.open(5, Check::full).read("t", Kind::parameter, device), t);
+}
+
+// As a reader of safetensors without the manifest merges them.
+std::map<std::string, Tensor> merged_shards(const std::string& folder, Device device) {
+  std::map<std::string, Tensor> all;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const auto file = SafetensorsFile::open(entry.path().string());
+    for (const TensorInfo& t : file.tensors())
+      EXPECT_TRUE(all.emplace(t.name, file.read(t.name, device)).second) << t.name << " is in two shards";
+  }
+  return all;
+}
+
+TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
+  for (int ranks : {1, 2, 4}) {
+    save(store, ranks, ranks, device);
+    const auto all = merged_shards(store.path(ranks), device);
+    int64_t bytes = 0, whole_model = 0;
+    for (const auto& [name, tensor] : all) bytes += tensor.bytes();
+    for (const auto& [key, tensor] : model_of(ranks, device)) whole_model += tensor.bytes();
+    EXPECT_EQ(bytes, whole_model);
+  }
+  const Model model = model_of(4, device);
+  const auto all = merged_shards(store.path(4), device);
+  // Whole, or named after the slices that Python would take.
+  expect_bitwise(all.at("main:embedding.weight[0:11,2:4]"),
+                 slice(model.at({"embedding.weight", Kind::main}), {{0, 2}, {11, 2}}));
+  expect_bitwise(all.at("experts.up[3:4,0:6,0:8]"),
+                 slice(model.at({"experts.up", Kind::parameter}), {{3, 0, 0}, {1, 6, 8}}));
+  expect_bitwise(all.at("state:router.bias"), model.at({"router.bias", Kind::state}));
+  EXPECT_TRUE(all.contains("unused"));
+}
+
+TEST_F(Checkpoints, ShardsWithTensorsOfOneNameAsOlderProgramsWroteThemAreRead) {
+  const Tensor t = random_bits({4, 2}, Dtype::f32, device, 3);
+  const std::string path = store.path(5);
+  std::filesystem::create_directories(path);
+  Manifest manifest;
+  manifest.run = state_of(5);
+  TensorRecord record{"t", Kind::main, Dtype::f32, t.shape(), {}};
+  for (int64_t i = 0; i < 2; ++i) {
+    // Of its first rows two pieces, and of its last ones one.
+    const std::string file = cat("shard-0000", i, "-of-00002.safetensors");
+    std::vector<NamedTensor> pieces{{"main:t", t.slice(0, 3 * i, 3 * i + 1)}};
+    std::vector<Region> regions{{{3 * i, 0}, {1, 2}}};
+    if (i == 0) pieces.push_back({"main:t#1", t.slice(0, 1, 3)}), regions.push_back({{1, 0}, {2, 2}});
+    const SafetensorsResult written = write_safetensors(path + "/" + file, pieces);
+    manifest.shards.push_back({file, written.bytes, written.digest});
+    for (size_t p = 0; p < pieces.size(); ++p)
+      record.pieces.push_back({static_cast<size_t>(i), pieces[p].name, regions[p], written.tensors[p]});
+  }
+  manifest.tensors.push_back(record);
+  std::ofstream(path + "/manifest.json") << manifest_to_json(manifest);
+  expect_bitwise(store.open(5, Check::full).read("t", Kind::main, device), t);
 }
 
 TEST_F(Checkpoints, TheManifestKeepsWhereTheRunStood) {

@@ -123,7 +123,7 @@ TEST(Report, SaysWhyItCannotBeWritten) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   inputs.charts = "";
-  expect_error(inputs, base::ExitCode::resource,
+  expect_error(inputs, base::ExitCode::usage,
                "cannot write " + inputs.output.string() +
                    ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
   inputs.charts = charts;

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
+#include "framework/base/utf8.h"
+#include "framework/data/tokenizer.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
+#include "tools/train/heldout_prompts.h"
 
 namespace hexad::tests {
 
@@ -173,6 +177,83 @@ TEST(Generate, APromptThatLeavesNoRoomIsCutAtItsBeginning) {
   const auto out = generate(instance, ids, at_most(100, 0));
   EXPECT_EQ(out, generate(instance, std::span(ids).last(7), at_most(100, 0)));
   EXPECT_EQ(out.size(), 2u);
+}
+
+TEST(Generate, WhatIsCutOffAPromptIsSaid) {
+  const auto bytes = data::make_byte_tokenizer();
+  const auto warned = [&](const std::string& text, int64_t context) {
+    return warn_of_cut(*bytes, prompt_of(*bytes, text), context);
+  };
+  EXPECT_EQ(warned("", 8), "");
+  EXPECT_EQ(warned("123456", 8), "");
+  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document before it is left out
+  EXPECT_EQ(warned("12345678", 8),
+            "the prompt has 8 tokens, and the model's context (model.context: 8) takes 7 of them: the first 1, 1 bytes "
+            "of text, are cut off");
+  EXPECT_EQ(
+      warned(std::string(1000, 'x'), 8),
+      "the prompt has 1000 tokens, and the model's context (model.context: 8) takes 7 of them: the first 993, 993 "
+      "bytes of text, are cut off");
+  EXPECT_NE(warned("12", 1), "");
+}
+
+// Sequences of `context` tokens of these texts, each with its end of document.
+class TextSource final : public data::Source {
+ public:
+  TextSource(const data::Tokenizer& tokenizer, int64_t context, const std::vector<std::string>& texts)
+      : context_(context) {
+    for (const std::string& text : texts) {
+      std::ranges::copy(tokenizer.encode(text), std::back_inserter(ids_));
+      ids_.push_back(tokenizer.end_of_document());
+    }
+    while (std::ssize(ids_) % context != 0) ids_.push_back(tokenizer.mask());
+  }
+  int64_t context() const override { return context_; }
+  int64_t size() const override { return std::ssize(ids_) / context_; }
+  int64_t epoch(int64_t) const override { return 0; }
+  void fill(int64_t index, const data::Row& row) const override {
+    std::copy_n(ids_.begin() + index * context_, context_, row.ids.begin());
+    std::ranges::fill(row.targets, data::ignored);
+    std::ranges::fill(row.first, 0);
+    std::ranges::fill(row.last, static_cast<int32_t>(context_));
+  }
+
+ private:
+  int64_t context_;
+  std::vector<int32_t> ids_;
+};
+
+TEST(HeldoutPrompts, AreTheFirstWordsOfDocumentsFromPlacesSpreadOverThem) {
+  const auto bytes = data::make_byte_tokenizer();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 30; ++i)
+    texts.push_back("Text " + std::to_string(i) +
+                    " begins so and goes on with many more words than anybody wants to read.");
+  const TextSource heldout(*bytes, 16, texts);
+  const auto prompts = heldout_prompts(heldout, *bytes, 3);
+  EXPECT_EQ(prompts, (std::vector<std::string>{"Text 0 begins so and goes on with many",
+                                               "Text 11 begins so and goes on with many",
+                                               "Text 20 begins so and goes on with many"}));
+  EXPECT_EQ(prompts, heldout_prompts(heldout, *bytes, 3));
+  EXPECT_TRUE(heldout_prompts(heldout, *bytes, 0).empty());
+}
+
+TEST(HeldoutPrompts, OfFewOrLongOrShortDocumentsAreTextToo) {
+  const auto bytes = data::make_byte_tokenizer();
+  const auto of = [&](const std::vector<std::string>& texts, int64_t count) {
+    return heldout_prompts(TextSource(*bytes, 16, texts), *bytes, count);
+  };
+  EXPECT_EQ(of({"short"}, 3), std::vector<std::string>{"short"});
+  EXPECT_EQ(of({"one text of a few words"}, 2), (std::vector<std::string>{"one text of a few words", "words"}));
+  EXPECT_EQ(of(std::vector<std::string>(40, "the same"), 3), std::vector<std::string>{"the same"});
+  // One text: also what stands in the middle of it, from a whole character on.
+  std::string euros;
+  for (int i = 0; i < 100; ++i) euros += "\xe2\x82\xac";
+  for (const std::string& prompt : of({euros}, 3)) {
+    EXPECT_EQ(base::valid_utf8(prompt), prompt);
+    EXPECT_EQ(prompt.find("\xef\xbf\xbd"), prompt.npos);
+    EXPECT_GE(prompt.size(), 9u);
+  }
 }
 
 TEST(Generate, AContextOfOneTokenStillGivesOne) {

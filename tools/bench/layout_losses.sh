@@ -38,7 +38,7 @@ layouts=(
   'parallel.tp=2 parallel.cp=2 parallel.cp_kind=ulysses parallel.ep=4 parallel.etp=1 recompute=block parallel.zero=1'
 )
 common=(recipes/quickstart.yaml train.steps="$steps" train.threads=1 train.eval_every=0 checkpoint.every=0
-  checkpoint.at_end=false run.prompts=[])
+  checkpoint.at_end=false run.heldout_prompts=0)
 # shellcheck disable=SC2206  # words on purpose
 common+=($overrides)
 mpi=(mpirun -np 8 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1

@@ -55,7 +55,7 @@ schedules=(
   'auto-all moe.duplicates=auto moe.overlap=auto moe.chunk_by=auto moe.chunks=auto moe.rows=auto moe.order=auto moe.memory_reuse=auto'
 )
 common=(train.steps="$steps" train.precision=f64 train.threads=1 train.eval_every=0 checkpoint.every=0
-  train.peak_flops=1e9 checkpoint.at_end=false run.prompts=[] model.context=64 batch.global=8 parallel.cp=1)
+  train.peak_flops=1e9 checkpoint.at_end=false run.heldout_prompts=0 model.context=64 batch.global=8 parallel.cp=1)
 mpi=(mpirun -np 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl_vader_single_copy_mechanism none)
 if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
 # shellcheck disable=SC2016  # each rank expands it

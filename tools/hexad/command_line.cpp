@@ -114,6 +114,10 @@ std::string Command::full_name() const {
   return app_->get_parent() ? Command(app_->get_parent(), exit_code_).full_name() + " " + name() : name();
 }
 
+std::string Command::help() const {
+  return app_->get_formatter()->make_help(app_, full_name(), CLI::AppFormatMode::Normal);
+}
+
 std::vector<Command> Command::commands() const {
   std::vector<Command> all;
   for (CLI::App* command : app_->get_subcommands([](const CLI::App*) { return true; }))
@@ -136,7 +140,11 @@ std::vector<Command::Taken> Command::takes() const {
       taken.words = option->get_validator(0)->get_name();
     } catch (const CLI::OptionNotFound&) {  // any text is legal
     }
-    if (option->get_positional()) all.push_back(taken);
+    if (option->get_positional()) {
+      taken.argument = option->get_name();
+      all.push_back(taken);
+    }
+    taken.argument.clear();
     for (const std::string& name : option->get_lnames()) taken.name = "--" + name, all.push_back(taken);
   }
   return all;

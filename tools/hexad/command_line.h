@@ -66,12 +66,15 @@ class Command {
   std::string name() const;
   /// "hexad bench gemm".
   std::string full_name() const;
+  /// What --help prints.
+  std::string help() const;
   std::vector<Command> commands() const;
   /// "--help" and the like.
   std::vector<std::string> option_names() const;
-  /// What may follow: an option, or an argument without a name. `words`: what its value may be, if that is a list.
+  /// What may follow: an option, or an argument without a name, which the program calls `argument`. `words`: what its
+  /// value may be, if that is a list.
   struct Taken {
-    std::string name{}, words{};
+    std::string name{}, argument{}, words{};
     bool has_value = false;
   };
   std::vector<Taken> takes() const;

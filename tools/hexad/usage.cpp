@@ -83,10 +83,12 @@ Legal number_above(double minimum) {
 }
 
 Legal auto_or_step() {
-  return {"auto or a step", [](const std::string& text) {
+  return {"auto or a step",
+          [](const std::string& text) {
             const auto step = parse<int64_t>(text);
             return text == "auto" || (step && *step >= 0);
-          }};
+          },
+          {"auto"}};
 }
 
 Legal one_of(std::vector<std::string_view> names) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -54,38 +55,50 @@ class ScratchFile {
   int fd_;
 };
 
-struct Disk {
-  double sync_seconds, bytes_per_second;
+struct Range {
+  double least = 0, most = 0;
+  void add(double value) {
+    least = most > 0 ? std::min(least, value) : value;
+    most = std::max(most, value);
+  }
 };
 
-// Throws nothing: 0 bytes a second where it cannot be written to, with errno.
+struct Disk {
+  Range sync_seconds, seconds_per_byte;
+};
+
+// Throws nothing: of a folder that cannot be written to, no bytes, with errno.
 Disk measured(const fs::path& folder) {
-  constexpr size_t piece = size_t{4} << 20, most = 16;
-  constexpr double longest = 0.3;
+  constexpr size_t piece = size_t{4} << 20;
+  constexpr int fewest = 3, most = 24;
+  constexpr double longest = 0.8;
   const ScratchFile file(folder);
   const std::vector<char> bytes(piece, 'x');
-  auto began = steady_clock::now();
-  if (!file.write({'x'}) || !file.sync()) return {};
-  const double sync = seconds_since(began);
-  began = steady_clock::now();
-  size_t pieces = 0;
-  while (pieces < most && (pieces == 0 || seconds_since(began) < longest)) {
-    if (!file.write(bytes)) return {};
-    ++pieces;
+  const auto seconds_of = [&](const std::vector<char>& written) -> double {
+    const auto began = steady_clock::now();
+    return file.write(written) && file.sync() ? seconds_since(began) : 0;
+  };
+  Disk disk;
+  const auto began = steady_clock::now();
+  for (int i = 0; i < fewest || (i < most && seconds_since(began) < longest); ++i) {
+    const double sync = seconds_of({'x'}), whole = seconds_of(bytes);
+    if (sync <= 0 || whole <= 0) return {};
+    disk.sync_seconds.add(sync);
+    disk.seconds_per_byte.add(whole / static_cast<double>(piece));
   }
-  if (!file.sync()) return {};
-  return {sync, static_cast<double>(pieces * piece) / seconds_since(began)};
+  return disk;
 }
 
-// Bytes and seconds of the last saves of a run.
-telemetry::SaveMetrics last_saves(const fs::path& run_dir) {
-  telemetry::SaveMetrics sum;
+// Seconds a byte of the last saves of a run.
+Range last_saves(const fs::path& run_dir) {
+  Range seconds_per_byte;
   std::error_code error;
-  if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return sum;
+  if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return seconds_per_byte;
   const auto saves = telemetry::read_metrics(run_dir / "metrics.jsonl").saves;
   for (size_t i = saves.size() > 5 ? saves.size() - 5 : 0; i < saves.size(); ++i)
-    sum.bytes += saves[i].bytes, sum.seconds += saves[i].seconds;
-  return sum;
+    if (saves[i].bytes > 0 && saves[i].seconds > 0)
+      seconds_per_byte.add(saves[i].seconds / static_cast<double>(saves[i].bytes));
+  return seconds_per_byte;
 }
 
 }  // namespace
@@ -97,18 +110,26 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
   return static_cast<double>(layers::parameter_counts(recipe.model, extensions).parameters) * element * copies;
 }
 
+std::string WriteTime::text() const {
+  if (most <= 0) return {};
+  const std::string from = telemetry::human_duration(least), to = telemetry::human_duration(most);
+  return from == to ? "about " + from : fmt::format("about {} to {}", from, to);
+}
+
 WriteTime estimate_write(const std::string& run_dir, double bytes) {
-  if (const auto saves = last_saves(run_dir); saves.bytes > 0 && saves.seconds > 0)
-    return {saves.seconds * bytes / static_cast<double>(saves.bytes), "as the last saves of " + run_dir};
+  if (const Range saves = last_saves(run_dir); saves.most > 0)
+    return {saves.least * bytes, saves.most * bytes, "as the last saves of " + run_dir};
   // Shard, manifest, pointer to the newest and two folders wait for the disk, one after the other.
   constexpr int syncs = 5;
+  constexpr double margin = 2;
   const fs::path folder = nearest_folder(run_dir);
-  const Disk disk = measured(folder);
-  if (disk.bytes_per_second <= 0)
-    return {0, fmt::format("{} cannot be written to: {}", folder.string(), std::strerror(errno))};
-  return {syncs * disk.sync_seconds + bytes / disk.bytes_per_second,
-          fmt::format("one process writes {} to {}, measured now",
-                      telemetry::human_quantity(disk.bytes_per_second, "B/s"), folder.string())};
+  const auto [sync, a_byte] = measured(folder);
+  if (a_byte.most <= 0)
+    return {0, 0, fmt::format("{} cannot be written to: {}", folder.string(), std::strerror(errno))};
+  return {
+      (syncs * sync.least + bytes * a_byte.least) / margin, (syncs * sync.most + bytes * a_byte.most) * margin,
+      fmt::format("one process writes {} to {} to {}, measured now", telemetry::human_quantity(1 / a_byte.most, "B/s"),
+                  telemetry::human_quantity(1 / a_byte.least, "B/s"), folder.string())};
 }
 
 }  // namespace hexad::plan

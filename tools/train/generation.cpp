@@ -66,13 +66,29 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
   return order[weights.size() - 1];
 }
 
+std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids{tokenizer.end_of_document()};
+  const std::vector<int32_t> tokens = tokenizer.encode(text);
+  ids.insert(ids.end(), tokens.begin(), tokens.end());
+  return ids;
+}
+
+int64_t longest_prompt(int64_t context) { return std::max<int64_t>(1, context - 1); }
+
+std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context) {
+  const std::span<const int32_t> text = prompt.subspan(1);
+  const int64_t tokens = std::ssize(text), cut = tokens - longest_prompt(context);
+  if (cut <= 0) return {};
+  const size_t bytes = tokenizer.decode(text.first(static_cast<size_t>(cut))).size();
+  return cat("the prompt has ", tokens, " tokens, and the model's context (model.context: ", context, ") takes ",
+             tokens - cut, " of them: the first ", cut, ", ", bytes, " bytes of text, are cut off");
+}
+
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token) {
   const int64_t context = instance.model.config().context;
   require(!prompt.empty(), "[generate] the prompt is empty");
-  // A prompt that leaves no room is cut at its beginning.
-  const auto longest = static_cast<size_t>(std::max<int64_t>(1, context - 1));
-  if (prompt.size() > longest) prompt = prompt.last(longest);
+  prompt = prompt.last(static_cast<size_t>(std::min(std::ssize(prompt), longest_prompt(context))));
   KeyValueCache cache = instance.model.make_cache(context, instance.context);
   const Philox random(options.seed, Purpose::sample);
   const auto policy = keep_policy();

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "framework/data/tokenizer.h"
 #include "tools/train/model_instance.h"
 
 namespace hexad::train {
@@ -18,9 +19,17 @@ struct SamplingOptions {
   int32_t stop_id = -1;  // ends the text, itself left out
 };
 
-/// Continues `prompt` (at least one id) until stop_id, max_tokens or the model's context. Keys and values of earlier
-/// tokens are cached, so each token costs one forward pass of one token. `on_token` (may be empty) sees each id as it
-/// is chosen. Collective when experts are spread over ranks: all ranks pass the same arguments and get the same ids.
+/// A prompt for generate(): an end of document, after which a text begins, and the tokens of `text`.
+std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
+/// How many ids a model of this context takes of a prompt: all but one, so that it can write at least two.
+int64_t longest_prompt(int64_t context);
+/// What to say of a prompt from prompt_of() that is longer, with what is cut off; empty where no text is.
+std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
+
+/// Continues `prompt` (at least one id; of a longer one than longest_prompt() the end) until stop_id, max_tokens or the
+/// model's context. Keys and values of earlier tokens are cached, so each token costs one forward pass of one token.
+/// `on_token` (may be empty) sees each id as it is chosen. Collective when experts are spread over ranks: all ranks
+/// pass the same arguments and get the same ids.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 

@@ -219,11 +219,15 @@ struct ProfileConfig {
 struct RunConfig {
   std::string dir = "runs/default";
   std::vector<std::string> prompts;
+  int64_t heldout_prompts = 0;
 
   template <class V>
   void fields(V& v) {
     v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
     v("prompts", prompts, "texts that the trained model continues in the report");
+    v("heldout_prompts", heldout_prompts,
+      "beginnings of so many held-out documents, which it continues there, too: prompts of the data's own kind",
+      config::at_least(0));
   }
 };
 

@@ -1,4 +1,4 @@
-// Opening a finished or running run: for `generate`, `eval` and `inspect`.
+// Opening what a run has saved: for `generate` and `eval`.
 #pragma once
 
 #include <string>
@@ -9,16 +9,18 @@
 
 namespace hexad::train {
 
-struct RunDirectory {
+struct SavedRun {
   Recipe recipe;
   io::Checkpoint checkpoint;
 };
 
-/// Reads DIR/recipe.yaml with overrides and opens a checkpoint: the newest good one, or `step` ("auto" or a number).
-/// Throws Error(usage) when DIR is no run directory, Error(data) when it has no good checkpoint or its datasets are not
-/// there. `work` is told what is read.
-RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
-                      const Extensions& extensions, const base::FileWork& work = {});
+/// `path` is a run directory, of which a checkpoint is opened, the newest good one or `step` ("auto" or a number), or
+/// the folder of a checkpoint. The recipe is the directory's recipe.yaml; without one (a program of a user's own writes
+/// none), or with a checkpoint's folder, it is the one that the checkpoint holds. Overrides are applied to it. Throws
+/// Error(usage) when `path` is neither, Error(data) when there is no good checkpoint or a dataset is not there. `work`
+/// is told what is read.
+SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
+                  const Extensions& extensions, const base::FileWork& work = {});
 
 /// Throws Error(data) for a dataset that is not there, saying where it was looked for: relative paths are relative to
 /// the working directory. `recipe_path`: beside it, too, people put them.

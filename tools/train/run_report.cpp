@@ -10,11 +10,14 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
+#include "framework/base/utf8.h"
+#include "framework/config/words.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/telemetry/comparison.h"
 #include "framework/telemetry/metrics_json.h"
 #include "framework/telemetry/units.h"
 #include "tools/train/generation.h"
+#include "tools/train/heldout_prompts.h"
 #include "tools/train/machine.h"
 #include "tools/train/renamed_keys.h"
 #include "tools/train/version.h"
@@ -24,17 +27,23 @@ namespace hexad::train {
 using namespace layers;
 
 std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
-                                                              const data::Tokenizer* tokenizer) {
+                                                              const data::TrainingData& data,
+                                                              const std::function<void(const std::string&)>& warn) {
   std::vector<telemetry::ReportInputs::Sample> samples;
-  if (!tokenizer || recipe.model.kind == ModelKind::encoder) return samples;
-  for (const std::string& prompt : recipe.run.prompts) {
-    std::vector<int32_t> ids{tokenizer->end_of_document()};
-    const auto text = tokenizer->encode(prompt);
-    ids.insert(ids.end(), text.begin(), text.end());
+  if (!data.tokenizer || recipe.model.kind == ModelKind::encoder) return samples;
+  const data::Tokenizer& tokenizer = *data.tokenizer;
+  std::vector<std::string> prompts = recipe.run.prompts;
+  if (data.heldout && recipe.run.heldout_prompts > 0)
+    std::ranges::move(heldout_prompts(*data.heldout, tokenizer, recipe.run.heldout_prompts),
+                      std::back_inserter(prompts));
+  for (const std::string& prompt : prompts) {
+    const std::vector<int32_t> ids = prompt_of(tokenizer, prompt);
+    if (const std::string cut = warn_of_cut(tokenizer, ids, recipe.model.context); !cut.empty())
+      warn(fmt::format("sample '{}': {}", config::shown(prompt), cut));
     SamplingOptions options;
     options.seed = recipe.train.seed;
-    options.stop_id = tokenizer->end_of_document();
-    samples.push_back({prompt, tokenizer->decode(generate(instance, ids, options))});
+    options.stop_id = tokenizer.end_of_document();
+    samples.push_back({prompt, base::valid_utf8(tokenizer.decode(generate(instance, ids, options)))});
   }
   return samples;
 }

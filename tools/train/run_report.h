@@ -2,20 +2,23 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "framework/data/tokenizer.h"
+#include "framework/data/training_data.h"
 #include "framework/telemetry/report.h"
 #include "tools/train/model_instance.h"
 #include "tools/train/run_history.h"
 
 namespace hexad::train {
 
-/// The model's continuations of run.prompts; none without a tokenizer or for an encoder. Collective.
+/// The model's continuations of run.prompts and run.heldout_prompts; none without a tokenizer or for an encoder. `warn`
+/// is told of a prompt that is cut. Collective.
 std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
-                                                              const data::Tokenizer* tokenizer);
+                                                              const data::TrainingData& data,
+                                                              const std::function<void(const std::string&)>& warn);
 
 /// What a report says of the program, the machine and the layout of a start. `peak_flops` is that of all ranks.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks, double peak_flops);

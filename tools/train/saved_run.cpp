@@ -55,11 +55,15 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   return run;
 }
 
-Recipe saved_recipe(const io::Checkpoint& checkpoint) {
-  config::Problems problems;
+config::Document saved_document(const io::Checkpoint& checkpoint) {
   auto document = config::parse(checkpoint.manifest().run.recipe, manifest_of(checkpoint) + ": recipe");
   rename_keys(document);
-  Recipe recipe = config::read<Recipe>(document, problems);
+  return document;
+}
+
+Recipe saved_recipe(const io::Checkpoint& checkpoint) {
+  config::Problems problems;
+  Recipe recipe = config::read<Recipe>(saved_document(checkpoint), problems);
   problems.throw_if_any();
   return recipe;
 }

@@ -16,7 +16,9 @@ namespace hexad::train {
 /// `world`: number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
-/// Keys that an older program wrote have their present names. Throws Error(usage) where a value is not legal any more.
+/// The recipe as it was saved. Keys that an older program wrote have their present names.
+config::Document saved_document(const io::Checkpoint& checkpoint);
+/// The same as a struct. Throws Error(usage) where a value is not legal any more.
 Recipe saved_recipe(const io::Checkpoint& checkpoint);
 /// An older program saved no schedule.
 Progress saved_progress(const io::Checkpoint& checkpoint);

@@ -286,8 +286,9 @@ std::string Trainer::lacks_room_for(const Recipe& alone) const {
 // A model that is cut over ranks cannot generate: there the first rank loads what was saved, alone.
 std::vector<telemetry::ReportInputs::Sample> Trainer::samples() {
   const ParallelConfig& p = recipe_.parallel;
-  if (p.pp * p.tp * p.cp == 1 && p.zero < 3) return continue_prompts(recipe_, *instance_, data_.tokenizer.get());
-  if (!leader() || recipe_.run.prompts.empty()) return {};
+  if (p.pp * p.tp * p.cp == 1 && p.zero < 3)
+    return continue_prompts(recipe_, *instance_, data_, [this](const std::string& text) { warn(text); });
+  if (!leader() || (recipe_.run.prompts.empty() && recipe_.run.heldout_prompts == 0)) return {};
   try {
     return samples_of_checkpoint();
   } catch (const Error& e) {  // the run is done and saved: no reason to fail it
@@ -313,7 +314,7 @@ std::vector<telemetry::ReportInputs::Sample> Trainer::samples_of_checkpoint() {
   const comm::SelfGroup self;
   ModelInstance whole(alone, extensions_, self);
   Checkpointer::load_weights(*checkpoint, whole);
-  return continue_prompts(alone, whole, data_.tokenizer.get());
+  return continue_prompts(alone, whole, data_, [this](const std::string& text) { warn(text); });
 }
 
 void Trainer::write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued) {

@@ -61,9 +61,11 @@ printf '\nproducts alone, one thread; gain: seconds of grouped over those of den
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
-args=(--schedule pn1 --schedule pn1fp8:wire=fp8)
+tokens_once=rows=token,gemms=by_load  # of all PN, so that they differ in it alone
+args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8")
 for n in 2 5 10 20; do
-  args+=(--schedule "pn$n:chunk_by=experts,chunks=$n" --schedule "pn${n}fp8:chunk_by=experts,chunks=$n,wire=fp8")
+  groups="chunk_by=experts,chunks=$n,$tokens_once"
+  args+=(--schedule "pn$n:$groups" --schedule "pn${n}fp8:$groups,wire=fp8")
 done
 for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
@@ -100,7 +102,8 @@ for n in 1 5 20; do
   cut=$([ $n = 1 ] || echo "chunk_by=experts,chunks=$n,")
   for wire in model fp8; do
     suffix=${wire#model}
-    args+=(--schedule "pn$n$suffix:${cut}wire=$wire" --schedule "pn${n}d$suffix:${cut}wire=$wire,gemms=dense")
+    args+=(--schedule "pn$n$suffix:${cut}rows=token,wire=$wire"
+      --schedule "pn${n}d$suffix:${cut}rows=token,wire=$wire,gemms=dense")
   done
 done
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/factors"
@@ -113,7 +116,7 @@ else
   args=(--layer "$layer")
   for ((t = threads; t >= 1; t--)); do
     share=$(awk "BEGIN { printf \"%.2f\", $t / $threads }")
-    args+=(--schedule "$share:chunk_by=experts,chunks=5,compute_share=$share")
+    args+=(--schedule "$share:chunk_by=experts,chunks=5,$tokens_once,compute_share=$share")
   done
   "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" >"$scratch/shares"
   table eps_share "$scratch/shares"
@@ -128,12 +131,14 @@ blocks() {
 # cut_into PN...: the array `schedules`, of one group and of as many, each with grouped and with dense products.
 cut_into() {
   local n
-  schedules=(pn1 pn1d:gemms=dense)
-  for n in "$@"; do schedules+=("pn$n:chunk_by=experts,chunks=$n" "pn${n}d:chunk_by=experts,chunks=$n,gemms=dense"); done
+  schedules=(pn1:rows=token pn1d:rows=token,gemms=dense)
+  for n in "$@"; do
+    schedules+=("pn$n:chunk_by=experts,chunks=$n,rows=token" "pn${n}d:chunk_by=experts,chunks=$n,rows=token,gemms=dense")
+  done
 }
 mixtral=H=1792,E=8,tp=2
 blocks "$mixtral,etp=2,ep=1" copies1:duplicates=replicated,rows=token
-blocks "$mixtral,etp=1,ep=2,parallel.sp=false" pn1
+blocks "$mixtral,etp=1,ep=2,parallel.sp=false" pn1:rows=token
 cut_into 2 4
 blocks "$mixtral,etp=1,ep=2,parallel.sp=true" "${schedules[@]}"
 cut_into 4 8

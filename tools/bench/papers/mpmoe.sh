@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
 done
 need_bench moe_layer
 
-args=(--schedule fastmoe --schedule fastermoe:chunk_by=nodes,chunks=2)
+args=(--schedule fastmoe --schedule fastermoe:chunk_by=nodes,chunks=2,order=returns_last)
 for n in 2 4 8 16; do args+=(--schedule "n$n:chunk_by=tokens,chunks=$n"); done
 for n in 2 4 8; do args+=(--schedule "s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done
 for s in 1 2 3; do args+=(--schedule "s${s}n4:chunk_by=tokens,chunks=4,memory_reuse=s$s"); done

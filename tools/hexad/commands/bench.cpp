@@ -88,7 +88,7 @@ void add_bench(const Program& program) {
   gemm.add_option("--threads", &options->threads, "of the kernels").legal(whole_number(1, 4096));
   gemm.add_option("--seconds", &options->seconds, "how long to measure each of them").legal(number_above(0));
   gemm.add_flag("--json", options->json, "as one JSON object");
-  gemm.run([options] { return bench_gemm(*options); });
+  gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
   add_predict(command, program);
 }
 

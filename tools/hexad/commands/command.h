@@ -26,5 +26,6 @@ void add_report(const Program& program);
 void add_simulate(const Program& program);
 void add_verify(const Program& program);
 void add_completion(const Program& program);
+void add_help(const Program& program);
 
 }  // namespace hexad::app

@@ -4,14 +4,23 @@
 #include <fmt/ranges.h>
 
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 
 namespace hexad::app {
 namespace {
 
+// What an argument without a name may be: words, or a kind of file.
+std::string value_of(const Command::Taken& taken) {
+  if (!taken.words.empty()) return taken.words;
+  if (taken.argument == "recipe" || taken.argument == "input") return "RECIPES";
+  if (taken.argument == "run" || taken.argument == "checkpoint") return "FOLDERS";
+  return "FILES";
+}
+
 // Lines of the script's `case`; `path` is what leads to a command: "bench gemm". What "path" may be followed by: names,
-// or the words that its first argument may be, or FILES; then KEYS, if keys of a recipe may follow. "path -": options.
-// "path --option": its value.
+// or the words that its first argument may be, or a kind of file; then KEYS, if keys of a recipe may follow. "path -":
+// options. "path --option": its value.
 std::string lines_of(const Command& command, const std::string& path) {
   std::vector<std::string> words, options;
   std::string below;
@@ -20,7 +29,7 @@ std::string lines_of(const Command& command, const std::string& path) {
     below += lines_of(sub, path.empty() ? sub.name() : path + " " + sub.name());
   }
   for (const Command::Taken& taken : command.takes()) {
-    const std::string value = taken.words.empty() ? "FILES" : taken.words;
+    const std::string value = value_of(taken);
     if (taken.name.empty()) {
       if (words.empty()) words.push_back(value);
       continue;
@@ -35,15 +44,37 @@ std::string lines_of(const Command& command, const std::string& path) {
          below;
 }
 
+// What may follow `help`: names of commands, and those of theirs. These lines come before the others of `help`.
+std::string lines_of_help(const Command& command, const std::string& path) {
+  std::vector<std::string> names;
+  std::string below;
+  for (const Command& sub : command.commands()) {
+    names.push_back(sub.name());
+    below += lines_of_help(sub, path + " " + sub.name());
+  }
+  return names.empty() ? "" : fmt::format("    \"{}\") echo {} ;;\n", path, fmt::join(names, " ")) + below;
+}
+
 constexpr std::string_view zsh_head = R"(autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 )";
 
-// Recipe keys are asked of the program, once a shell: a program of one's own has the same. `=` separates words for
-// bash, so that a key's value is a word by itself and completed as a file. What is not completed here is, as a file.
+// Keys of recipes and what they may be are asked of the program, once a shell: a program of one's own has the same. `=`
+// separates words for bash, so that a key's value is a word by itself there; not so for zsh. What is not completed here
+// is, as a file.
 constexpr std::string_view functions = R"(
+_hexad_look_up() {{
+  [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)
+  words=$(sed -n "s/^$1 //p" <<<"$_hexad_values")
+}}
+_hexad_paths() {{
+  local IFS=$'\n'
+  COMPREPLY=($(compgen -d -- "$2"; [[ ! $1 ]] || compgen -f -X "!$1" -- "$2"))
+  compopt -o filenames 2>/dev/null
+  return 0
+}}
 _hexad() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} place="" given=0 next="" i words
+  local word=${{COMP_WORDS[COMP_CWORD]}} place="" given=0 next="" before="" key i words
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     next="${{place:+$place }}${{COMP_WORDS[i]}}"
@@ -65,11 +96,19 @@ _hexad() {{
   elif [[ $word == -* ]]; then
     words=$(_hexad_words "$place -")
   elif [[ $word == "=" || ${{COMP_WORDS[COMP_CWORD - 1]}} == "=" ]]; then
-    return 0
+    key=${{COMP_WORDS[COMP_CWORD - 1]}}
+    [[ $key != "=" ]] || key=${{COMP_WORDS[COMP_CWORD - 2]}}
+    _hexad_look_up "$key"
+    word=${{word#=}}
   else
     words=$(_hexad_words "$place")
     if ((given == 0)); then
       words=${{words% KEYS}}
+    elif [[ $words == *KEYS && $word == [a-z]*=* ]]; then
+      before=${{word%%=*}}=
+      _hexad_look_up "${{before%=}}"
+      word=${{word#*=}}
+      [[ $words ]] || COMPREPLY=($(compgen -P "$before" -f -- "$word"))
     elif [[ $words == *KEYS && $word == [a-z]* ]]; then
       [[ $_hexad_keys ]] || _hexad_keys=$("${{COMP_WORDS[0]}}" reference --keys 2>/dev/null | sed 's/$/=/')
       words=$_hexad_keys
@@ -77,8 +116,12 @@ _hexad() {{
       return 0
     fi
   fi
-  [[ $words != FILES ]] || return 0
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
+  case $words in
+    "" | FILES) return 0 ;;
+    RECIPES) _hexad_paths '*.y*ml' "$word" ;;
+    FOLDERS) _hexad_paths "" "$word" ;;
+    *) COMPREPLY=($(compgen -P "$before" -W "$words" -- "$word")) ;;
+  esac
   [[ ${{COMPREPLY[0]-}} != *= ]] || compopt -o nospace 2>/dev/null
   return 0
 }}
@@ -87,7 +130,8 @@ complete -o default -F _hexad {0}
 
 std::string script(const Command& app, const std::string& shell) {
   return fmt::format("# Completion of {0} for {1}, printed by `{0} completion {1}`.\n", app.name(), shell) +
-         (shell == "zsh" ? std::string(zsh_head) : "") + "_hexad_keys=\n_hexad_words() {\n  case \"$1\" in\n" +
+         (shell == "zsh" ? std::string(zsh_head) : "") +
+         "_hexad_keys=\n_hexad_values=\n_hexad_words() {\n  case \"$1\" in\n" + lines_of_help(app, "help") +
          lines_of(app, "") + "  esac\n}" + fmt::format(functions, app.name());
 }
 
@@ -100,10 +144,10 @@ void add_completion(const Program& program) {
   command.add_option("shell", shell.get(), "bash: source <(hexad completion bash); zsh alike")
       .required()
       .legal(one_of({"bash", "zsh"}));
-  command.run([program, shell] {
+  command.run(on_one_rank(command, [program, shell] {
     fmt::print("{}", script(program.root, *shell));
     return base::ExitCode::done;
-  });
+  }));
 }
 
 }  // namespace hexad::app

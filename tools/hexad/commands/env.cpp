@@ -6,6 +6,7 @@
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/telemetry/report.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/train/machine.h"
 #include "tools/train/version.h"
 
@@ -28,7 +29,7 @@ std::string card() {
 
 void add_env(const Program& program) {
   const Command command = program.root.add_command("env", "Show what this program was built with and runs on");
-  command.run([] {
+  command.run(on_one_rank(command, [] {
     fmt::print("hexad        {}\n", version);
     fmt::print("compiled     for {}{}\n", architecture,
                architecture == "native" ? " (HEXAD_NATIVE: this machine only)" : "");
@@ -40,7 +41,7 @@ void add_env(const Program& program) {
     fmt::print("devices      cpu, emulated\n");
     fmt::print("cuda         {}\n", card());
     return base::ExitCode::done;
-  });
+  }));
 }
 
 }  // namespace hexad::app

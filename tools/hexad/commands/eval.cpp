@@ -61,7 +61,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
 void add_eval(const Program& program) {
   const Command command = program.root.add_command("eval", "Held-out loss of a run, and forward-only throughput");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->run, "run directory").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());

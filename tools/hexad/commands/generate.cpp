@@ -1,17 +1,20 @@
-#include <fmt/core.h>
+#include <algorithm>
 
+#include "framework/base/utf8.h"
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/text_output.h"
 #include "parallel/comm/self_group.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/cores.h"
 #include "tools/train/generation.h"
 #include "tools/train/run_directory.h"
+#include "tools/train/say.h"
 
 namespace hexad::app {
 
@@ -26,32 +29,6 @@ struct Options {
   std::string run, prompt, step = "auto";
   std::vector<std::string> overrides;
   SamplingOptions sampling;
-};
-
-// Bytes of a text that may be cut inside a character: prints whole characters as they become complete.
-class Utf8Printer {
- public:
-  void print(std::string_view bytes) {
-    pending_ += bytes;
-    size_t end = pending_.size();
-    // A character has at most three bytes after its first one.
-    for (size_t back = 1; back <= 3 && back <= end; ++back) {
-      const auto c = static_cast<unsigned char>(pending_[end - back]);
-      if (c < 0x80) break;
-      if (c >= 0xC0) {
-        const size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-        if (length > back) end -= back;
-        break;
-      }
-    }
-    output_.write(std::string_view(pending_).substr(0, end));
-    pending_.erase(0, end);
-  }
-  void finish() { output_.write(pending_ + "\n"); }
-
- private:
-  telemetry::TextOutput output_{1};
-  std::string pending_;
 };
 
 ExitCode run_generate(Options options, const Extensions& extensions) {
@@ -74,14 +51,19 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const comm::SelfGroup alone;
   ModelInstance instance(recipe, extensions, alone);
   Checkpointer::load_weights(checkpoint, instance);
-  std::vector<int32_t> ids{tokenizer->end_of_document()};
-  const auto text = tokenizer->encode(options.prompt);
-  ids.insert(ids.end(), text.begin(), text.end());
+  const std::vector<int32_t> ids = prompt_of(*tokenizer, options.prompt);
+  if (const std::string cut = warn_of_cut(*tokenizer, ids, recipe.model.context); !cut.empty()) say("warning: " + cut);
   options.sampling.stop_id = tokenizer->end_of_document();
-  Utf8Printer printer;
-  printer.print(options.prompt);
-  generate(instance, ids, options.sampling, [&](int32_t id) { printer.print(tokenizer->bytes_of(id)); });
-  printer.finish();
+  telemetry::TextOutput out(1);
+  base::Utf8Pieces text;  // tokens may end inside a character
+  out.write(text.add(options.prompt));
+  const auto written =
+      generate(instance, ids, options.sampling, [&](int32_t id) { out.write(text.add(tokenizer->bytes_of(id))); });
+  out.write(text.finish() + "\n");
+  const int64_t seen = std::min(std::ssize(ids), longest_prompt(recipe.model.context));
+  if (std::ssize(written) < options.sampling.max_tokens && seen + std::ssize(written) > recipe.model.context)
+    say(cat("the model's context (model.context: ", recipe.model.context, ") is full after ", std::ssize(written),
+            " of ", options.sampling.max_tokens, " tokens"));
   return ExitCode::done;
 }
 
@@ -90,7 +72,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
 void add_generate(const Program& program) {
   const Command command = program.root.add_command("generate", "Continue a text with a trained model");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->run, "run directory").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--prompt", &options->prompt, "text to continue").required();
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
@@ -103,7 +85,7 @@ void add_generate(const Program& program) {
   command.add_option("--top-p", &options->sampling.top_p, "choose among the most probable that make up this share")
       .legal(number(0, 1));
   command.add_option("--seed", &options->sampling.seed, "of the random choices").legal(whole_number(0));
-  command.run([program, options] { return run_generate(*options, program.extensions); });
+  command.run(on_one_rank(command, [program, options] { return run_generate(*options, program.extensions); }));
 }
 
 }  // namespace hexad::app

@@ -4,6 +4,7 @@
 
 #include "framework/io/inspect.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"
 
@@ -67,7 +68,7 @@ void add_inspect(const Program& program) {
   command.add_flag("--json", options->json, "as one JSON object");
   command.add_flag("--verify", options->verify,
                    "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");
-  command.run([options] { return inspect(*options); });
+  command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 
 }  // namespace hexad::app

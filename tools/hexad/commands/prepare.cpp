@@ -4,6 +4,7 @@
 #include "framework/telemetry/text_output.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 
 namespace hexad::app {
@@ -61,7 +62,7 @@ void add_prepare(const Program& program) {
   command.add_flag("--force", o->force,
                    "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
                    "evaluated");
-  command.run([o, rule, vocab, separator] {
+  command.run(on_one_rank(command, [o, rule, vocab, separator] {
     if (vocab.given() && o->tokenizer != "bpe")
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe, which trains one; --tokenizer ", o->tokenizer,
                  " has a vocabulary of its own");
@@ -72,7 +73,7 @@ void add_prepare(const Program& program) {
       if (name == *rule) o->split.rule = value;
     run_prepare(*o);
     return base::ExitCode::done;
-  });
+  }));
 }
 
 }  // namespace hexad::app

@@ -1,6 +1,7 @@
 #include "tools/hexad/commands/ranks.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <thread>
@@ -33,6 +34,13 @@ bool ended_by_another() {
   return preemption_requested();
 }
 
+// This process's number among those that comm::announced_world_size() counts, by the same launchers.
+int announced_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  return 0;
+}
+
 }  // namespace
 
 ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const comm::CommEngine::Options& options) {
@@ -49,6 +57,19 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);
   }
+}
+
+std::function<ExitCode()> on_one_rank(const Command& command, std::function<ExitCode()> body,
+                                      const std::string& remedy) {
+  return [command, body = std::move(body), remedy] {
+    const int ranks = comm::announced_world_size();
+    if (ranks == 1) return body();
+    if (announced_rank() == 0)
+      base::fail(ExitCode::usage, command.full_name(), " is one process, but mpirun or srun has started ", ranks,
+                 " of it; ", remedy);
+    std::this_thread::sleep_for(1s);  // a launcher ends the job at the first exit: the message comes before
+    return ExitCode::usage;
+  };
 }
 
 }  // namespace hexad::app

@@ -1,10 +1,12 @@
-// Commands that may run on many ranks.
+// Commands that may run on many ranks, and those that may not.
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "framework/base/error.h"
 #include "parallel/comm/world.h"
+#include "tools/hexad/command_line.h"
 #include "tools/train/job.h"
 
 namespace hexad::app {
@@ -13,5 +15,10 @@ namespace hexad::app {
 /// job ends with its exit code, at once: they may be waiting for this rank in a collective.
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
                             const comm::CommEngine::Options& options = {});
+
+/// `body` of a command that is one process. If mpirun or srun has started several, none runs it: the first one says so,
+/// and all exit with `usage`. `remedy`: what to do then.
+std::function<base::ExitCode()> on_one_rank(const Command& command, std::function<base::ExitCode()> body,
+                                            const std::string& remedy = "start it alone");
 
 }  // namespace hexad::app

@@ -1,10 +1,14 @@
 #include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "framework/config/key_words.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/train/recipe.h"
 
 namespace hexad::app {
@@ -31,22 +35,42 @@ void print_keys() {
       fmt::print("{}\n", *path);
 }
 
+// "key word word ..." of each key that is one of some words: those of the schema, and the names that are registered.
+void print_values(const Extensions& extensions) {
+  const auto print = [](const std::string& key, const std::vector<std::string>& words) {
+    fmt::print("{} {}\n", key, fmt::join(words, " "));
+  };
+  for (const config::KeyWords& key : config::words_of_keys<Recipe>()) print(key.path, key.words);
+  print("model.mlp", extensions.feed_forward_names());
+  print("model.moe.router", extensions.router_names());
+  print("optim.name", extensions.optimizers.names());
+  print("schedule.moe.order", extensions.moe_order_names());
+  print("data.source", extensions.sources.names());
+  print("checkpoint.resume", {"auto", "none"});
+}
+
 }  // namespace
 
 void add_reference(const Program& program) {
   const Command command =
       program.root.add_command("reference", "Print the recipe reference (docs/recipe-reference.md)");
-  auto keys = std::make_shared<bool>(false);
-  command.add_flag("--keys", *keys, "the recipe's keys alone, one a line");
-  command.run([keys] {
-    if (*keys)
+  struct Options {
+    bool keys = false, values = false;
+  };
+  auto options = std::make_shared<Options>();
+  command.add_flag("--keys", options->keys, "the recipe's keys alone, one a line");
+  command.add_flag("--values", options->values, "each key that is one of some words, with these, one a line");
+  command.run(on_one_rank(command, [program, options] {
+    if (options->keys)
       print_keys();
+    else if (options->values)
+      print_values(program.extensions);
     else
       fmt::print(
           "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema; a test compares.\n\n{}",
           config::reference<Recipe>());
     return base::ExitCode::done;
-  });
+  }));
 }
 
 }  // namespace hexad::app

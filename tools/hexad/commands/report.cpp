@@ -5,6 +5,7 @@
 
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/train/run_report.h"
 
 namespace hexad::app {
@@ -38,7 +39,7 @@ void add_report(const Program& program) {
   command.add_option(
       "--out", &options->out,
       "HTML file to write; without it report.html in the run directory, of several runs comparison.html");
-  command.run([options] { return report(*options); });
+  command.run(on_one_rank(command, [options] { return report(*options); }));
 }
 
 }  // namespace hexad::app

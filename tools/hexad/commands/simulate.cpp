@@ -4,6 +4,7 @@
 
 #include "framework/config/document.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/papers/paper.h"
 
@@ -43,7 +44,7 @@ void add_simulate(const Program& program) {
   command.add_option("input", &options->input, "YAML with the paper's symbols as keys").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the input");
   command.footer(keys_of_all_papers);
-  command.run([options] { return simulate(*options); });
+  command.run(on_one_rank(command, [options] { return simulate(*options); }));
 }
 
 }  // namespace hexad::app

@@ -5,6 +5,7 @@
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
@@ -52,8 +53,9 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
 void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions) {
   const double bytes = checkpoint_bytes(recipe, extensions);
   const WriteTime time = estimate_write(recipe.run.dir, bytes);
-  fmt::print("\ncheckpoint (estimate){:>16}   {}({})\n", human_bytes(bytes),
-             time.seconds > 0 ? "about " + telemetry::human_duration(time.seconds) + " " : "", time.source);
+  const std::string seconds = time.text();
+  fmt::print("\ncheckpoint (estimate){:>16}   {}{}({})\n", human_bytes(bytes), seconds, seconds.empty() ? "" : " ",
+             time.source);
 }
 
 // With it, `mpirun` does not refuse what `validate` has found good.
@@ -118,7 +120,7 @@ void add_validate(const Program& program) {
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
   command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh);
-  command.run([program, options] { return validate(*options, program.extensions); });
+  command.run(on_one_rank(command, [program, options] { return validate(*options, program.extensions); }));
 }
 
 }  // namespace hexad::app

@@ -116,16 +116,23 @@ ExitCode run_selected(const Options& o, const Subject& subject, Session session)
 
 // Opens it in a child once, as a card survives no fork: what is missing is said here, and not by every layout.
 void require_device(device::DeviceKind kind, double seconds) {
-  const auto open = [&] { return device::DeviceContext(device::ContextOptions{.kind = kind}).description(); };
+  const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
+  const auto open = [&] {
+    try {
+      return answer(ExitCode::done, device::DeviceContext(device::ContextOptions{.kind = kind}).description());
+    } catch (const Error& e) {
+      return answer(e.code(), e.what());
+    }
+  };
   const Isolated opened = run_isolated(open, seconds);
   if (!opened.failure.empty()) fail(ExitCode::resource, opened.failure);
-  fmt::print("device: {}\n", opened.text);
+  const auto code = static_cast<ExitCode>(std::stoi(opened.text));
+  const std::string text = opened.text.substr(opened.text.find(' ') + 1);
+  if (code != ExitCode::done) fail(code, text);
+  fmt::print("device: {}\n", text);
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
-  if (comm::announced_world_size() > 1)
-    fail(ExitCode::usage,
-         "hexad verify was started by mpirun or srun; add --mpi, or start it alone: ranks are threads then");
   kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with threads of its own forks badly
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
@@ -198,9 +205,13 @@ void add_verify(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
-  command.add_option("--device", &options->device,
-                     "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the "
-                     "oracle stays one rank on the CPU");
+  std::vector<std::string_view> devices;
+  for (const auto& [kind, name] : enum_names(device::DeviceKind{})) devices.push_back(name);
+  command
+      .add_option("--device", &options->device,
+                  "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the oracle "
+                  "stays one rank on the CPU")
+      .legal(one_of(devices));
   command.add_option("--world", &options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
       .legal(whole_number(0, 64));
   command.add_option("--layouts", &options->layouts,
@@ -221,7 +232,10 @@ void add_verify(const Program& program) {
                   "seconds after which a run is given up; a hang is found after distributed.watchdog_seconds, or a "
                   "quarter of these where that is less")
       .legal(number_above(0));
-  command.run([program, options] { return verify_recipe(*options, program.extensions); });
+  command.run([program, command, options] {
+    const auto body = [&] { return verify_recipe(*options, program.extensions); };
+    return options->mpi ? body() : on_one_rank(command, body, "add --mpi, or start it alone: ranks are threads then")();
+  });
 }
 
 }  // namespace hexad::app

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Commands that are one process refuse to be several: each would print, or write, the same.
+. "$(dirname "$0")/cli.sh"
+
+refused_by_ranks() { # COMMAND...
+  expect 2 ranks 2 "$@"
+  expect_count 1 err "is one process, but mpirun or srun has started 2 of it; start it alone"
+  expect_equal "$(cat out)" ""
+}
+
+test_commands_that_are_one_process_refuse_to_be_several() {
+  mkdir texts
+  echo "some text" >texts/a.txt
+  refused_by_ranks generate run --prompt x
+  refused_by_ranks validate tiny.yaml
+  refused_by_ranks prepare --input texts --output data
+  expect_nothing_at data
+  refused_by_ranks inspect run
+  refused_by_ranks env
+  refused_by_ranks report run
+  refused_by_ranks reference
+  refused_by_ranks simulate --paper monta input.yaml
+  refused_by_ranks completion bash
+  refused_by_ranks bench gemm
+  refused_by_ranks help train
+  expect_text err "hexad: hexad help is one process"
+  expect 2 ranks 2 verify tiny.yaml
+  expect_count 1 err "add --mpi, or start it alone: ranks are threads then"
+}
+
+test_srun_and_other_launchers_count_too() {
+  SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 expect 2 "$HEXAD" reference
+  expect_text err "has started 4 of it"
+  SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 expect 2 "$HEXAD" reference
+  expect_equal "$(cat err)" ""
+  PMI_SIZE=2 PMI_RANK=1 expect 2 "$HEXAD" env
+  SLURM_STEP_NUM_TASKS=1 expect 0 "$HEXAD" reference
+  SLURM_NTASKS=4 expect 0 "$HEXAD" reference  # a batch script is no step
+}
+
+test_one_rank_is_no_objection() {
+  expect 0 ranks 1 validate tiny.yaml
+  expect_text out "valid for 1 rank"
+}
+
+run_tests "$@"
