@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "framework/base/path_problem.h"
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
 
@@ -10,9 +11,8 @@ namespace hexad::train {
 
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
                       const Extensions& extensions, const base::FileWork& work) {
+  require_run_directory(dir);
   const std::string path = dir + "/recipe.yaml";
-  if (!std::filesystem::is_regular_file(path))
-    base::fail(base::ExitCode::usage, "'", dir, "' is no run directory: it has no recipe.yaml");
   Recipe recipe = load_recipe(config::load(path, overrides), extensions, 0, say);
   recipe.run.dir = dir;
   require_datasets(recipe, path);
@@ -25,11 +25,21 @@ RunDirectory open_run(const std::string& dir, const std::vector<std::string>& ov
   return {std::move(recipe), std::move(*checkpoint)};
 }
 
+void require_run_directory(const std::string& dir) {
+  const std::string path = dir + "/recipe.yaml", problem = base::why_no_file(path);
+  if (problem.empty()) return;
+  base::fail(base::ExitCode::usage, "'", dir,
+             "' is no run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);
+}
+
 void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
   namespace fs = std::filesystem;
   const auto require_one = [&](const std::string& key, const std::string& path) {
+    const std::string problem = base::why_no_folder(path);
+    if (problem.empty()) return;
+    if (problem != "no such folder")
+      base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; `hexad prepare` makes a dataset");
     std::error_code error;
-    if (fs::exists(path, error)) return;
     std::string where;
     if (fs::path(path).is_relative()) {
       where = base::cat(" in the working directory, ", fs::current_path().string(),

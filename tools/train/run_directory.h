@@ -20,6 +20,9 @@ struct RunDirectory {
 RunDirectory open_run(const std::string& dir, const std::vector<std::string>& overrides, const std::string& step,
                       const Extensions& extensions, const base::FileWork& work = {});
 
+/// Throws Error(usage) unless `dir` holds a recipe.yaml that can be read.
+void require_run_directory(const std::string& dir);
+
 /// Throws Error(data) for a dataset that is not there, saying where it was looked for: relative paths are relative to
 /// the working directory. `recipe_path`: beside it, too, people put them.
 void require_datasets(const Recipe& recipe, const std::string& recipe_path);

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/path_problem.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/logger.h"
@@ -77,13 +78,15 @@ void check_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int
 // People name a run, too, whose checkpoint they have to choose.
 void require_checkpoint(const std::string& folder) {
   namespace fs = std::filesystem;
+  const std::string problem = why_no_file(folder + "/manifest.json");
+  if (problem.empty()) return;
   std::error_code error;
-  if (fs::exists(fs::path(folder) / "manifest.json", error)) return;
   std::string newest;
   for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;
        entry.increment(error))
     if (fs::exists(entry->path() / "manifest.json", error)) newest = std::max(newest, entry->path().string());
-  fail(ExitCode::data, "train.init_from (", folder, ") is no checkpoint: it has no manifest.json",
+  fail(ExitCode::data, "train.init_from (", folder,
+       ") is no checkpoint: ", problem == "no such file" ? "it has no manifest.json" : "manifest.json: " + problem,
        newest.empty() ? "" : cat("; it is a run directory, whose newest checkpoint is ", newest));
 }
 

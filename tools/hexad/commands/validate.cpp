@@ -1,10 +1,12 @@
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/config/include_root.h"
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
+#include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
@@ -27,6 +29,7 @@ namespace {
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string include_root;
   int64_t world = 0;
   bool mesh = false;
   std::string svg;
@@ -56,12 +59,12 @@ void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions)
 // With it, `mpirun` does not refuse what `validate` has found good.
 std::string start_line(const Options& options) {
   std::string text = fmt::format("{} {} train {}", launcher(options.world), program_name(), shell_word(options.recipe));
-  for (const std::string& override : options.overrides) text += fmt::format(" '{}'", override);
+  text += recipe_words(options);
   return text;
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
-  const config::Document document = config::load(options.recipe, options.overrides);
+  const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
@@ -96,11 +99,12 @@ void add_validate(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  add_include_root(command, options->include_root);
   command
       .add_option("--world", &options->world, "number of ranks to check against; 0: the fewest that the layout needs")
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
-  command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh);
+  command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh).path();
   command.run([program, options] { return validate(*options, program.extensions); });
 }
 
