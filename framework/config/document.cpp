@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <tuple>
 
 #include "framework/base/error.h"
+#include "framework/base/home.h"
+#include "framework/base/path_problem.h"
+#include "framework/config/include_root.h"
+#include "framework/config/merge.h"
 #include "framework/config/parser.h"
 #include "framework/config/words.h"
 
@@ -17,28 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using base::ExitCode;
 using base::fail;
-
-/// Moves a child of a map behind the others: it is written again.
-Node& to_the_end(Node& map, Node& child) {
-  std::rotate(&child, &child + 1, map.children.data() + map.children.size());
-  return map.children.back();
-}
-
-/// `over` replaces what `under` says, map by map.
-void merge(Node& under, Node over) {
-  if (over.kind == Node::Kind::null && under.kind == Node::Kind::map) return;  // a section left empty
-  if (over.kind != Node::Kind::map || under.kind != Node::Kind::map) {
-    under = std::move(over);
-    return;
-  }
-  under.at = over.at;
-  for (Node& child : over.children) {
-    if (Node* same = under.find(child.key))
-      merge(to_the_end(under, *same), std::move(child));
-    else
-      under.children.push_back(std::move(child));
-  }
-}
 
 /// Absolute, with links followed, whether or not the file exists: weakly_canonical alone leaves a missing relative path
 /// relative.
@@ -55,12 +36,31 @@ void require_map(const Node& root, const std::string& name) {
          root.kind == Node::Kind::list ? "list" : "single value");
 }
 
+/// Of a file.
+fs::path folder_of(const fs::path& file) {
+  std::error_code ignored;  // a bad folder shows when the file is opened
+  return real_path(file.has_parent_path() ? file.parent_path() : fs::path("."), ignored);
+}
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  return std::ranges::mismatch(folder, path).in1 == folder.end();
+}
+
+fs::path home_expanded(const std::string& path, const std::string& mentioned) try {
+  return base::expand_home(path);
+} catch (const base::Error& e) {
+  fail(ExitCode::usage, mentioned, ": ", e.what());
+}
+
 /// Reads a recipe and what it includes, depth first.
 class Loader {
  public:
-  explicit Loader(const fs::path& recipe) : recipe_(recipe) {
-    std::error_code ignored;  // a bad folder shows when the file is opened
-    folder_ = real_path(recipe.has_parent_path() ? recipe.parent_path() : fs::path("."), ignored);
+  Loader(const fs::path& recipe, const std::string& include_root) : recipe_(recipe) {
+    roots_.push_back(folder_of(recipe));
+    if (include_root.empty()) return;
+    if (const std::string problem = base::why_no_folder(include_root); !problem.empty())
+      fail(ExitCode::usage, "--include-root ", include_root, ": ", problem);
+    roots_.push_back(folder_of(fs::path(include_root) / "any.yaml"));
   }
 
   Node load() { return load(recipe_, recipe_.string()); }
@@ -102,14 +102,16 @@ class Loader {
     if (entry.kind != Node::Kind::scalar || entry.text.empty())
       fail(ExitCode::usage, at, ": include expects a file name or a list of them");
     const std::string mentioned = fmt::format("{}: include {}", at, shown(entry.text));
-    if (fs::path(entry.text).is_absolute())
-      fail(ExitCode::usage, mentioned, ": expected a path relative to this file, inside the recipe's folder");
-    const fs::path path = (fs::path(*entry.at.source).parent_path() / entry.text).lexically_normal();
+    const fs::path named = home_expanded(entry.text, mentioned);
+    const fs::path path = (fs::path(*entry.at.source).parent_path() / named).lexically_normal();
     std::error_code failed;
     const fs::path real = real_path(path, failed);  // follows links: they may lead outside
-    const auto [end, rest] = std::ranges::mismatch(folder_, real);
-    if (failed || end != folder_.end())
-      fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", folder_.string());
+    if (named.is_absolute()) {
+      roots_.push_back(folder_of(path));  // what it includes itself may lie beside it
+    } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
+      fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
+           "; an absolute path may lead there, or --include-root names a folder for both");
+    }
     if (std::ranges::find(open_, real) != open_.end())
       fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real));
     return load(path, mentioned);
@@ -122,12 +124,10 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    std::error_code failed;
-    const fs::file_status status = fs::status(path, failed);
-    if (status.type() == fs::file_type::not_found) fail(ExitCode::usage, mentioned, ": no such file");
-    if (fs::is_directory(status)) fail(ExitCode::usage, mentioned, ": is a directory; expected a recipe file (.yaml)");
-    // A pipe or device has no size to check and may never end.
-    if (failed || !fs::is_regular_file(status)) fail(ExitCode::usage, mentioned, ": is not a regular file");
+    // A pipe or device has no size to check and may never end; what a pipe holds is gone for the second reader.
+    if (const std::string problem = base::why_no_file(path.string()); !problem.empty())
+      fail(ExitCode::usage, mentioned, ": ", problem,
+           problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
     std::string text(budget_.bytes + 1, '\0');  // one byte more than allowed, so that parse_yaml sees the excess
@@ -138,48 +138,10 @@ class Loader {
   }
 
   fs::path recipe_;
-  fs::path folder_;             // canonical; includes must stay inside
-  std::vector<fs::path> open_;  // canonical paths of the files being read, outermost first
+  std::vector<fs::path> roots_;  // canonical folders that includes must stay inside, the recipe's first
+  std::vector<fs::path> open_;   // canonical paths of the files being read, outermost first
   Budget budget_;
 };
-
-/// The child that one step of a command-line path names, made when missing.
-Node& step_into(Node& node, std::string_view step, const Position& at) {
-  if (node.kind == Node::Kind::list) {
-    size_t index = 0;
-    const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
-    if (error != std::errc{} || end != step.data() + step.size() || index >= node.children.size())
-      fail(ExitCode::usage, at.text(), ": `", shown(step), "` must be an index into a list of ", node.children.size());
-    return node.children[index];
-  }
-  if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};
-  if (Node* child = node.find(step)) return to_the_end(node, *child);
-  node.children.push_back({.at = at, .key = std::string(step)});
-  return node.children.back();
-}
-
-void apply_override(Node& root, const std::string& text) {
-  const auto source = std::make_shared<const std::string>(std::string(command_line_source) + shown(text));
-  const Position at{source, 0, 0};
-  const size_t equals = text.find('=');
-  const std::string_view path = std::string_view(text).substr(0, equals);
-  if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
-      path.find("..") != std::string_view::npos)
-    fail(ExitCode::usage, at.text(), ": expected key.path=value, such as train.steps=100");
-  Node* node = &root;
-  size_t begin = 0, depth = 0;
-  while (begin <= path.size()) {
-    if (++depth > 32) fail(ExitCode::usage, at.text(), ": nested deeper than 32 levels");
-    const size_t end = std::min(path.find('.', begin), path.size());
-    node = &step_into(*node, path.substr(begin, end - begin), at);
-    begin = end + 1;
-  }
-  Budget budget;
-  Node value = parse_yaml(std::string_view(text).substr(equals + 1), source, SourceKind::command_line, budget);
-  value.key = node->key;
-  value.at = at;
-  *node = std::move(value);
-}
 
 }  // namespace
 
@@ -200,11 +162,11 @@ const Node* Node::find(std::string_view name) const {
   return kind == Kind::map && child != children.end() ? &*child : nullptr;
 }
 
-void override_key(Document& document, const std::string& text) { apply_override(document.root, text); }
+Document load(const fs::path& recipe, std::span<const std::string> overrides) { return load(recipe, overrides, ""); }
 
-Document load(const fs::path& recipe, std::span<const std::string> overrides) {
-  Document document{Loader(recipe).load()};
-  for (const std::string& text : overrides) apply_override(document.root, text);
+Document load(const fs::path& recipe, std::span<const std::string> overrides, const std::string& include_root) {
+  Document document{Loader(recipe, include_root).load()};
+  for (const std::string& text : overrides) override_key(document, text);
   return document;
 }
 
@@ -214,7 +176,7 @@ Document parse(std::string_view text, const std::string& name, std::span<const s
   Document document{parse_yaml(text, source, SourceKind::file, budget)};
   require_map(document.root, name);
   document.root.at = {source, 0, 0};
-  for (const std::string& override_text : overrides) apply_override(document.root, override_text);
+  for (const std::string& override_text : overrides) override_key(document, override_text);
   return document;
 }
 

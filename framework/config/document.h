@@ -56,9 +56,9 @@ struct Budget {
 /// Reads a recipe with its includes and applies overrides of the form key.path=value, the later ones last.
 ///
 /// `include: other.yaml` (or a list) at the top level reads other recipes first, in order; each replaces keys of those
-/// before it, map by map, and the including file has the last word. A section left empty replaces nothing. Included
-/// paths are relative to the including file and must stay inside the folder of `recipe`. A value on the command line is
-/// a YAML scalar or a flow list or map; digits in a path index a list.
+/// before it, map by map; the including file has the last word. A section left empty replaces nothing. Relative paths
+/// are relative to the including file and must stay inside the folder of `recipe`. Overrides merge alike: their values
+/// are lists or maps in brackets, quoted texts, else texts as they stand. Digits in a path index a list.
 ///
 /// Throws Error(usage) with file:line for everything that is not one plain YAML map: bad UTF-8, syntax, duplicate keys,
 /// several documents, anchors, aliases, tags, merge keys, deeper than 32, over the budget, include cycles.

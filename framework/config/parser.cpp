@@ -171,6 +171,10 @@ class TreeBuilder final : public YAML::EventHandler {
 
 }  // namespace
 
+void require_plain_text(std::string_view text, const std::string& source) {
+  check_text(text, {std::make_shared<const std::string>(source), SourceKind::command_line});
+}
+
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& name, SourceKind kind,
                 Budget& budget) {
   const Source source(name, kind);

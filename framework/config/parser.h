@@ -17,4 +17,7 @@ enum class SourceKind : uint8_t { file, command_line };
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 
+/// Throws Error(usage), naming `source`, for bytes that are no UTF-8 and for control characters.
+void require_plain_text(std::string_view text, const std::string& source);
+
 }  // namespace hexad::config

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "framework/base/escaped.h"
 #include "framework/base/utf8.h"
 
 namespace hexad::config {
@@ -64,15 +65,7 @@ std::string shown(std::string_view given) {
   size_t end = std::min(text.size(), longest_shown);
   // Never cut a UTF-8 sequence in two.
   while (cut && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
-  std::string out;
-  for (const char c : std::string_view(text).substr(0, end)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += c;
-  }
-  return cut ? out + "..." : out;
+  return base::escaped(std::string_view(text).substr(0, end)) + (cut ? "..." : "");
 }
 
 bool covers(std::string_view above, std::string_view path) {

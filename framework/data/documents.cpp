@@ -1,16 +1,9 @@
 #include "framework/data/documents.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
-
-#include "framework/base/error.h"
 
 namespace hexad::data {
-using namespace base;
 namespace {
-
-namespace fs = std::filesystem;
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
 
@@ -38,16 +31,6 @@ void pass_pieces(std::string_view document, int64_t longest_bytes, const std::fu
   if (!document.empty()) f(document);
 }
 
-void require_once(const std::vector<std::string>& files) {
-  std::map<fs::path, std::string> seen;
-  for (const std::string& file : files) {
-    const auto [before, is_new] = seen.try_emplace(fs::absolute(file).lexically_normal(), file);
-    if (!is_new)
-      fail(ExitCode::usage, file, ": is among the --input twice", file == before->second ? "" : ", also as ",
-           file == before->second ? "" : before->second, "; its text would count twice");
-  }
-}
-
 }  // namespace
 
 void for_each_document(std::string_view text, const DocumentSplit& split,
@@ -71,31 +54,6 @@ void for_each_document(std::string_view text, const DocumentSplit& split,
     at = next;
   }
   if (begin < text.size()) pass_pieces(text.substr(begin), split.longest_bytes, f);
-}
-
-std::vector<std::string> list_files(const std::vector<std::string>& inputs) {
-  std::vector<std::string> files;
-  for (const std::string& input : inputs) {
-    std::error_code error;
-    if (!fs::exists(input, error)) fail(ExitCode::usage, input, ": no such file or folder");
-    if (!fs::is_directory(input)) {
-      files.push_back(input);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (auto entry = fs::recursive_directory_iterator(input); entry != fs::recursive_directory_iterator(); ++entry) {
-      if (entry->path().filename().string().starts_with('.')) {
-        entry.disable_recursion_pending();
-      } else if (entry->is_regular_file()) {
-        inside.push_back(entry->path().string());
-      }
-    }
-    std::sort(inside.begin(), inside.end());
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  if (files.empty()) fail(ExitCode::data, inputs.empty() ? "no input" : inputs.front(), ": holds no file to prepare");
-  require_once(files);
-  return files;
 }
 
 }  // namespace hexad::data

@@ -1,4 +1,4 @@
-// Where documents come from: files and folders of text, cut by a rule.
+// How a text is cut into documents.
 #pragma once
 
 #include <array>
@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace hexad::data {
 
@@ -36,10 +35,5 @@ inline constexpr int64_t least_split_bytes = 16;
 /// Calls f with every document of `text` in order. Documents without any character but white space are passed as empty.
 void for_each_document(std::string_view text, const DocumentSplit& split,
                        const std::function<void(std::string_view)>& f);
-
-/// The regular files among `inputs` and, recursively, in the folders among them: sorted within each folder, hidden ones
-/// (".name") left out, links to folders not followed. Throws Error(usage) naming an input that does not exist, or a
-/// file that is there twice, which would count twice; Error(data) when there is no file at all.
-std::vector<std::string> list_files(const std::vector<std::string>& inputs);
 
 }  // namespace hexad::data

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "framework/base/path_problem.h"
+
 namespace hexad::data {
 
 using namespace base;
@@ -19,7 +21,7 @@ ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
   const bool regular = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
   if (!regular) {
     ::close(fd_);
-    fail(ExitCode::data, path_, ": is not a regular file");
+    fail(ExitCode::data, path_, ": is not a regular file but ", kind_of_file(status.st_mode));
   }
   size_ = status.st_size;
 }

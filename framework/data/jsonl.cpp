@@ -1,6 +1,8 @@
 #include "framework/data/jsonl.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +17,32 @@ namespace {
 
 using Json = nlohmann::json;
 
+std::string lower_case_extension(std::string_view path) {
+  std::string text = std::filesystem::path(path).extension().string();
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+bool has_text(const Json& object, std::string_view key) {
+  if (!object.is_object()) return false;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string();
+}
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
+
+TextForm form_of_json(std::string_view contents, std::string_view key) {
+  contents.remove_prefix(std::min(contents.find_first_not_of(" \t\r\n"), contents.size()));
+  const std::string_view line = contents.substr(0, contents.find('\n'));
+  const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (first.is_object())
+    return !is_blank(contents.substr(line.size())) || has_text(first, key) ? TextForm::json_lines : TextForm::text;
+  const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
+  const bool texts = all.is_array() && !all.empty() ? has_text(all.front(), key) : has_text(all, key);
+  return texts ? TextForm::json : TextForm::text;
+}
+
 std::string keys_of(const Json& object, std::string_view wanted) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items())
@@ -23,40 +51,77 @@ std::string keys_of(const Json& object, std::string_view wanted) {
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-Json parse(std::string_view line, const std::string& where) {
-  try {
-    Json json = Json::parse(line);
-    if (json.is_object()) return json;
-  } catch (const Json::exception& e) {
-    const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
-    const size_t column = what.find("column ");
-    fail(ExitCode::data, where, "is no JSON: ", valid_utf8(column == what.npos ? what : what.substr(column)));
+// The objects of one file, and what is wrong with them.
+struct Objects {
+  TextForm form;
+  const std::string& path;
+  const std::string& key;
+  const std::function<void(std::string_view, int64_t)>& f;
+  const std::function<void(const std::string&)>& bad;
+
+  template <class... Parts>
+  void refuse(int64_t number, const Parts&... parts) const {
+    bad(cat(place_of(form, path, number), ": ", parts...));
   }
-  fail(ExitCode::data, where, "is no JSON object but ", config::shown(line),
-       ", expected a line such as {\"text\": \"...\"}");
-}
+
+  void pass_line(std::string_view line, int64_t number) const {
+    try {
+      pass(Json::parse(line), number, line);
+    } catch (const Json::exception& e) {
+      const std::string_view what =
+          e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
+      const size_t column = what.find("column ");
+      refuse(number, "is no JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
+    }
+  }
+
+  void pass(const Json& object, int64_t number, std::string_view text) const {
+    if (!object.is_object())
+      return refuse(number, "is no JSON object but ", config::shown(text),
+                    ", expected a line such as {\"text\": \"...\"}");
+    const auto found = object.find(key);
+    if (found == object.end()) return refuse(number, "has no key \"", key, "\" (--jsonl-key); ", keys_of(object, key));
+    if (!found->is_string())
+      return refuse(number, "\"", key, "\" is ", found->type_name(), ", expected a string (--jsonl-key); ",
+                    keys_of(object, key));
+    f(found->get_ref<const std::string&>(), number);
+  }
+};
 
 }  // namespace
 
-bool is_jsonl(std::string_view path) { return path.ends_with(".jsonl"); }
+std::string_view name_of(TextForm form) {
+  constexpr std::array<std::string_view, 3> names{"text", "JSON lines", "JSON"};
+  return names[static_cast<size_t>(form)];
+}
 
-void for_each_json_text(std::string_view lines, const std::string& path, const std::string& key,
-                        const std::function<void(std::string_view)>& f) {
+TextForm form_of(std::string_view path, std::string_view contents, std::string_view key) {
+  constexpr std::array<std::string_view, 4> lines{".jsonl", ".ndjson", ".jsonlines", ".ldjson"};
+  const std::string extension = lower_case_extension(path);
+  if (std::ranges::find(lines, extension) != lines.end()) return TextForm::json_lines;
+  return extension == ".json" ? form_of_json(contents, key) : TextForm::text;
+}
+
+std::string place_of(TextForm form, const std::string& path, int64_t number) {
+  return cat(path, form == TextForm::json_lines ? ":" : ": object ", number);
+}
+
+void for_each_json_text(TextForm form, std::string_view contents, const std::string& path, const std::string& key,
+                        const std::function<void(std::string_view, int64_t)>& f,
+                        const std::function<void(const std::string&)>& bad) {
+  const Objects objects{form, path, key, f, bad};
   int64_t number = 0;
-  while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+  if (form == TextForm::json) {
+    const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
+    if (!all.is_array()) return objects.pass(all, 1, "");
+    for (const Json& object : all) objects.pass(object, ++number, object.type_name());
+    return;
+  }
+  while (!contents.empty()) {
+    const std::string_view line = contents.substr(0, contents.find('\n'));
+    contents.remove_prefix(std::min(contents.size(), line.size() + 1));
     ++number;
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    const std::string where = cat(path, ":", number, ": ");
-    const Json json = parse(line, where);
-    const auto found = json.find(key);
-    if (found == json.end())
-      fail(ExitCode::data, where, "has no key \"", key, "\" (--jsonl-key); ", keys_of(json, key));
-    if (!found->is_string())
-      fail(ExitCode::data, where, "\"", key, "\" is ", found->type_name(), ", expected a string (--jsonl-key); ",
-           keys_of(json, key));
-    f(found->get_ref<const std::string&>());
+    if (!is_blank(line)) objects.pass_line(line, number);
   }
 }
 

@@ -1,17 +1,30 @@
-// Text in files of one JSON object a line.
+// Texts in files of JSON objects.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 
 namespace hexad::data {
 
-bool is_jsonl(std::string_view path);
+/// How texts lie in a file. json_lines: one object a line. json: one object, or a list of objects.
+enum class TextForm : uint8_t { text, json_lines, json };
 
-/// Calls f with the string under `key` of every line; blank lines are passed over. Throws Error(data) with file and
-/// line for a line that is no JSON object or has no string there.
-void for_each_json_text(std::string_view lines, const std::string& path, const std::string& key,
-                        const std::function<void(std::string_view)>& f);
+/// "text", "JSON lines", "JSON".
+std::string_view name_of(TextForm form);
+
+/// By the name (.jsonl, .ndjson and their like, in any case), for .json by `contents`: several lines that each are an
+/// object, or objects that have a string under `key`, are JSON; other .json files are text like any other.
+TextForm form_of(std::string_view path, std::string_view contents, std::string_view key);
+
+/// Where object `number`, from 1, lies: "a.jsonl:3", "a.json: object 3".
+std::string place_of(TextForm form, const std::string& path, int64_t number);
+
+/// Calls f with the string under `key` of every object, and with the object's number; blank lines are passed over.
+/// Calls `bad`, with file and line, for what is no JSON object or has no string there, and goes on.
+void for_each_json_text(TextForm form, std::string_view contents, const std::string& path, const std::string& key,
+                        const std::function<void(std::string_view text, int64_t number)>& f,
+                        const std::function<void(const std::string& problem)>& bad);
 
 }  // namespace hexad::data

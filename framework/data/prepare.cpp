@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <optional>
+
+#include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
+#include "framework/data/input_problems.h"
+#include "framework/data/input_report.h"
 #include "framework/data/jsonl.h"
 #include "framework/data/prepared_folder.h"
 #include "framework/data/staged_files.h"
@@ -21,7 +24,6 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-namespace fs = std::filesystem;
 using Progress = std::function<void(const PrepareProgress&)>;
 
 void check(const PrepareOptions& o) {
@@ -40,56 +42,65 @@ void check(const PrepareOptions& o) {
   }
 }
 
+using TakeDocument = std::function<void(std::string_view)>;
+using TakeProblem = std::function<void(const std::string&)>;
+
+InputRules rules_of(const PrepareOptions& o) {
+  return {o.inputs, o.output, o.include, o.exclude, o.follow_links, o.binary};
+}
+
 // Runs over all documents of all files; the text of one file is in memory at a time.
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
-      : options_(options), progress_(progress), files_(list_files(options.inputs)) {
-    // By way of a file in it, so that a trailing slash makes no difference.
-    const std::string output =
-        fs::weakly_canonical(fs::path(options.output) / summary_file_name).parent_path().string() + "/";
-    std::erase_if(files_,
-                  [&](const std::string& path) { return fs::weakly_canonical(path).string().starts_with(output); });
-    if (files_.empty())
-      fail(ExitCode::usage, options.output, ": is the --output, which is not read, and --input has no other file");
-    for (const std::string& path : files_) total_bytes_ += ReadFile(path).size();
-  }
+      : options_(options),
+        progress_(progress),
+        inputs_(find_inputs(rules_of(options))),
+        total_bytes_(inputs_.bytes()) {}
 
-  int64_t files() const { return static_cast<int64_t>(files_.size()); }
+  const InputFiles& inputs() const { return inputs_; }
+  int64_t files() const { return std::ssize(inputs_.taken); }
 
+  /// Calls f(file, contents), and may change what is known of the file.
   template <class F>
-  void for_each_file(std::string_view stage, F&& f) const {
+  void for_each_file(std::string_view stage, F&& f) {
     int64_t done = 0;
     progress_({stage, done, total_bytes_});
-    for (const std::string& path : files_) {
-      const std::string text = read_file(path);
-      f(path, text);
-      done += static_cast<int64_t>(text.size());
+    for (InputFile& file : inputs_.taken) {
+      const std::string contents = read_file(file.path);
+      f(file, options_.binary ? contents : without_mark(contents));
+      done += static_cast<int64_t>(contents.size());
       progress_({stage, done, total_bytes_});
     }
   }
   /// Those of one file, empty ones too.
-  void for_each_document_of(const std::string& path, std::string_view text,
-                            const std::function<void(std::string_view)>& f) const {
-    if (!is_jsonl(path)) return data::for_each_document(text, options_.split, f);
+  void for_each_document_of(const InputFile& file, std::string_view contents, const TakeDocument& f,
+                            const TakeProblem& bad) const {
+    if (file.form == TextForm::text) return data::for_each_document(contents, options_.split, f);
     const DocumentSplit split{.separator = "", .longest_bytes = options_.split.longest_bytes};
-    for_each_json_text(text, path, options_.jsonl_key,
-                       [&](std::string_view document) { data::for_each_document(document, split, f); });
+    const auto take = [&](std::string_view text, int64_t number) {
+      if (!options_.binary && text.find('\0') != text.npos)
+        return bad(cat(place_of(file.form, file.path, number), ": \"", options_.jsonl_key,
+                       "\" is no text: it has a zero byte"));
+      data::for_each_document(text, split, f);
+    };
+    for_each_json_text(file.form, contents, file.path, options_.jsonl_key, take, bad);
   }
   /// Empty documents are left out.
   template <class F>
-  void for_each_document(std::string_view stage, F&& f) const {
-    for_each_file(stage, [&](const std::string& path, const std::string& text) {
-      for_each_document_of(path, text, [&](std::string_view document) {
+  void for_each_document(std::string_view stage, F&& f) {
+    for_each_file(stage, [&](const InputFile& file, std::string_view contents) {
+      const auto take = [&](std::string_view document) {
         if (!document.empty()) f(document);
-      });
+      };
+      for_each_document_of(file, contents, take, [](const std::string& problem) { fail(ExitCode::data, problem); });
     });
   }
 
  private:
   const PrepareOptions& options_;
   const Progress& progress_;
-  std::vector<std::string> files_;
+  InputFiles inputs_;
   int64_t total_bytes_ = 0;
 };
 
@@ -107,26 +118,55 @@ struct Scan {
   HeldOutRule held_out;
 };
 
-Scan scan(const Corpus& corpus, const PrepareOptions& options) {
+// Of one file.
+class FileProblems {
+ public:
+  FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}
+  ~FileProblems() {
+    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more of its objects"));
+  }
+  FileProblems(const FileProblems&) = delete;
+  FileProblems& operator=(const FileProblems&) = delete;
+
+  void add(const std::string& problem) {
+    if (++count_ <= most) all_.add(ExitCode::data, problem);
+  }
+
+ private:
+  static constexpr int64_t most = 10;
+  InputProblems& all_;
+  const std::string& path_;
+  int64_t count_ = 0;
+};
+
+Scan scan(Corpus& corpus, const PrepareOptions& options) {
   Scan result;
   StreamingDigest inputs;
   std::vector<uint64_t> hashes;
-  corpus.for_each_file("reading", [&](const std::string& path, const std::string& text) {
-    if (!options.binary) require_text(text, path);
-    const Digest digest = digest_of(text);
+  InputProblems problems;
+  corpus.for_each_file("reading", [&](InputFile& file, std::string_view contents) {
+    const TextProblem no_text = options.binary ? TextProblem{} : check_text(contents);
+    if (no_text)
+      return problems.add(ExitCode::data, cat(file.path, ": ", no_text.what),
+                          {std::string(leave_out_remedy), no_text.remedy});
+    const Digest digest = digest_of(contents);
     inputs.add(&digest, sizeof digest);
-    if (is_jsonl(path)) {  // the same bytes under another name are other documents
+    file.form = form_of(file.path, contents, options.jsonl_key);
+    if (file.form != TextForm::text) {  // the same bytes under another name are other documents
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }
-    corpus.for_each_document_of(path, text, [&](std::string_view document) {
+    const auto take = [&](std::string_view document) {
       if (document.empty()) {
         ++result.empty_documents;
       } else {
         hashes.push_back(digest_of(document).low);
       }
-    });
+    };
+    FileProblems of_file(problems, file.path);
+    corpus.for_each_document_of(file, contents, take, [&](const std::string& problem) { of_file.add(problem); });
   });
+  problems.throw_if_any();
   result.inputs = inputs.value();
   if (hashes.empty()) {
     fail(ExitCode::data, options.inputs.front(), ": ", corpus.files(), " files without any text (",
@@ -144,7 +184,7 @@ Scan scan(const Corpus& corpus, const PrepareOptions& options) {
   return result;
 }
 
-std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, const Corpus& corpus, HeldOutRule held_out) {
+std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
   if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer);
   BpeTrainer trainer;
@@ -178,6 +218,37 @@ class PartWriter {
   PreparedPart part_;
 };
 
+std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
+
+// A held-out part that says little of the text, or takes much of it.
+void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
+  constexpr int64_t few_tokens = 2000;
+  const PreparedPart& part = s.heldout;
+  if (part.documents == 0) return;
+  if (part.documents == 1 || part.tokens < few_tokens)
+    warnings.push_back(cat(
+        "the held-out part is ", part.documents, part.documents == 1 ? " document" : " documents", " of ", part.tokens,
+        " tokens, too little for a held-out loss that says something: give more text, a "
+        "larger --heldout (",
+        options.heldout, " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
+  const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
+  if (share > 2 * options.heldout + 0.05)
+    warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
+                           percent(options.heldout), " that --heldout asks for: there are only ",
+                           part.documents + s.train.documents, " documents to choose from"));
+}
+
+std::vector<std::string> warnings_of(const PrepareSummary& s, const PrepareOptions& options) {
+  std::vector<std::string> warnings;
+  for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
+  InputFiles held_back;
+  for (const SkippedFile& file : s.inputs.skipped)
+    if (!file.remedy.empty()) held_back.skipped.push_back(file);
+  for (const std::string& line : lines_of_skipped(held_back)) warnings.push_back("not taken: " + line);
+  warn_of_heldout(s, options, warnings);
+  return warnings;
+}
+
 }  // namespace
 
 double PrepareSummary::bytes_per_token() const {
@@ -187,10 +258,14 @@ double PrepareSummary::bytes_per_token() const {
 
 PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) {
   check(options);
-  const Corpus corpus(options, progress);
+  Corpus corpus(options, progress);
   const Scan scanned = scan(corpus, options);
   const Digest request = request_digest(options, scanned.inputs);
-  if (auto earlier = earlier_run(options, request)) return *earlier;
+  if (auto earlier = earlier_run(options, request)) {
+    earlier->inputs = corpus.inputs();
+    earlier->warnings = warnings_of(*earlier, options);
+    return *earlier;
+  }
   if (!options.force) refuse_to_replace(options, request);
 
   StagedFiles staged(options.output);
@@ -210,6 +285,8 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   tokenizer->save(staged.path(tokenizer_file_name));
   summary.train = train.finish();
   if (heldout) summary.heldout = heldout->finish();
+  summary.inputs = corpus.inputs();
+  summary.warnings = warnings_of(summary, options);
   write_file(staged.path(summary_file_name), summary_json(options, request, summary));
   staged.commit(prepared_file_names);
   return summary;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/data/documents.h"
+#include "framework/data/input_files.h"
 
 namespace hexad::data {
 
@@ -18,15 +19,17 @@ inline constexpr std::string_view heldout_file_name = "heldout.hxd";  // absent 
 inline constexpr std::string_view summary_file_name = "summary.json";
 
 struct PrepareOptions {
-  std::vector<std::string> inputs;  // files and folders; what lies in `output` is passed over
+  std::vector<std::string> inputs;  // files and folders, see InputRules; what lies in `output` is passed over
   std::string output;               // a folder; made when missing
   std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on the documents not held out), or a tokenizer file
   int32_t vocab_size = 4096;        // of a bpe tokenizer, special ids included
   DocumentSplit split;
   double heldout = 0.02;  // fraction of documents, chosen by a hash of their text: equal documents stay together
-  std::string jsonl_key = "text";  // of files named .jsonl, each line of which is a document: what holds its text
+  std::string jsonl_key = "text";  // what holds the text in files of JSON objects, each of which is a document
   bool binary = false;             // files that are no UTF-8 text are taken, too
   bool force = false;              // replaces another dataset in `output`
+  std::vector<std::string> include = {}, exclude = {};  // see InputRules
+  bool follow_links = false;
 };
 
 struct PreparedPart {
@@ -45,6 +48,8 @@ struct PrepareSummary {
   std::string tokenizer;        // its fingerprint
   PreparedPart train, heldout;
   bool skipped = false;  // everything was there already, made from the same inputs and options
+  InputFiles inputs;     // what was taken, and what was not
+  std::vector<std::string> warnings;
 
   double bytes_per_token() const;
 };
@@ -57,8 +62,9 @@ struct PrepareProgress {
 
 /// Throws Error(usage) for bad options or missing inputs, and, unless forced, when `output` holds a dataset that was
 /// made from another text or with other options; Error(data) for unreadable or empty inputs, and naming file and byte
-/// or line for what is no text; Error(resource) when the output cannot be written. What was in `output` stays as it was
-/// until everything new is on disk; then the files take their places together. Needs memory for the largest input file.
+/// or line for what is no text, of all files at once; Error(resource) when the output cannot be written. What was in
+/// `output` stays as it was until everything new is on disk; then the files take their places together. Needs memory
+/// for the largest input file.
 PrepareSummary prepare(
     const PrepareOptions& options,
     const std::function<void(const PrepareProgress&)>& progress = [](const PrepareProgress&) {});

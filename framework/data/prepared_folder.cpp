@@ -19,8 +19,16 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int64_t largest_summary = int64_t{1} << 30;  // it lists millions of files
+
 std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
+}
+
+// A link, too, wherever it leads.
+bool is_there(const std::string& path) {
+  std::error_code error;  // what cannot be looked at cannot be written either, which says why
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
 std::string text_of(const Json& json, int indent = -1) {
@@ -32,6 +40,21 @@ Json to_json(const PreparedPart& part) {
           {"tokens", part.tokens},
           {"text_bytes", part.text_bytes},
           {"fingerprint", part.fingerprint}};
+}
+
+// Paths, by the form of the files.
+Json taken(const InputFiles& files) {
+  Json json = Json::object();
+  for (const InputFile& file : files.taken) json[std::string(name_of(file.form))].push_back(file.path);
+  return json;
+}
+
+// Paths, by the reason.
+Json not_taken(const InputFiles& files) {
+  Json json = Json::object();
+  for (const SkippedFile& file : files.skipped)
+    json[file.why == SkipReason::binary ? file.what : std::string(name_of(file.why))].push_back(file.path);
+  return json;
 }
 
 // By the names that the command line has for them; without those that have no effect.
@@ -58,7 +81,7 @@ PreparedPart part_of(const std::string& path) {
 // The summary as it lies there; null when there is none that can be read.
 Json summary_in(const std::string& folder) {
   try {
-    return Json::parse(read_file(in(folder, summary_file_name), 1 << 20));
+    return Json::parse(read_file(in(folder, summary_file_name), largest_summary));
   } catch (const Error&) {
     return nullptr;
   } catch (const Json::exception&) {
@@ -98,7 +121,7 @@ std::string description(const std::string& folder, const Json& summary) try {
 } catch (const Json::exception&) {
   std::vector<std::string> files;
   for (std::string_view name : prepared_file_names) {
-    if (std::filesystem::exists(in(folder, name))) files.push_back(cat(name, " (", written_at(in(folder, name)), ")"));
+    if (is_there(in(folder, name))) files.push_back(cat(name, " (", written_at(in(folder, name)), ")"));
   }
   return fmt::format("a dataset that does not say from what it was made: {}", fmt::join(files, ", "));
 }
@@ -122,6 +145,8 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
                      {"inputs", options.inputs},
                      {"settings", settings(options)},
                      {"files", summary.files},
+                     {"taken", taken(summary.inputs)},
+                     {"not_taken", not_taken(summary.inputs)},
                      {"empty_documents", summary.empty_documents},
                      {"vocab_size", summary.vocab_size},
                      {"tokenizer", summary.tokenizer},
@@ -154,8 +179,7 @@ std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest 
 
 void refuse_to_replace(const PrepareOptions& options, Digest request) {
   bool empty = true;
-  for (std::string_view name : prepared_file_names)
-    empty = empty && !std::filesystem::exists(std::filesystem::symlink_status(in(options.output, name)));
+  for (std::string_view name : prepared_file_names) empty = empty && !is_there(in(options.output, name));
   if (empty) return;
   const Json summary = summary_in(options.output);
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;

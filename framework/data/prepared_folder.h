@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_
 /// Identifies what would be made: equal requests make equal datasets. `inputs` is the digest of the text.
 Digest request_digest(const PrepareOptions& options, Digest inputs);
 
-/// The text of summary.json.
+/// The text of summary.json, which lists every file that was taken or left out.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);
 
 /// What an earlier run made from the same request, if all of it is still there and sound.

@@ -10,6 +10,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
+#include "framework/base/path_problem.h"
 
 namespace hexad::data {
 using namespace base;
@@ -22,7 +23,7 @@ StagedFiles::StagedFiles(std::string folder)
   std::error_code error;
   made_ = !fs::exists(folder_, error);
   fs::create_directories(folder_, error);
-  if (error) fail(ExitCode::resource, folder_, ": cannot be made: ", error.message());
+  if (error) fail(code_of_making(error), folder_, ": cannot be made: ", error.message());
   remove_leftovers();
   fs::create_directory(stage_, error);
   if (error) fail(ExitCode::resource, stage_, ": cannot be made: ", error.message());
@@ -30,7 +31,8 @@ StagedFiles::StagedFiles(std::string folder)
 
 void StagedFiles::remove_leftovers() const {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+  for (fs::directory_iterator at(folder_, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    const fs::directory_entry& entry = *at;
     const std::string name = entry.path().filename().string();
     const auto pid_of = [&](const char* pattern) {
       int pid = 0, end = 0;
@@ -42,8 +44,10 @@ void StagedFiles::remove_leftovers() const {
     if (!unfinished)
       fail(ExitCode::usage, entry.path().string(), ": holds files that a killed process had moved out of ", folder_,
            "; move them back, or remove it");
-    fs::remove_all(entry.path(), error);
+    std::error_code ignored;
+    fs::remove_all(entry.path(), ignored);
   }
+  if (error) fail(ExitCode::resource, folder_, ": cannot be listed: ", error.message());
 }
 
 StagedFiles::~StagedFiles() {

@@ -1,23 +1,78 @@
 #include "framework/data/text_check.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
 #include <fmt/format.h>
 
-#include "framework/base/error.h"
 #include "framework/base/utf8.h"
 
 namespace hexad::data {
-using namespace base;
+namespace {
 
-void require_text(std::string_view contents, const std::string& path) {
-  constexpr size_t looked_at = size_t{1} << 20;
-  for (size_t i = 0; i < contents.size() && i < looked_at;) {
-    const size_t length = utf8_length(contents.substr(i));
-    if (length == 0 || contents[i] == '\0')
-      fail(ExitCode::data, path, ": is no text: byte ", i, " is ",
-           fmt::format("0x{:02x}", static_cast<unsigned char>(contents[i])), length == 0 ? ", which is no UTF-8" : "",
-           "; leave the file out, or pass --binary to take bytes as they are");
+using namespace std::string_view_literals;
+
+/// Whether eight bytes are ASCII without a zero byte: nearly all of most texts, and quickly found.
+bool is_plain(const char* eight_bytes) {
+  constexpr uint64_t ones = 0x0101010101010101, high_bits = 0x8080808080808080;
+  uint64_t word = 0;
+  std::memcpy(&word, eight_bytes, sizeof word);
+  return ((word | (word - ones)) & high_bits) == 0;
+}
+
+/// Position of the first byte that is no text, or the size.
+size_t first_bad(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    if (text.size() - i >= 8 && is_plain(text.data() + i)) {
+      i += 8;
+      continue;
+    }
+    const size_t length = base::utf8_length(text.substr(i));
+    if (length == 0 || text[i] == '\0') return i;
     i += length;
   }
+  return i;
+}
+
+/// "UTF-16LE" and the like, from a byte order mark or from zero bytes that take turns with others.
+std::string_view wide_encoding(std::string_view text) {
+  if (text.starts_with("\xff\xfe\0\0"sv)) return "UTF-32LE";
+  if (text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32BE";
+  if (text.starts_with("\xff\xfe"sv)) return "UTF-16LE";
+  if (text.starts_with("\xfe\xff"sv)) return "UTF-16BE";
+  const std::string_view head = text.substr(0, 64);
+  size_t zeros[2] = {0, 0};
+  for (size_t i = 0; i < head.size(); ++i)
+    if (head[i] == '\0') ++zeros[i % 2];
+  const size_t many = head.size() / 4;  // half of all places of one kind
+  if (head.size() < 8 || zeros[0] + zeros[1] <= many) return {};
+  if (zeros[0] == 0) return "UTF-16LE";
+  if (zeros[1] == 0) return "UTF-16BE";
+  return {};
+}
+
+}  // namespace
+
+TextProblem check_text(std::string_view contents) {
+  const size_t at = first_bad(contents);
+  if (at == contents.size()) return {};
+  if (const std::string_view encoding = wide_encoding(contents); !encoding.empty())
+    return {fmt::format("is {} text, expected UTF-8", encoding),
+            fmt::format("`iconv -f {} -t UTF-8` converts it", encoding)};
+  const auto lines = std::ranges::count(contents.substr(0, at), '\n');
+  const bool zero = contents[at] == '\0';
+  const std::string where = lines > 0 ? fmt::format(" (line {})", lines + 1) : "";
+  return {fmt::format("is no text: byte {} is 0x{:02x}{}{}", at, static_cast<unsigned char>(contents[at]),
+                      zero ? "" : ", which is no UTF-8", where),
+          zero ? "" : "`iconv -f LATIN1 -t UTF-8` converts Latin-1"};
+}
+
+std::string_view without_mark(std::string_view contents) {
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  if (contents.starts_with(mark)) contents.remove_prefix(mark.size());
+  return contents;
 }
 
 }  // namespace hexad::data

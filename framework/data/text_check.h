@@ -6,7 +6,18 @@
 
 namespace hexad::data {
 
-/// Throws Error(data) naming file and byte when the beginning of `contents` is no UTF-8 text or has a zero byte.
-void require_text(std::string_view contents, const std::string& path);
+/// What is wrong with a text, and how to mend it. Both are empty if nothing is.
+struct TextProblem {
+  std::string what;    // completes "FILE: ": "is no text: byte 6 is 0x00"
+  std::string remedy;  // "to convert UTF-16: iconv ..."
+
+  explicit operator bool() const { return !what.empty(); }
+};
+
+/// Looks at all of `contents`: the first byte that is no UTF-8, or is zero, is a problem.
+TextProblem check_text(std::string_view contents);
+
+/// `contents` without the byte order mark that some programs put before UTF-8.
+std::string_view without_mark(std::string_view contents);
 
 }  // namespace hexad::data

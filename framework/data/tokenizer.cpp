@@ -1,9 +1,9 @@
 #include "framework/data/tokenizer.h"
 
 #include <array>
-#include <filesystem>
 
 #include "framework/base/error.h"
+#include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
 
 namespace hexad::data {
@@ -48,8 +48,7 @@ void Tokenizer::check_id(int32_t id) const {
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
+  if (const std::string problem = why_no_file(path); problem == "no such file")
     fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a dataset's tokenizer beside it");
   TokenizerContents contents = read_tokenizer_file(path);
   if (contents.kind == "bytes") return make_byte_tokenizer();

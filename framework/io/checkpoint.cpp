@@ -7,6 +7,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "framework/base/path_problem.h"
 #include "framework/data/digest.h"
 #include "framework/data/file.h"
 
@@ -43,7 +44,7 @@ auto key(const TensorRecord& t) { return std::tuple(std::string_view(t.name), t.
 void require_regular_file(const std::string& path, std::string_view about) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
-    fail(ExitCode::data, path, ": ", errno == ENOENT ? "is missing" : std::strerror(errno), about);
+    fail(ExitCode::data, path, ": ", errno == ENOENT ? "is missing" : system_reason(path, errno, "file"), about);
   }
   if (!S_ISREG(status.st_mode)) {
     fail(ExitCode::data, path, ": is ", S_ISLNK(status.st_mode) ? "a link" : "not a regular file",

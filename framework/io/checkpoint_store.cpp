@@ -86,7 +86,8 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     try {
       scan.good.push_back(open(step, check));
     } catch (const Error& error) {
-      if (!fs::exists(path(step))) continue;
+      std::error_code gone;
+      if (!fs::exists(path(step), gone) && !gone) continue;
       if (error.code() != ExitCode::data) throw;  // such as no memory: says nothing about the checkpoint
       scan.problems.push_back(error.what());
     }
@@ -154,7 +155,8 @@ void CheckpointStore::check_hint(bool any) const {
   if (text.ends_with('\n')) text.pop_back();
   const auto step = step_of(text);
   if (!step) return options_.warn(cat(hint, ": does not name a checkpoint; scanning for the newest"));
-  if (!fs::exists(path(*step))) {
+  std::error_code error;
+  if (!fs::exists(path(*step), error)) {
     options_.warn(cat(hint, ": names ", text, ", which is not there; scanning for the newest"));
   }
 }

@@ -15,7 +15,10 @@ namespace hexad::io {
 std::optional<FileLock> FileLock::take(const std::string& path, Mode mode, bool create) {
   const int access = create ? O_RDWR | O_CREAT : O_RDONLY;
   const int fd = ::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd < 0) base::fail(base::ExitCode::resource, path, ": cannot be opened: ", std::strerror(errno));
+  const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOMEM;  // says nothing about the file
+  if (fd < 0)
+    base::fail(create || exhausted ? base::ExitCode::resource : base::ExitCode::data, path,
+               ": cannot be opened: ", std::strerror(errno));
   FileLock lock(fd);
   if (::flock(fd, (mode == Mode::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return std::nullopt;

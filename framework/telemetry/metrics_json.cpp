@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/path_problem.h"
 
 namespace hexad::telemetry {
 
@@ -216,11 +217,11 @@ MetricsRecord parse_json_line(std::string_view line) try {
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
   // A pipe or device, which the sink may write to, has nothing to read, or no end.
-  std::error_code error;
-  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
-    base::fail(base::ExitCode::data, path.string(), " is no regular file: it keeps no metrics");
+  if (const std::string problem = base::why_no_file(path.string()); problem == "no such file")
+    base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
+  else if (!problem.empty())
+    base::fail(base::ExitCode::data, path.string(), ": ", problem, ": there are no metrics to read");
   std::ifstream file(path);
-  if (!file) base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
   MetricsHistory history;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {

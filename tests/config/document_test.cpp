@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "framework/config/include_root.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -143,8 +144,13 @@ TEST_F(Fault32, EmptyMissingHugeOrADirectory) {
   EXPECT_EQ(refused("in"), "in: is a directory; expected a recipe file (.yaml)");
   EXPECT_EQ(refused(""), ": no such file");
   ASSERT_EQ(mkfifo("pipe", 0600), 0);
-  EXPECT_EQ(refused("pipe"), "pipe: is not a regular file");
-  EXPECT_EQ(refused("/dev/zero"), "/dev/zero: is not a regular file");
+  EXPECT_EQ(refused("pipe"), "pipe: is not a regular file but a pipe");
+  EXPECT_EQ(refused("/dev/zero"), "/dev/zero: is not a regular file but a character device");
+  EXPECT_EQ(refused("empty.yaml/x"), "empty.yaml/x: no such file: empty.yaml is not a directory");
+  fs::create_symlink("loop.yaml", root_ / "loop.yaml");
+  EXPECT_EQ(refused("loop.yaml"), "loop.yaml: Too many levels of symbolic links");
+  const std::string longest(300, 'x');
+  EXPECT_EQ(refused(longest), longest + ": File name too long");
 }
 
 TEST_F(Fault32, TooManyValues) {
@@ -166,13 +172,10 @@ TEST_F(Fault33, Cycles) {
 
 TEST_F(Fault33, OutsideTheRecipesFolder) {
   put("out.yaml", minimal);
-  const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string();
+  const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
+                              "; an absolute path may lead there, or --include-root names a folder for both";
   put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
   EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
-  put("in/absolute.yaml", "include: /etc/passwd\n");
-  EXPECT_EQ(
-      refused("in/absolute.yaml"),
-      "in/absolute.yaml:1: include /etc/passwd: expected a path relative to this file, inside the recipe's folder");
   fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");
   put("in/linked.yaml", "include: link.yaml\n");
   EXPECT_EQ(refused("in/linked.yaml"), "in/linked.yaml:1: include link.yaml" + outside);
@@ -180,6 +183,19 @@ TEST_F(Fault33, OutsideTheRecipesFolder) {
   put("in2/x.yaml", minimal);
   put("in/sibling.yaml", "include: ../in2/x.yaml\n");
   EXPECT_EQ(refused("in/sibling.yaml"), "in/sibling.yaml:1: include ../in2/x.yaml" + outside);
+}
+
+TEST_F(Fault33, AnAbsoluteIncludeDoesNotOpenOtherFolders) {
+  fs::create_directories("shared");
+  put("out.yaml", minimal);
+  put("shared/base.yaml", "include: ../out.yaml\n");
+  const std::string base = fs::canonical(root_ / "shared").string() + "/base.yaml";
+  put("in/a.yaml", "include: " + base + "\n");
+  EXPECT_TRUE(refused("in/a.yaml").starts_with(base + ":1: include ../out.yaml: is outside the recipe's folder"));
+  put("in/b.yaml", "include: [/etc/passwd]\n");
+  EXPECT_TRUE(refused("in/b.yaml").starts_with("/etc/passwd:1: ")) << refused("in/b.yaml");
+  put("in/c.yaml", "include: /no/such.yaml\n");
+  EXPECT_EQ(refused("in/c.yaml"), "in/c.yaml:1: include /no/such.yaml: no such file");
 }
 
 TEST_F(Fault33, MissingOrMalformedIncludes) {
@@ -216,6 +232,29 @@ TEST_F(Include, LaterKeysReplaceDeeperOnesMapByMap) {
   EXPECT_EQ(loaded("in/a.yaml", {"model.moe.experts=32"}).model.moe.experts, 32);
 }
 
+TEST_F(Include, MayLieElsewhereByItsAbsolutePath) {
+  fs::create_directories("shared/parts");
+  put("shared/parts/model.yaml", "model: {hidden: 64, layers: 4}\n");
+  put("shared/base.yaml", "include: parts/model.yaml\nmodel: {layers: 6}\n");
+  put("in/a.yaml", "include: " + fs::canonical(root_ / "shared").string() + "/base.yaml\nmodel: {dropout: 0.5}\n");
+  EXPECT_EQ(loaded("in/a.yaml").model, (Model{64, 6, 0.5, false, {}}));
+  ::setenv("HOME", root_.c_str(), 1);
+  put("in/home.yaml", "include: ~/shared/base.yaml\n");
+  EXPECT_EQ(loaded("in/home.yaml").model, (Model{64, 6, 0, false, {}}));
+}
+
+TEST_F(Include, MayLieInTheIncludeRoot) {
+  put("base.yaml", minimal);
+  put("in/a.yaml", "include: ../base.yaml\n");
+  for (const std::string& root : {std::string("."), root_.string()}) {
+    Problems problems;
+    EXPECT_EQ(read<Recipe>(load("in/a.yaml", {}, root), problems).model.hidden, 64);
+  }
+  EXPECT_EQ(refusal([&] { load("in/a.yaml", {}, "none"); }), "--include-root none: no such folder");
+  EXPECT_EQ(refusal([&] { load("in/a.yaml", {}, "base.yaml"); }),
+            "--include-root base.yaml: is a regular file, not a folder");
+}
+
 TEST_F(Include, ASectionLeftEmptyReplacesNothing) {
   put("base.yaml", minimal);
   put("a.yaml", "include: base.yaml\nmodel:\n");
@@ -234,11 +273,43 @@ TEST(Override, SetsAnyKey) {
   const Recipe r = read_text(minimal + "sources: [{path: a}, {path: b}]\n",
                              {"model.moe.experts=8", "name=a=b", "betas=[0.5, 0.6]", "sources.1.weight=3",
                               "model.moe={score: sigmoid}", "model.layers=3", "model.layers=5", "note="});
-  EXPECT_EQ(r.model, (Model{64, 5, 0, false, {0, Score::sigmoid, std::nullopt}}));
+  EXPECT_EQ(r.model, (Model{64, 5, 0, false, {8, Score::sigmoid, std::nullopt}}));
   EXPECT_EQ(r.name, "a=b");
   EXPECT_EQ(r.betas, (std::vector<double>{0.5, 0.6}));
   EXPECT_EQ(r.sources, (std::vector<Source>{{"a", 1}, {"b", 3}}));
   EXPECT_EQ(r.note, std::nullopt);
+}
+
+TEST(Override, ASectionMergesAsAnIncludedOneDoes) {
+  const std::string recipe = "model: {hidden: 64, layers: 4, moe: {experts: 8, score: sigmoid}}\nsteps: [1, 2]\n";
+  EXPECT_EQ(read_text(recipe, {"model.moe={experts: 16}"}).model.moe, (Moe{16, Score::sigmoid, std::nullopt}));
+  EXPECT_EQ(read_text(recipe, {"model={moe: {experts: 16}, layers: 5}"}).model,
+            (Model{64, 5, 0, false, {16, Score::sigmoid, std::nullopt}}));
+  EXPECT_EQ(read_text(recipe, {"model={moe: {}}", "model=", "model.moe=null"}).model,
+            (Model{64, 4, 0, false, {8, Score::sigmoid, std::nullopt}}));
+  EXPECT_EQ(read_text(recipe, {"steps=[3]"}).steps, std::vector<int64_t>{3}) << "lists are replaced";
+  EXPECT_EQ(refusal_of(recipe, {"model.moe={expert: 16}"}),
+            "command line: model.moe={expert: 16}: model.moe.expert is not a key; did you mean experts?; keys of "
+            "model.moe: experts, score, capacity_factor");
+}
+
+TEST(Override, ATextStandsForItself) {
+  for (const std::string text :
+       {"runs/a #2", "a: b",    "*x",     "&x a",  "!x",        "- a", "%a",    "@a",
+        "`a`",       "a, b",    "#1",     " a ",   "a \"b\" c", "\"a", "'",     "\"a\" and \"b\"",
+        "it's",      "~",       "~/runs", "a\\nb", "|",         "> a", "x [1]", "a # b # c",
+        "\"a\" # b", "\xc3\xa4"})
+    EXPECT_EQ(read_text(minimal, {"name=" + text}).name, text);
+  EXPECT_EQ(read_text(minimal, {"name=\"runs/a #2\""}).name, "runs/a #2") << "quotes of YAML are taken off";
+  EXPECT_EQ(read_text(minimal, {"name='it''s'"}).name, "it's");
+  EXPECT_EQ(read_text(minimal, {"name=\"a\\x41\""}).name, "aA");
+  EXPECT_EQ(read_text(minimal, {"note=none"}).note, std::nullopt);
+  EXPECT_EQ(read_text(minimal, {"note='none'"}).note, "none");
+  EXPECT_EQ(refusal_of(minimal, {"betas=[0.5, 0.6] # mine"}),
+            "command line: betas=[0.5, 0.6] # mine: must end with the bracket that closes its first one");
+  EXPECT_EQ(refusal_of(minimal, {"name=\xff"}), "command line: name=\xff: not UTF-8: byte 0xff");
+  EXPECT_EQ(refusal_of(minimal, {"model.layers=3 # three"}),
+            "command line: model.layers=3 # three: model.layers (3 # three) must be an integer");
 }
 
 TEST(Override, ProblemsNameTheCommandLine) {
@@ -258,9 +329,10 @@ TEST(Override, MustBeAPathAndAValue) {
               "command line: " + text + ": expected key.path=value, such as train.steps=100");
   EXPECT_EQ(refusal_of(minimal + "sources: [{path: a}]\n", {"sources.1.weight=2"}),
             "command line: sources.1.weight=2: `1` must be an index into a list of 1");
-  EXPECT_EQ(refusal_of(minimal, {"name=*x"}),
-            "command line: name=*x: not valid YAML: the referenced anchor is not defined");
-  EXPECT_EQ(refusal_of(minimal, {"name=&x a"}), "command line: name=&x a: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refusal_of(minimal, {"betas=[*x]"}),
+            "command line: betas=[*x]: not valid YAML: the referenced anchor is not defined");
+  EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}),
+            "command line: betas=[&x a]: anchors (&name) are not allowed in recipes");
   EXPECT_EQ(refusal_of(minimal, {"betas=[1"}),
             "command line: betas=[1: a key must be a word, not a list or map; is a bracket left open?");
 }

@@ -61,15 +61,6 @@ TEST(Documents, ACutDoesNotSplitAUtf8Character) {
   }
 }
 
-TEST(ListFiles, SortsWithinFoldersAndSkipsHiddenOnes) {
-  const ScratchFolder folder;
-  for (const char* name : {"b.txt", "a/z.txt", "a/c.txt", ".hidden", ".git/x"}) folder.write(name, "text");
-  EXPECT_EQ(list_files({folder.path()}), (Texts{folder / "a/c.txt", folder / "a/z.txt", folder / "b.txt"}));
-  expect_contains(message_of(ExitCode::usage, [] { list_files({"/no/such"}); }), "/no/such: no such file or folder");
-  const ScratchFolder empty;
-  expect_contains(message_of(ExitCode::data, [&] { list_files({empty.path()}); }), "holds no file to prepare");
-}
-
 TEST(Prepare, WritesWhatItSays) {
   Corpus f;
   const PrepareSummary summary = prepare(f.options);
@@ -263,6 +254,128 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
+TEST(Prepare, RefusesWhatIsNoTextWhereverItLies) {
+  Corpus f;
+  const std::string text = book(0, 5000);
+  ASSERT_GT(text.size(), size_t{2} << 20);
+  const auto refusal = [&](std::string_view bad, size_t at) {
+    std::string changed = text;
+    changed.replace(at, bad.size(), bad);
+    f.folder.write("text/a.txt", changed);
+    return message_of(ExitCode::data, [&] { prepare(f.options); });
+  };
+  for (const size_t at : {size_t{0}, size_t{7}, size_t{8}, size_t{1} << 20, text.size() - 1}) {
+    expect_contains(refusal(std::string_view("\0", 1), at), cat("a.txt: is no text: byte ", at, " is 0x00"));
+    expect_contains(refusal("\xe9", at), cat("a.txt: is no text: byte ", at, " is 0xe9, which is no UTF-8"));
+  }
+  expect_contains(refusal("\xe9", size_t{2} << 20), " (line ");
+  f.folder.write("text/a.txt", std::string_view("\xff\xfe"
+                                                "a\0b\0",
+                                                6));
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
+                  "a.txt: is UTF-16LE text, expected UTF-8; leave the file out");
+  f.folder.write("text/a.txt", std::string_view("a\0b\0c\0d\0e\0", 10));
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }), "a.txt: is UTF-16LE text");
+}
+
+TEST(Prepare, NamesAllBadFilesAtOnce) {
+  Corpus f;
+  for (int i = 0; i < 40; ++i) f.folder.write(cat("text/bad-", i, ".txt"), "caf\xe9");
+  f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
+  const std::string text = message_of(ExitCode::data, [&] { prepare(f.options); });
+  expect_contains(text, "42 problems of the input:\n");
+  for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is no text: byte 3 is 0xe9"));
+  expect_contains(text, "lines.jsonl:2: has no key \"text\"");
+  expect_contains(text, "lines.jsonl:3: is no JSON object but []");
+  EXPECT_EQ(text.find("pass --binary"), text.rfind("pass --binary")) << "what to do is said once";
+}
+
+TEST(Prepare, AByteOrderMarkIsNoText) {
+  Corpus plain, marked;
+  marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
+  EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
+}
+
+// Documents of one file, under the byte tokenizer.
+Texts documents_of(std::string_view name, std::string_view contents) {
+  Corpus f;
+  f.options.inputs = {f.folder.write(name, contents)};
+  f.options.tokenizer = "bytes";
+  f.options.heldout = 0;
+  prepare(f.options);
+  const TokenDataset train(f.folder / "out/train.hxd");
+  const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
+  Texts texts;
+  for (int64_t d = 0; d < train.documents(); ++d) {
+    const auto begin = train.offsets()[static_cast<size_t>(d)], end = train.offsets()[static_cast<size_t>(d) + 1];
+    std::vector<int32_t> ids(static_cast<size_t>(end - begin));
+    train.read_ids(begin, ids);
+    texts.push_back(tokenizer->decode(ids));
+  }
+  return texts;
+}
+
+TEST(Prepare, ReadsJsonObjectsUnderAllTheirNames) {
+  const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  for (const char* name : {"a.jsonl", "a.JSONL", "a.ndjson", "a.NDJson", "a.jsonlines", "a.json", "a.JSON"})
+    EXPECT_EQ(documents_of(name, lines), (Texts{"one", "two"})) << name;
+  EXPECT_EQ(documents_of("a.jsonl", "\xef\xbb\xbf" + lines), (Texts{"one", "two"}));
+  EXPECT_EQ(documents_of("a.json", "[" + lines.substr(0, 15) + ",\n" + lines.substr(16) + "]"), (Texts{"one", "two"}));
+  EXPECT_EQ(documents_of("a.json", "{\n  \"text\": \"one\",\n  \"id\": 3\n}\n"), (Texts{"one"}));
+  EXPECT_EQ(documents_of("a.json", "{\"text\": \"one\"}"), (Texts{"one"}));
+  for (const std::string config : {"{\"hidden\": 64}", "{\n  \"hidden\": 64\n}\n", "[1, 2]", "words {"})
+    EXPECT_EQ(documents_of("a.json", config), Texts{config});
+  EXPECT_EQ(documents_of("a.txt", lines), Texts{lines});
+}
+
+TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
+  Corpus f;
+  const auto refusal = [&](std::string_view name, std::string_view contents) {
+    f.options.inputs = {f.folder.write(name, contents)};
+    return message_of(ExitCode::data, [&] { prepare(f.options); });
+  };
+  expect_contains(refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n"),
+                  "b.json:1: has no key \"text\" (--jsonl-key); keys with strings: body");
+  expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
+  expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
+                  "d.ndjson:1: \"text\" is no text: it has a zero byte");
+  std::string many;
+  for (int i = 0; i < 25; ++i) many += "{}\n";
+  const std::string text = refusal("e.jsonl", many);
+  expect_contains(text, "e.jsonl:10: has no key");
+  expect_contains(text, "e.jsonl: 15 more of its objects");
+}
+
+TEST(Prepare, WarnsOfAHeldOutPartThatSaysLittle) {
+  Corpus f;
+  EXPECT_TRUE(prepare(f.options).warnings.empty());
+  f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};
+  f.options.split.rule = DocumentRule::blank_lines;
+  f.options.force = true;
+  f.options.tokenizer = "bytes";
+  for (int run = 0; run < 2; ++run) {
+    const auto warnings = prepare(f.options).warnings;
+    ASSERT_EQ(warnings.size(), 2u);
+    expect_contains(warnings[0], "the held-out part is 1 document of ");
+    expect_contains(warnings[0],
+                    "too little for a held-out loss that says something: give more text, a larger --heldout "
+                    "(0.1 now) or shorter documents (--split-bytes, 2000 now)");
+    expect_contains(warnings[1], "% of the text, not the 10% that --heldout asks for: there are only 2 documents");
+  }
+}
+
+TEST(Prepare, TheSummaryListsEveryFile) {
+  Corpus f;
+  f.folder.write("text/README.md", "read me");
+  f.folder.write("text/.hidden", "secret");
+  EXPECT_EQ(prepare(f.options).files, 3);
+  const std::string summary = read_file(f.folder / "out/summary.json");
+  expect_contains(summary, cat("\"taken\": {\n    \"text\": [\n      \"", f.folder / "text/README.md", "\",\n      \"",
+                               f.folder / "text/a.txt", "\",\n      \"", f.folder / "text/b.txt", "\"\n    ]"));
+  expect_contains(summary,
+                  cat("\"not_taken\": {\n    \"hidden\": [\n      \"", f.folder / "text/.hidden", "\"\n    ]"));
+}
+
 TEST(Prepare, DoesNotReadItsOwnOutput) {
   Corpus f;
   f.options.output = f.options.inputs.front();
@@ -311,6 +424,11 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
                   "text/./a.txt: is among the --input twice, also as ");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
                   "; its text would count twice");
+  expect_contains(message(usage,
+                          [](auto& o) {
+                            o.inputs = {"/no/such", "/nor/this"};
+                          }),
+                  "2 problems of the input:\n  /no/such: no such file or folder\n  /nor/this: no such file or folder");
   expect_contains(message(usage, [](auto& o) { o.vocab_size = 100; }), "tokenizer vocabulary of 100 ids");
   expect_contains(message(usage, [](auto& o) { o.inputs = {"/no/such"}; }), "/no/such: no such file");
   expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "framework/base/home.h"
 #include "framework/config/words.h"
 #include "tools/hexad/usage.h"
 
@@ -79,6 +80,19 @@ Option& Option::legal(Legal values) {
                                 : fmt::format("'{}' given, expected {}", config::shown(text), values.expected);
   };
   option_->check(CLI::Validator(check, "").name(fmt::format("{}", fmt::join(values.words, " "))));
+  return *this;
+}
+
+Option& Option::path() {
+  const auto expand = [](std::string& text) {
+    try {
+      text = base::expand_home(text);
+      return std::string();
+    } catch (const base::Error& error) {
+      return fmt::format("'{}' {}", config::shown(text), error.what());
+    }
+  };
+  option_->transform(CLI::Validator(expand, "").name(""));
   return *this;
 }
 

@@ -37,6 +37,8 @@ class Option {
 
   Option& required();
   Option& legal(Legal values);
+  /// Its value names a file or folder: a leading ~ is the home folder, also after --name=, where shells leave it.
+  Option& path();
   /// Refused unless `other` is given, too.
   Option& needs(const Option& other);
   /// Whether the command line, now parsed, has it.

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <system_error>
 
 #include <fmt/core.h>
@@ -54,6 +55,9 @@ int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   } catch (const base::Error& e) {
     fmt::print(stderr, "hexad: {}\n", e.what());
     return static_cast<int>(e.code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    fmt::print(stderr, "hexad: {}: {}\n", e.path1().string(), e.code().message());
+    return static_cast<int>(base::ExitCode::data);
   } catch (const std::system_error& e) {  // of printing
     if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
     fmt::print(stderr, "hexad: {}\n", e.what());

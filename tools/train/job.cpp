@@ -1,5 +1,6 @@
 #include "tools/train/job.h"
 
+#include "framework/config/include_root.h"
 #include "tools/train/agreement.h"
 #include "tools/train/cores.h"
 #include "tools/train/machine.h"
@@ -18,9 +19,10 @@ constexpr bool debug_build = true;
 
 // Who started one process for a layout of several is told how to start these.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
-                        const train::Extensions& extensions) {
+                        const train::Extensions& extensions, const std::string& include_root) {
   try {
-    const int64_t ranks = load_recipe(config::load(path, overrides), extensions, 0).parallel.fewest_ranks();
+    const int64_t ranks =
+        load_recipe(config::load(path, overrides, include_root), extensions, 0).parallel.fewest_ranks();
     return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher(ranks), " ", program_name(),
                                  " train ", shell_word(path), " ...")
                      : "";
@@ -32,20 +34,20 @@ std::string launch_hint(const std::string& path, const std::vector<std::string>&
 }  // namespace
 
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const Extensions& extensions) {
+                      const Extensions& extensions, const std::string& include_root) {
   const int64_t cores = find_cores(world).of_rank;
   const Recipe recipe = load_on_all_ranks(world, [&] {
     const auto warn = [&](const std::string& text) {
       if (world.rank() == 0) say(text);
     };
     try {
-      Recipe r = load_to_train(config::load(path, overrides), extensions, world.size(), warn);
+      Recipe r = load_to_train(config::load(path, overrides, include_root), extensions, world.size(), warn);
       require_datasets(r, path);
       complete(r, cores);
       return r;
     } catch (const base::Error& e) {
       const bool alone = e.code() == base::ExitCode::usage && world.size() == 1;
-      const std::string hint = alone ? launch_hint(path, overrides, extensions) : "";
+      const std::string hint = alone ? launch_hint(path, overrides, extensions, include_root) : "";
       if (hint.empty()) throw;
       throw base::Error(e.code(), base::cat(e.what(), hint));
     }

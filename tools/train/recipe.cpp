@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "framework/base/home.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
@@ -145,9 +146,30 @@ void check_device(const Recipe& r, Problems& problems) {
     problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
 }
 
+// Neither YAML nor, behind key=, the shell replaces a leading ~.
+void expand_home_folders(Recipe& r, Problems& problems) {
+  const auto expand = [&](const std::string& key, std::string& path) {
+    if (!problems.good({key})) return;
+    try {
+      path = base::expand_home(path);
+    } catch (const base::Error& e) {
+      problems.add(key, e.what());
+    }
+  };
+  expand("run.dir", r.run.dir);
+  expand("train.init_from", r.train.init_from);
+  expand("offload.folder", r.offload.folder);
+  expand("schedule.profile", r.schedule.profile);
+  expand("model.moe.trace", r.model.moe.trace);
+  expand("data.dataset", r.data.dataset);
+  for (size_t i = 0; i < r.data.mixture.size(); ++i)
+    expand(cat("data.mixture.", i, ".dataset"), r.data.mixture[i].dataset);
+}
+
 // Every rule, whatever else is broken: a check runs where the keys that it reads are good in themselves.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems) {
   Recipe r = config::read<Recipe>(document, problems);
+  expand_home_folders(r, problems);
   take_device_from_environment(r, problems);
   check_device(r, problems);
   if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position"}))

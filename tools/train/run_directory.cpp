@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "framework/base/path_problem.h"
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
 #include "tools/train/saved_run.h"
@@ -59,20 +60,33 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
   }
   std::error_code error;
   const bool is_checkpoint = has_file(path, "manifest.json");
-  if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error))
+  if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error)) {
+    if (const std::string problem = base::why_no_folder(path); !problem.empty())
+      base::fail(base::ExitCode::usage, "'", path, "' is no run directory: ", problem);
     base::fail(
         base::ExitCode::usage, "'", path,
         "' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder, which "
         "has a manifest.json");
+  }
   io::Checkpoint checkpoint = is_checkpoint ? open_checkpoint(path, step, work) : checkpoint_of(path, step, work);
   Recipe recipe = read(document_of(checkpoint, overrides), checkpoint.folder() + "/manifest.json");
   return {std::move(recipe), std::move(checkpoint)};
 }
 
+void require_run_directory(const std::string& dir) {
+  const std::string path = dir + "/recipe.yaml", problem = base::why_no_file(path);
+  if (problem.empty()) return;
+  base::fail(base::ExitCode::usage, "'", dir,
+             "' is no run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);
+}
+
 void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
   const auto require_one = [&](const std::string& key, const std::string& path) {
+    const std::string problem = base::why_no_folder(path);
+    if (problem.empty()) return;
+    if (problem != "no such folder")
+      base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; `hexad prepare` makes a dataset");
     std::error_code error;
-    if (fs::exists(path, error)) return;
     std::string where;
     if (fs::path(path).is_relative()) {
       where = base::cat(" in the working directory, ", fs::current_path().string(),

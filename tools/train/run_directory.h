@@ -22,6 +22,9 @@ struct SavedRun {
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 
+/// Throws Error(usage) unless `dir` holds a recipe.yaml that can be read.
+void require_run_directory(const std::string& dir);
+
 /// Throws Error(data) for a dataset that is not there, saying where it was looked for: relative paths are relative to
 /// the working directory. `recipe_path`: beside it, too, people put them.
 void require_datasets(const Recipe& recipe, const std::string& recipe_path);

@@ -20,6 +20,7 @@
 #include "tools/train/heldout_prompts.h"
 #include "tools/train/machine.h"
 #include "tools/train/renamed_keys.h"
+#include "tools/train/run_directory.h"
 #include "tools/train/version.h"
 
 namespace hexad::train {
@@ -70,11 +71,6 @@ std::string folder_name(const std::filesystem::path& dir) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-void require_run_directory(const std::filesystem::path& dir) {
-  if (!std::filesystem::is_regular_file(dir / "recipe.yaml"))
-    base::fail(base::ExitCode::usage, "'", dir.string(), "' is no run directory: it has no recipe.yaml");
-}
-
 // Names of folders, or whole paths of those that share one.
 std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   std::vector<std::string> names;
@@ -88,6 +84,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
 void require_different(const std::vector<std::string>& dirs) {
   std::map<std::filesystem::path, std::string> seen;
   for (const std::string& dir : dirs) {
+    require_run_directory(dir);
     const auto [before, is_new] = seen.try_emplace(std::filesystem::weakly_canonical(dir + "/recipe.yaml"), dir);
     if (!is_new)
       base::fail(base::ExitCode::usage, "'", dir, "' is the same run as '", before->second,
@@ -103,7 +100,7 @@ struct TrainedSteps {
 };
 
 TrainedSteps trained_steps(const std::filesystem::path& dir) {
-  require_run_directory(dir);
+  require_run_directory(dir.string());
   TrainedSteps run{telemetry::read_metrics(dir / "metrics.jsonl").steps, read_history(dir), dir / "recipe.yaml"};
   auto& starts = run.history.starts;
   const int64_t last = run.steps.empty() ? 0 : run.steps.back().step;

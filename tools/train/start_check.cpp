@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/path_problem.h"
 #include "framework/data/training_data.h"
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/offload_arena.h"
@@ -88,13 +89,15 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, i
 
 // People name a run, too, whose checkpoint they have to choose.
 void require_checkpoint(const std::string& folder) {
+  const std::string problem = base::why_no_file(folder + "/manifest.json");
+  if (problem.empty()) return;
   std::error_code error;
-  if (fs::exists(fs::path(folder) / "manifest.json", error)) return;
   std::string newest;
   for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;
        entry.increment(error))
     if (fs::exists(entry->path() / "manifest.json", error)) newest = std::max(newest, entry->path().string());
-  fail(ExitCode::data, "train.init_from (", folder, ") is no checkpoint: it has no manifest.json",
+  fail(ExitCode::data, "train.init_from (", folder,
+       ") is no checkpoint: ", problem == "no such file" ? "it has no manifest.json" : "manifest.json: " + problem,
        newest.empty() ? "" : cat("; it is a run directory, whose newest checkpoint is ", newest));
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/path_problem.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/logger.h"

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "framework/base/path_problem.h"
 #include "framework/base/philox.h"
 
 namespace hexad::moe {
@@ -15,8 +16,9 @@ using namespace base;
 namespace {
 
 std::vector<int32_t> read_trace(const MoeConfig& c) {
+  if (const std::string problem = why_no_file(c.trace); !problem.empty())
+    fail(ExitCode::data, "model.moe.trace: cannot read '", c.trace, "': ", problem);
   std::ifstream in(c.trace);
-  if (!in) fail(ExitCode::data, "model.moe.trace: cannot read '", c.trace, "'");
   std::vector<int32_t> ids;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {

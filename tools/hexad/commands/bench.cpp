@@ -10,6 +10,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/gemm_peers.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/prediction_bench.h"
@@ -54,13 +55,14 @@ base::ExitCode bench_gemm(const Options& o) {
 struct PredictOptions {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string include_root;
   PredictionBench bench;
 };
 
 base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& extensions) {
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
-    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions);
+    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
     return bench_predictions(recipe, extensions, world, o.bench);
   });
 }
@@ -71,7 +73,9 @@ void add_predict(const Command& bench, const Program& program) {
   auto options = std::make_shared<PredictOptions>();
   command.add_option("recipe", &options->recipe, "YAML recipe; what is auto in schedule.moe varies").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
-  command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement");
+  add_include_root(command, options->include_root);
+  command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement")
+      .path();
   command.add_option("--rounds", &options->bench.rounds, "steps of each schedule; 0: predict only")
       .legal(whole_number(0, 1000));
   command.run([program, options] { return bench_predict(*options, program.extensions); });

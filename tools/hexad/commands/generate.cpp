@@ -46,8 +46,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
 
   const plan::MemoryFit fit = plan::memory_fit_here(recipe, extensions, 1, plan::ModelUse::generation);
-  if (fit.verdict == plan::MemoryFit::Verdict::too_much)
-    fail(ExitCode::resource, "the model does not fit: ", fit.text);
+  if (fit.verdict == plan::MemoryFit::Verdict::too_much) fail(ExitCode::resource, "the model does not fit: ", fit.text);
   const comm::SelfGroup alone;
   ModelInstance instance(recipe, extensions, alone);
   Checkpointer::load_weights(checkpoint, instance);

@@ -47,7 +47,8 @@ base::ExitCode verify_all(const io::CheckpointStore& store, const Options& optio
 
 base::ExitCode inspect(const Options& options) {
   const auto folder = std::filesystem::path(options.path) / "checkpoints";
-  if (!std::filesystem::is_directory(folder)) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
     show(io::Checkpoint::open(options.path, options.verify ? io::Check::full : io::Check::quick), options);
     return base::ExitCode::done;
   }

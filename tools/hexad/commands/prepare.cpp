@@ -1,5 +1,11 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
 #include <fmt/core.h>
 
+#include "framework/base/escaped.h"
+#include "framework/data/input_report.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
 #include "framework/telemetry/units.h"
@@ -9,6 +15,42 @@
 
 namespace hexad::app {
 namespace {
+
+// Files of one kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
+struct Kind {
+  std::string name;
+  double bytes = 0;
+  std::vector<std::string> files = {};
+};
+
+std::vector<Kind> kinds_of(const data::InputFiles& files) {
+  std::map<std::string, Kind> kinds;
+  for (const data::InputFile& file : files.taken) {
+    const std::string path = base::escaped(file.path), extension = std::filesystem::path(path).extension().string();
+    const std::string form = file.form == data::TextForm::text ? "" : fmt::format(" ({})", name_of(file.form));
+    const std::string name = (extension.empty() ? "without extension" : extension) + form;
+    Kind& kind = kinds.try_emplace(name, Kind{name}).first->second;
+    kind.bytes += static_cast<double>(file.bytes);
+    kind.files.push_back(path);
+  }
+  std::vector<Kind> all;
+  for (auto& [name, kind] : kinds) all.push_back(std::move(kind));
+  std::ranges::stable_sort(all, std::greater{}, &Kind::bytes);
+  return all;
+}
+
+void print_inputs(const data::InputFiles& files, const std::string& list) {
+  std::vector<std::string> lines;
+  for (const Kind& kind : kinds_of(files))
+    lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, telemetry::human_bytes(kind.bytes),
+                                data::some_of(kind.files)));
+  const auto print = [](std::string_view title, const std::vector<std::string>& of) {
+    for (size_t i = 0; i < of.size(); ++i) fmt::print("  {:<9} {}\n", i == 0 ? title : "", of[i]);
+  };
+  print("taken", lines);
+  print("not taken", data::lines_of_skipped(files));
+  if (!list.empty()) fmt::print("  all files are listed in {}\n", list);
+}
 
 void run_prepare(const data::PrepareOptions& options) {
   using namespace telemetry;
@@ -23,6 +65,7 @@ void run_prepare(const data::PrepareOptions& options) {
     stage = p.stage;
   });
   if (err.is_terminal() && !stage.empty()) err.write("\n");
+  for (const std::string& warning : summary.warnings) err.write(fmt::format("warning: {}\n", warning));
   fmt::print("{}{}: {} {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
              summary.skipped ? " (was there already)" : "", summary.files, summary.files == 1 ? "file" : "files",
              summary.vocab_size, summary.bytes_per_token());
@@ -32,6 +75,8 @@ void run_prepare(const data::PrepareOptions& options) {
   };
   part("training", summary.train);
   part("held-out", summary.heldout);
+  const auto list = std::filesystem::path(options.output) / data::summary_file_name;
+  print_inputs(summary.inputs, summary.skipped ? "" : list.string());
   if (options.tokenizer == "bpe" && summary.vocab_size < options.vocab_size)
     fmt::print("  a vocabulary of {} was asked for: after {} the text has no pair left that occurs twice\n",
                options.vocab_size, summary.vocab_size);
@@ -44,10 +89,17 @@ void add_prepare(const Program& program) {
       program.root.add_command("prepare", "Turn text into a tokenizer and an indexed token dataset");
   auto o = std::make_shared<data::PrepareOptions>();
   auto rule = std::make_shared<std::string>("file");
-  command.add_option("--input", &o->inputs, "text files and folders; of .jsonl files each line is a document")
-      .required();
-  command.add_option("--output", &o->output, "folder to write").required();
-  command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json");
+  command
+      .add_option("--input", &o->inputs,
+                  "text files and folders; of files of JSON objects (.jsonl, .ndjson, .json) each object is a document")
+      .required()
+      .path();
+  command.add_option("--output", &o->output, "folder to write").required().path();
+  command.add_option("--include", &o->include,
+                     "take only files that such a pattern matches: '*.txt', or of a path below the input 'books/*'");
+  command.add_option("--exclude", &o->exclude, "leave out files and folders that such a pattern matches");
+  command.add_flag("--follow-links", o->follow_links, "take what links in folders lead to; each file once");
+  command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json").path();
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
@@ -57,7 +109,7 @@ void add_prepare(const Program& program) {
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
   command.add_option("--split-bytes", &o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
       .legal(zero_or_at_least(data::least_split_bytes));
-  command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text, in the objects of .jsonl files");
+  command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text in files of JSON objects");
   command.add_flag("--binary", o->binary, "take files that are no UTF-8 text, byte by byte");
   command.add_flag("--force", o->force,
                    "replace another dataset in the output folder; runs trained on it can then neither go on nor be "

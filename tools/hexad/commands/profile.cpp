@@ -114,7 +114,7 @@ void add_profile(const Program& program) {
   const Command command = program.root.add_command(
       "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
-  command.add_option("--out", &options->out, "YAML file that is written");
+  command.add_option("--out", &options->out, "YAML file that is written").path();
   command.add_flag("--quick", options->quick, "few sizes, about four seconds");
   command.add_option("--seconds", &options->seconds, "about how long to measure; two minutes without --quick")
       .legal(number_above(0));

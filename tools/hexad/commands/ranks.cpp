@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <thread>
 
@@ -23,6 +24,7 @@ namespace {
 // As alone, in hexad_main.
 ExitCode exit_code_of(const std::exception& e) {
   if (const auto* error = dynamic_cast<const base::Error*>(&e)) return error->code();
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&e)) return ExitCode::data;
   if (dynamic_cast<const std::bad_alloc*>(&e)) return ExitCode::resource;
   return static_cast<ExitCode>(1);
 }

@@ -36,9 +36,10 @@ void add_report(const Program& program) {
       program.root.add_command("report", "Make a run's report.html again; of several runs, compare them");
   auto options = std::make_shared<Options>();
   command.add_option("run", &options->runs, "run directories").required();
-  command.add_option(
-      "--out", &options->out,
-      "HTML file to write; without it report.html in the run directory, of several runs comparison.html");
+  command
+      .add_option("--out", &options->out,
+                  "HTML file to write; without it report.html in the run directory, of several runs comparison.html")
+      .path();
   command.run(on_one_rank(command, [options] { return report(*options); }));
 }
 

@@ -1,5 +1,6 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/recipe_options.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
 #include "tools/train/signals.h"
@@ -16,12 +17,13 @@ namespace {
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string include_root;
 };
 
 ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   return on_all_ranks([&](comm::World& world) {
-    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions);
+    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
     if (!plan::may_start(recipe, extensions, world)) return ExitCode::resource;
     return Trainer(std::move(recipe), extensions, world, plan::RunSchedule::make).run();
   });
@@ -34,6 +36,7 @@ void add_train(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  add_include_root(command, options->include_root);
   command.run([program, options] { return run(*options, program.extensions); });
 }
 

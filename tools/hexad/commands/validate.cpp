@@ -1,11 +1,13 @@
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/config/include_root.h"
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
@@ -31,6 +33,7 @@ namespace {
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string include_root;
   int64_t world = 0;
   bool mesh = false;
   std::string svg;
@@ -61,7 +64,7 @@ void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions)
 // With it, `mpirun` does not refuse what `validate` has found good.
 std::string start_line(const Options& options) {
   std::string text = fmt::format("{} {} train {}", launcher(options.world), program_name(), shell_word(options.recipe));
-  for (const std::string& override : options.overrides) text += fmt::format(" '{}'", override);
+  text += recipe_words(options);
   return text;
 }
 
@@ -76,7 +79,7 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
-  const config::Document document = config::load(options.recipe, options.overrides);
+  const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
@@ -115,11 +118,12 @@ void add_validate(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  add_include_root(command, options->include_root);
   command
       .add_option("--world", &options->world, "number of ranks to check against; 0: the fewest that the layout needs")
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
-  command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh);
+  command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh).path();
   command.run(on_one_rank(command, [program, options] { return validate(*options, program.extensions); }));
 }
 

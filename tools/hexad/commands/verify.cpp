@@ -2,11 +2,13 @@
 
 #include <cstdlib>
 
+#include "framework/config/include_root.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/usage.h"
 #include "tools/train/agreement.h"
 #include "tools/train/fault.h"
@@ -31,6 +33,7 @@ using namespace verify;
 struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
+  std::string include_root;
   std::string device;  // empty: the recipe's
   int world = 0;
   std::string layouts = "all";
@@ -51,7 +54,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
   const auto alone = alone_overrides();  // the layout is what varies
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  Recipe recipe = load_recipe(config::load(o.recipe, overrides), extensions, 0, say);
+  Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say);
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};
   Shrunk small = verify::shrink(recipe, o.world, extensions);
@@ -61,7 +64,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
 // What repeats one layout.
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
-  for (const std::string& override : o.overrides) text += fmt::format(" '{}'", override);
+  text += recipe_words(o);
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
   if (o.jitter) text += fmt::format(" --jitter {}", *o.jitter);
@@ -205,6 +208,7 @@ void add_verify(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
+  add_include_root(command, options->include_root);
   std::vector<std::string_view> devices;
   for (const auto& [kind, name] : enum_names(device::DeviceKind{})) devices.push_back(name);
   command

@@ -1,0 +1,89 @@
+// Keys that are given on the command line.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "framework/base/error.h"
+#include "framework/config/document.h"
+#include "framework/config/merge.h"
+#include "framework/config/parser.h"
+#include "framework/config/words.h"
+
+namespace hexad::config {
+namespace {
+
+using base::ExitCode;
+using base::fail;
+
+/// The child that one step of a command-line path names, made when missing.
+Node& step_into(Node& node, std::string_view step, const Position& at) {
+  if (node.kind == Node::Kind::list) {
+    size_t index = 0;
+    const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
+    if (error != std::errc{} || end != step.data() + step.size() || index >= node.children.size())
+      fail(ExitCode::usage, at.text(), ": `", shown(step), "` must be an index into a list of ", node.children.size());
+    return node.children[index];
+  }
+  if (node.kind != Node::Kind::map) node = Node{.kind = Node::Kind::map, .at = at, .key = node.key};
+  if (Node* child = node.find(step)) return to_the_end(node, *child);
+  node.children.push_back({.at = at, .key = std::string(step)});
+  return node.children.back();
+}
+
+/// Whether quotes of YAML enclose all of `text`.
+bool is_quoted(std::string_view text) {
+  if (text.size() < 2 || (text.front() != '"' && text.front() != '\'') || text.back() != text.front()) return false;
+  const char quote = text.front();
+  text = text.substr(1, text.size() - 2);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escapes = (quote == '"' && text[i] == '\\') || (quote == '\'' && text[i] == quote);
+    if (escapes && (i + 1 == text.size() || (quote == '\'' && text[i + 1] != quote))) return false;
+    if (escapes)
+      ++i;
+    else if (text[i] == quote)
+      return false;
+  }
+  return true;
+}
+
+/// A list or a section in brackets, or a text in quotes, is YAML; anything else is a text that stands for itself.
+Node value_of(std::string_view text, const std::shared_ptr<const std::string>& source) {
+  Budget budget;
+  if (text.starts_with('[') || text.starts_with('{')) {
+    Node value = parse_yaml(text, source, SourceKind::command_line, budget);
+    if (text.substr(text.find_last_not_of(" \t\r\n")).front() != (text.front() == '[' ? ']' : '}'))
+      fail(ExitCode::usage, *source, ": must end with the bracket that closes its first one");
+    return value;
+  }
+  if (is_quoted(text)) return parse_yaml(text, source, SourceKind::command_line, budget);
+  require_plain_text(text, *source);
+  if (text.empty() || text == "null") return {.kind = Node::Kind::null};
+  return {.kind = Node::Kind::scalar, .text = std::string(text)};
+}
+
+}  // namespace
+
+void override_key(Document& document, const std::string& text) {
+  const auto source = std::make_shared<const std::string>(std::string(command_line_source) + shown(text));
+  const Position at{source, 0, 0};
+  const size_t equals = text.find('=');
+  const std::string_view path = std::string_view(text).substr(0, equals);
+  if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
+      path.find("..") != std::string_view::npos)
+    fail(ExitCode::usage, at.text(), ": expected key.path=value, such as train.steps=100");
+  Node* node = &document.root;
+  size_t begin = 0, depth = 0;
+  while (begin <= path.size()) {
+    if (++depth > 32) fail(ExitCode::usage, at.text(), ": nested deeper than 32 levels");
+    const size_t end = std::min(path.find('.', begin), path.size());
+    node = &step_into(*node, path.substr(begin, end - begin), at);
+    begin = end + 1;
+  }
+  Node value = value_of(std::string_view(text).substr(equals + 1), source);
+  value.key = node->key;
+  value.at = at;
+  merge(*node, std::move(value));
+}
+
+}  // namespace hexad::config

@@ -1,0 +1,29 @@
+// What is wrong with the inputs of `hexad prepare`, told at once: who mends forty files does not want to start forty
+// times.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/base/error.h"
+
+namespace hexad::data {
+
+/// What helps against every file that is no text.
+inline constexpr std::string_view leave_out_remedy = "leave the file out, or pass --binary to take bytes as they are";
+
+class InputProblems {
+ public:
+  /// `line` is "FILE: what is wrong"; `remedies` what can be done about it, each said once for all.
+  void add(base::ExitCode code, std::string line, const std::vector<std::string>& remedies = {});
+  bool any() const { return !lines_.empty(); }
+  /// Throws Error with all of them, or the first hundred: Error(usage) if any of them is, else Error(data).
+  void throw_if_any() const;
+
+ private:
+  base::ExitCode code_ = base::ExitCode::data;
+  std::vector<std::string> lines_, remedies_;
+};
+
+}  // namespace hexad::data

@@ -1,0 +1,279 @@
+#!/usr/bin/env bash
+# What users point the program at: mixed folders, links, files that are no text, paths that cannot be read.
+. "$(dirname "$0")/cli.sh"
+
+texts() {
+  mkdir -p texts
+  local i
+  for i in $(seq 20); do
+    seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
+  done
+}
+prepare() { "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0.1 "$@"; }
+long_name() { head -c 300 /dev/zero | tr '\0' x; }
+
+test_what_is_taken_and_what_is_not_are_listed() {
+  texts
+  mkdir texts/.git
+  echo config >texts/.git/config
+  echo "# About" >texts/README.md
+  echo '{"hidden": 64}' >texts/config.json
+  printf '\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR' >texts/logo.png
+  gzip -c texts/1.txt >texts/more.txt.gz
+  ln -s /etc/passwd texts/passwd.txt
+  ln -s 1.txt texts/one.txt
+  expect 0 prepare
+  expect_text out "data: 22 files" "20 .txt, " "1 .md, 8 B: texts/README.md" "1 .json, 15 B: texts/config.json" \
+    "1 hidden: texts/.git/" "1 PNG image: texts/logo.png" \
+    "2 links (not followed without --follow-links): texts/one.txt -> 1.txt, texts/passwd.txt -> /etc/passwd" \
+    "1 gzip-compressed file (to take the text: gunzip): texts/more.txt.gz" "all files are listed in data/summary.json"
+  expect_text err "warning: not taken: 1 gzip-compressed file (to take the text: gunzip): texts/more.txt.gz"
+  expect_equal "$(grep -c '^      "texts/' data/summary.json)" 27
+  expect 0 prepare
+  expect_text out "was there already" "1 .md, 8 B: texts/README.md"
+}
+
+test_patterns_choose_among_the_files() {
+  texts
+  echo "# About" >texts/README.md
+  mkdir texts/old
+  echo "an old text" >texts/old/21.txt
+  expect 0 prepare --exclude README.md old
+  expect_text out "data: 20 files" "2 left out by --exclude: texts/README.md, texts/old/"
+  expect 0 prepare --include '*.txt' --exclude 'old/*'
+  expect_text out "was there already"
+  expect 0 prepare --include '*.md' 1.txt --force
+  expect_text out "data: 2 files"
+  expect 0 prepare --include '*.txt' --exclude '*.text' --force
+  expect_text err "warning: --exclude *.text matches no file"
+  expect 3 prepare --include '*.text'
+  expect_text err "texts: holds no file to prepare; not taken:" "22 without a match in --include"
+}
+
+test_every_text_counts_once_whatever_its_names() {
+  texts
+  expect 0 prepare
+  cp data/train.hxd before.hxd
+  ln -s 1.txt texts/again.txt
+  ln texts/2.txt texts/two.txt
+  ln -s . texts/loop
+  ln -s ../texts texts/up
+  expect 0 prepare --follow-links
+  expect_text out "was there already" "taken already under another name: "
+  cmp -s before.hxd data/train.hxd || failed "another dataset"
+  mkdir outside
+  echo "from outside" >outside/far.txt
+  ln -s ../outside texts/far
+  expect 0 prepare --force
+  expect_text out "20 files"
+  expect 0 prepare --follow-links --force
+  expect_text out "21 files"
+}
+
+# A file system lists its files in the order of their making, say.
+test_the_order_of_listing_does_not_matter() {
+  local i
+  texts
+  expect 0 prepare
+  mv texts first
+  mkdir texts
+  for i in $(seq 20 -1 1); do cp first/$i.txt texts; done
+  expect 0 prepare
+  expect_text out "was there already"
+}
+
+test_forty_bad_files_are_named_at_once() {
+  local i
+  texts
+  for i in $(seq 40); do printf 'caf\xe9 %s\n' "$i" >texts/bad-$i.txt; done
+  expect 3 prepare
+  expect_text err "40 problems of the input:"
+  for i in $(seq 40); do expect_text err "texts/bad-$i.txt: is no text: byte 3 is 0xe9, which is no UTF-8"; done
+  expect_count 1 err "or pass --binary"
+  expect_text err "iconv -f LATIN1 -t UTF-8"
+  expect_nothing_at data
+}
+
+test_bytes_far_into_a_file_are_looked_at() {
+  local bad
+  mkdir texts
+  for bad in '\x00' '\xe9' '\xff\xfe\x41'; do
+    { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
+    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "too short"
+    expect 3 prepare
+    expect_text err "texts/1.txt: is no text: byte 2688895 is 0x" "(line 400001)"
+  done
+}
+
+test_json_lines_under_other_names() {
+  local name
+  mkdir texts
+  for name in a.ndjson a.JSONL a.json; do
+    rm -rf texts/* data
+    printf '{"text": "one"}\n{"text": "two"}\n' >texts/$name
+    expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0
+    expect_text out " 2 documents" " 8 tokens" "(JSON lines)"
+  done
+}
+
+test_compressed_inputs_are_named_for_what_they_are() {
+  texts
+  gzip texts/1.txt
+  mv texts/1.txt.gz texts/1.txt
+  printf 'PAR1\x15\x04\x15\x10PAR1' >table
+  expect 3 "$HEXAD" prepare --input texts/1.txt table --output data
+  expect_text err "texts/1.txt: is no text but a gzip-compressed file" "table: is no text but a Parquet file" \
+    "to take its text: gunzip" "to take its text: convert to JSON lines"
+}
+
+test_a_tiny_held_out_part_is_warned_about() {
+  mkdir texts
+  echo "one short text" >texts/1.txt
+  seq 20000 >texts/2.txt
+  expect 0 prepare
+  expect_text err "warning: the held-out part is 1 document of"
+  texts
+  for i in $(seq 20); do for _ in $(seq 40); do cat texts/$i.txt; done >texts/long-$i.txt; done
+  expect 0 prepare --force --exclude '[0-9]*' --split-bytes 1024
+  expect_no_text err "held-out part"
+}
+
+# `reads WHAT CODE TEXT... -- COMMAND...`: the command ends with this code and names path and reason, nothing else.
+refuses() { # CODE TEXT -- COMMAND...
+  local wanted=$1 text=$2
+  shift 3
+  expect "$wanted" timeout 20 "$@"
+  expect_text err "$text"
+  expect_no_text err "filesystem error" "iterator" "internal error" "basic_string"
+}
+
+test_paths_that_cannot_be_read_are_named_with_their_reason() {
+  local long
+  long=$(long_name)
+  texts
+  expect 0 prepare
+  ln -s loop loop
+  ln -s gone dangling
+  mkfifo pipe
+  mkdir folder
+  local loop="Too many levels of symbolic links" name="File name too long"
+  # corpora
+  refuses 2 "loop: $loop" -- "$HEXAD" prepare --input loop --output other
+  refuses 2 "$long: $name" -- "$HEXAD" prepare --input "$long" --output other
+  refuses 2 "dangling: is a link to gone, which is not there" -- "$HEXAD" prepare --input dangling --output other
+  refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" prepare --input tiny.yaml/x --output other
+  refuses 2 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input pipe --output other
+  refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" prepare --input /dev/stdin --output other < <(seq 9)
+  refuses 2 "$long: cannot be made: $name" -- "$HEXAD" prepare --input texts --output "$long"
+  refuses 2 "loop: cannot be made: $loop" -- "$HEXAD" prepare --input texts --output loop
+  # tokenizers
+  refuses 3 "loop: cannot be opened: $loop" -- "$HEXAD" prepare --input texts --output other --tokenizer loop
+  refuses 3 "folder: is not a regular file but a directory" -- "$HEXAD" prepare --input texts --output other --tokenizer folder
+  refuses 3 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input texts --output other --tokenizer pipe
+  # recipes
+  refuses 2 "loop: $loop" -- "$HEXAD" validate loop
+  refuses 2 "$long: $name" -- "$HEXAD" train "$long"
+  refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" validate /dev/stdin < <(cat tiny.yaml)
+  refuses 2 "pipe: is not a regular file but a pipe" -- "$HEXAD" train pipe
+  refuses 2 "texts/1.txt is not a directory" -- "$HEXAD" train texts/1.txt/recipe.yaml
+  # datasets
+  local dataset="data.synthetic=false" text
+  for text in "loop $loop" "$long $name" "tiny.yaml is a regular file, not a folder" "pipe is a pipe, not a folder" \
+    "dangling is a link to gone, which is not there"; do
+    refuses 3 "data.dataset (${text%% *}): ${text#* }" -- "$HEXAD" train tiny.yaml $dataset data.dataset="${text%% *}"
+  done
+  # run directories and checkpoints
+  local command
+  for command in eval report "generate --prompt x"; do
+    # shellcheck disable=SC2086
+    refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" $command loop
+    # shellcheck disable=SC2086
+    refuses 2 "$name" -- "$HEXAD" $command "$long"
+    # shellcheck disable=SC2086
+    refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" $command tiny.yaml
+  done
+  refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
+  refuses 3 "loop/manifest.json: $loop" -- "$HEXAD" inspect loop
+  refuses 3 "$name" -- "$HEXAD" inspect "$long" --verify
+  refuses 3 "tiny.yaml is not a directory" -- "$HEXAD" inspect tiny.yaml
+  refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
+  refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
+  refuses 3 "train.init_from (loop) is no checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
+  # cluster files and traces
+  refuses 2 "loop: $loop" -- "$HEXAD" train tiny.yaml schedule.profile=loop schedule.trace=1
+  local moe=(model.moe.experts=2 model.moe.routing=trace)
+  refuses 3 "model.moe.trace: cannot read 'folder': is a directory" -- "$HEXAD" train tiny.yaml "${moe[@]}" model.moe.trace=folder
+  refuses 3 "model.moe.trace: cannot read 'pipe': is not a regular file but a pipe" -- \
+    "$HEXAD" train tiny.yaml "${moe[@]}" model.moe.trace=pipe
+  expect_nothing_at other
+}
+
+test_unreadable_files_and_folders_are_named_at_once() {
+  [ "$(id -u)" != 0 ] || return 0  # root may read everything
+  texts
+  mkdir texts/private
+  chmod 0 texts/private texts/1.txt
+  expect 3 prepare
+  expect_text err "texts/1.txt: cannot be opened: Permission denied" "texts/private: cannot be listed: Permission denied"
+  chmod 700 texts/private
+  expect 0 prepare --exclude 1.txt
+}
+
+test_a_tilde_is_the_home_folder_in_every_path() {
+  export HOME=$PWD/home
+  mkdir home
+  texts
+  expect 0 "$HEXAD" prepare --input=~/../texts --output=~/data --tokenizer=bytes --heldout=0.1
+  expect_file home/data/train.hxd
+  expect 0 "$HEXAD" prepare --input=texts --output='~/other' '--tokenizer=~/data/tokenizer.json'
+  local dataset=(data.synthetic=false model.vocab=0)
+  expect 0 "$HEXAD" train tiny.yaml "${dataset[@]}" 'data.dataset=~/data' 'run.dir=~/runs/x' train.steps=2
+  expect_file home/runs/x/metrics.jsonl
+  expect 0 "$HEXAD" train tiny.yaml "${dataset[@]}" 'data.mixture=[{dataset: ~/data}, {dataset: "~/data"}]' \
+    run.dir=mixed train.steps=2 'train.init_from=~/runs/x/checkpoints/step-00000002' 'offload.folder=~'
+  { sed '/^run:/,$d' tiny.yaml && printf 'run:\n  dir: ~/runs/y\n'; } >home.yaml
+  expect 0 "$HEXAD" train home.yaml
+  expect_file home/runs/y/metrics.jsonl
+  printf 'include: ~/base.yaml\n' >including.yaml
+  cp tiny.yaml home/base.yaml
+  expect 0 "$HEXAD" validate including.yaml
+  expect 2 "$HEXAD" train tiny.yaml 'run.dir=~no-such-user/x'
+  expect_text err "run.dir (\"~no-such-user/x\") begins with ~no-such-user, but there is no user no-such-user"
+  expect 2 "$HEXAD" prepare --input texts '--output=~no-such-user/x'
+  expect_text err "there is no user no-such-user"
+  expect 0 "$HEXAD" train tiny.yaml run.dir=./~/x train.steps=1
+  expect_file "./~/x/metrics.jsonl"
+  rm -r ./~
+  expect_equal "$(find . -name '~*')" ""
+}
+
+test_values_on_the_command_line_are_literal() {
+  local name
+  for name in 'runs/a #2' 'runs/a: b' '*a' 'it'"'"'s' 'a, b' '&x' '"a" b'; do
+    expect 0 "$HEXAD" train tiny.yaml run.dir="$name" train.steps=1
+    expect_file "$name/metrics.jsonl"
+  done
+  expect_nothing_at runs/a
+  expect 2 "$HEXAD" validate tiny.yaml 'train.steps=3 # three'
+  expect_text err "train.steps (3 # three) must be an integer"
+  expect 0 "$HEXAD" validate tiny.yaml 'model.moe={experts: 2, top_k: 1}' 'model.moe={experts: 4}' 'optim={lr: 0.02}'
+}
+
+test_includes_from_elsewhere() {
+  mkdir inside shared
+  cp tiny.yaml shared/base.yaml
+  printf 'include: %s/shared/base.yaml\n' "$PWD" >inside/a.yaml
+  expect 0 "$HEXAD" validate inside/a.yaml
+  printf 'include: ../shared/base.yaml\n' >inside/b.yaml
+  expect 2 "$HEXAD" validate inside/b.yaml
+  expect_text err "is outside the recipe's folder" "--include-root"
+  expect 0 "$HEXAD" validate inside/b.yaml --include-root . --world 2 train.steps=3
+  expect_text out "train inside/b.yaml --include-root . 'train.steps=3'"
+  expect 0 "$HEXAD" train inside/b.yaml --include-root shared train.steps=1
+  expect 2 "$HEXAD" train inside/b.yaml --include-root nowhere
+  expect_text err "--include-root nowhere: no such folder"
+  expect 2 "$HEXAD" train inside/b.yaml --include-root inside
+  expect_text err "is outside the recipe's folder"
+}
+
+run_tests "$@"

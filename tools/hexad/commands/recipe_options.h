@@ -1,0 +1,28 @@
+// What the commands that read a recipe have in common.
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "tools/hexad/command_line.h"
+#include "tools/train/machine.h"
+
+namespace hexad::app {
+
+inline void add_include_root(const Command& command, std::string& folder) {
+  command.add_option("--include-root", &folder, "folder that included files may lie in, besides the recipe's").path();
+}
+
+/// " --include-root FOLDER 'key=value' ...", as a shell takes it, for a printed command.
+template <class Options>
+std::string recipe_words(const Options& o) {
+  std::string text;
+  if (!o.include_root.empty()) text += fmt::format(" --include-root {}", train::shell_word(o.include_root));
+  for (const std::string& override : o.overrides)
+    text += override.find('\'') == override.npos ? fmt::format(" '{}'", override)
+                                                 : fmt::format(" {}", train::shell_word(override));
+  return text;
+}
+
+}  // namespace hexad::app
