@@ -215,6 +215,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.memory_limit=none",
                                       "recompute=none",
                                       "offload.optimizer=none",
+                                      "offload.activations=false",
                                       "schedule.worker_lanes=false"}));
   const auto cut = parse_layouts("ep=2,moe=tokens", 2)[0].overrides();
   EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.chunk_by=tokens"), cut.end());
@@ -233,8 +234,8 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
       message("pp=2,pipelin=1f1b"),
       "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
       "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
-      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
-      "subject");
+      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
+      "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': nothing is called 'foo'. There are pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),

@@ -21,9 +21,11 @@ struct Whole {
   /// this kind where it is larger (a gradient that is zero but for rounding has no scale of its own).
   double unit = 0;
   double typical = 0;  // the root mean square of all tensors of this kind
+  int64_t place = 0;   // of its parameter, in the order in which forward uses them
 };
 using WholeMap = std::map<std::string, Whole>;
-WholeMap wholes_of(const TensorMap& tensors);
+/// `order`: names of parameters, as forward uses them; states are called NAME/STATE.
+WholeMap wholes_of(const TensorMap& tensors, const std::vector<std::string>& order = {});
 
 /// What the oracle has after a step; step 0: before the first.
 struct Expected {
@@ -38,12 +40,13 @@ enum class Measure : uint8_t {
 };
 
 /// One quantity of one step. `relative` is the difference in units (of a number: of the number itself); infinite for
-/// counts that differ, for NaN, for what nobody holds.
+/// counts that differ, for a NaN on one side, for what nobody holds.
 struct Finding {
   int64_t step = 0;
   std::string what;  // "loss", "gradient layers.0.moe.router.weight"
   double relative = 0;
   std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
+  int64_t place = 0;   // see Whole
 };
 
 /// What a comparison is made of, each tensor once a step however many ranks hold it.
@@ -89,7 +92,7 @@ class Comparer {
   struct Tally {
     int64_t step;
     std::string what;
-    int64_t expected, owned = 0, held = 0;
+    int64_t place, expected, owned = 0, held = 0;
     double squares = 0;  // of differences in units, of what is held
   };
   double tolerance_;
