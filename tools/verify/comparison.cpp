@@ -135,6 +135,14 @@ void Comparer::result(int64_t step, const train::StepResult& expected, const tra
   }
 }
 
+void Comparer::reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined) {
+  ++steps_;
+  number(actual.step, "learning rate", expected.lr, actual.lr);
+  if (ruined) return;
+  number(actual.step, "loss", expected.loss, actual.loss);
+  number(actual.step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
+}
+
 void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held) {
   std::map<std::string, Tally> tallies;
   for (const auto& [name, whole] : expected)

@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "framework/io/checkpoint.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/engine_ranks.h"
 #include "parallel/comm/thread_group.h"
 #include "tools/train/fault.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/toy_sizes.h"
+#include "tools/verify/trained_run.h"
 
 namespace hexad::verify {
 
@@ -21,29 +21,6 @@ namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Where a checkpoint holds what verify calls NAME/STATE.
-std::pair<std::string, io::Kind> stored_as(const std::string& name) {
-  const size_t slash = name.rfind('/');
-  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
-    if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
-  return {name, io::Kind::state};  // of an optimizer of the user's
-}
-
-// The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
-std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device) {
-  auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
-  std::vector<Piece> out;
-  for (const auto& [name, whole] : expected) {
-    const auto& [stored, kind] = stored_as(name);
-    if (!checkpoint.contains(stored, kind)) continue;  // reported as not held
-    const Tensor t = checkpoint.read(stored, kind, device);
-    Shape zero = t.shape();
-    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
-    out.push_back({name, t.shape(), {zero, t.shape()}, 0, t, true});
-  }
-  return out;
 }
 
 // What the trained model is for.
@@ -68,6 +45,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
                        const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
   const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
+  if (variant["start"] == "trained") return train_on_rank(subject, oracle, variant, world);
   TrainingRun run(subject.recipe_for(variant), world, subject.extensions());
   const Exactness exactness = exactness_of(run.recipe);
   if (exactness.follows_routing() && !oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
@@ -108,8 +86,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     const auto& expected = oracle.steps.back().states;
     std::vector<Piece> saved;
     if (true_world.rank() == 0)
-      saved = saved_states(fmt::format("{}/checkpoints/step-{:08}", run.recipe.run.dir, subject.steps()), expected,
-                           run.instance.device().host());
+      saved = saved_states(checkpoint_folder(run.recipe, subject.steps()), expected, run.instance.device().host());
     comparer.tensors(subject.steps(), "saved", expected, saved);
   }
   return comparer.merged(true_world, run.instance.context);
@@ -119,6 +96,7 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
                      const comm::ProcessGroup& world) {
   kernels::cpu::set_thread_count(1);
   const WithBlockSizes toy(toy_blocks);
+  const Quiet quiet(variant);
   const auto start = std::chrono::steady_clock::now();
   Outcome outcome{.variant = variant};
   outcome.comparison = run_on_rank(subject, oracle, variant, world);
@@ -149,6 +127,7 @@ Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Varia
                        const Sabotage& sabotage) {
   Outcome outcome{.variant = variant};
   const WithBlockSizes toy(toy_blocks);
+  const Quiet quiet(variant);
   const auto start = std::chrono::steady_clock::now();
   try {
     const double watchdog = watchdog_seconds(subject.recipe(), how.seconds);

@@ -35,6 +35,9 @@ constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 // by rounding: no layout gives the same weights then.
 constexpr double least_eps = 1e-5;
 
+// With none, the last step would change nothing.
+constexpr double least_lr_ratio = 0.1;
+
 void require_small(const Recipe& r, const Extensions& extensions) {
   const int64_t parameters = layers::parameter_counts(r.model, extensions).parameters,
                 tokens = r.batch.global * r.model.context;
@@ -122,6 +125,9 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
   recipe_.train.precision = Precision::f64;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
+  recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
+  recipe_.train.steps = steps;  // where the loop of `hexad train` ends
+  recipe_.profile.steps.clear(), recipe_.schedule.trace = 0;
   plain_ = config::parse(config::write(recipe_), std::string(document_name), Variant().overrides());
   open_data();
 }
@@ -189,8 +195,8 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 }
 
 std::string Subject::illegal(const Variant& variant) const {
-  if (variant["start"] == "resumed" && steps_ == 1)
-    return "start=resumed begins after the first step: --steps must be at least 2";
+  if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
+    return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_))
     return cat("subject=", variant["subject"], " is what the recipe has already");
   try {

@@ -73,19 +73,23 @@ void TrainingRun::load(const std::string& checkpoint_folder) {
   progress = Checkpointer::load(checkpoint, recipe, instance, optimizer);
 }
 
+bool owns_first(const Parameter& p) {
+  const auto [begin, size] = p.region();
+  return p.owned().begin == 0 && !p.owned().empty() &&
+         std::all_of(begin.begin(), begin.end(), [](int64_t at) { return at == 0; });
+}
+
 void TrainingRun::init_from(const std::string& checkpoint_folder) {
   auto checkpoint = io::Checkpoint::open(checkpoint_folder, io::Check::full);
   Checkpointer::load_weights(checkpoint, instance, optimizer);
 }
 
 void TrainingRun::ruin_gradient(const std::string& name) {
-  for (const auto& p : instance.parameters) {
-    const auto [begin, size] = p->region();
-    const bool holds_first = std::all_of(begin.begin(), begin.end(), [](int64_t at) { return at == 0; });
-    if (p->name() != name || !holds_first || p->owned().empty() || p->owned().begin != 0) continue;
-    kernels::kernels(instance.device())
-        .pointwise.fill(stream(), p->owned_gradient(stream()).slice(0, 0, 1), std::numeric_limits<double>::quiet_NaN());
-  }
+  for (const auto& p : instance.parameters)
+    if (p->name() == name && owns_first(*p))
+      kernels::kernels(instance.device())
+          .pointwise.fill(stream(), p->owned_gradient(stream()).slice(0, 0, 1),
+                          std::numeric_limits<double>::quiet_NaN());
 }
 
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps) {

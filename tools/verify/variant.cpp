@@ -142,7 +142,7 @@ std::vector<Option> make_options() {
        {{"offload.activations=false"}, {"offload.activations=true", "offload.min_bytes=256"}}},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
       {"transport", "", {"rendezvous", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
-      {"start", "", {"fresh", "resumed"}, always},
+      {"start", "", {"fresh", "resumed", "trained"}, always},
       subject_option()};
   all.insert(all.end(), std::begin(others), std::end(others));
   return all;
