@@ -12,8 +12,7 @@ OracleKeeper::OracleKeeper(Run run, double seconds)
       worker_([run = std::move(run)](const std::string& request) { return text_of(run(variant_of(request))); }) {}
 
 Outcome OracleKeeper::run(const Variant& variant) {
-  // What runs there ends by itself: only an oracle can take longer.
-  const Isolated result = worker_.ask(request_of(variant), 2 * seconds_ + 1);
+  const Isolated result = worker_.ask(request_of(variant), seconds_);
   if (result.failure.empty()) return outcome_from(result.text, variant);
   if (result.failure.starts_with("the oracle")) fail(ExitCode::numeric, result.failure);
   fail(ExitCode::numeric, "the oracle (subject=", variant["subject"],

@@ -163,7 +163,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
-  OracleKeeper keeper([&](const Variant& v) { return runs.run(v); }, o.timeout);
+  OracleKeeper keeper([&](const Variant& v) { return runs.run(v); }, ThreadRuns{}.seconds + o.timeout);
   const auto run = [&](const Variant& v) { return keeper.run(v); };
   return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
