@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "framework/base/block_sizes.h"
+
 namespace hexad::optim {
 
 using device::Category;
 using namespace base;
 
 namespace {
-
-// Elements that are in memory at a time, where states are offloaded.
-constexpr int64_t piece_elements = 1 << 20;
 
 // A state, or a part of it, in memory.
 class Resident {
@@ -64,9 +63,9 @@ void Optimizer::update(Stream& stream, std::span<const Slice> slices, const Upda
 }
 
 void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {
-  const int64_t n = whole.weights.numel();
-  for (int64_t begin = 0; begin < n; begin += piece_elements) {
-    const auto part = [&](const Tensor& t) { return t.slice(0, begin, std::min(n, begin + piece_elements)); };
+  const int64_t n = whole.weights.numel(), piece = base::block_sizes().optimizer_elements;
+  for (int64_t begin = 0; begin < n; begin += piece) {
+    const auto part = [&](const Tensor& t) { return t.slice(0, begin, std::min(n, begin + piece)); };
     std::vector<Resident> residents{{stream, part(whole.main)}};
     for (const Tensor& state : whole.states) residents.emplace_back(stream, part(state));
     Slice here{residents.front().tensor(), {}, part(whole.weights), part(whole.gradient), whole.weight_decay};

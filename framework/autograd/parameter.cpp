@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "framework/base/block_sizes.h"
 #include "framework/base/philox.h"
 #include "framework/kernels/cpu/parallel.h"
 
@@ -117,10 +118,10 @@ void Parameter::initialize(uint64_t seed) {
       return;
     }
     // Drawn in float, so that an fp64 run starts from the very weights of an fp32 run.
-    constexpr int64_t piece = 4096;
+    const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
-        std::array<float, piece> values;
+        std::array<float, BlockSizes::most_drawn_elements> values;
         for (int64_t at = begin * piece; at < std::min(count, end * piece); at += piece) {
           const auto n = static_cast<size_t>(std::min(piece, count - at));
           source.normals({values.data(), n}, global + at);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/base/block_sizes.h"
+
 namespace hexad::moe {
 
 using namespace autograd;
@@ -141,10 +143,11 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   // Block by block the weighted gradient takes the product's place.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const std::span<const int64_t> offsets = groups.rows.host;
+  const int64_t block_rows = base::block_sizes().expert_rows;
   std::vector<int64_t> block(offsets.size(), 0);  // changed after each call, which has read it (GroupOffsets::host)
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
-      end = std::min(begin + ExpertShape::block_rows, offsets[e + 1]);
+      end = std::min(begin + block_rows, offsets[e + 1]);
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
       const Tensor dproduct = held.product_gradient(s, doutput.slice(0, begin, end),
                                                     {kernels::GroupOffsets::on_host(block), groups.dense}),
@@ -166,7 +169,7 @@ int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
   // Rows, their gradient, that of the results; the activations, their product, a block of that's.
   const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
   constexpr int64_t of_a_row = 3 * 8;  // its number, its weight and that one's gradient
-  return (elements + std::min(rows, block_rows) * width) * size_of(dtype) + rows * of_a_row;
+  return (elements + std::min(rows, base::block_sizes().expert_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 
 int64_t Experts::activation_width() const {

@@ -18,7 +18,6 @@ struct ExpertShape {
   int64_t hidden, width;  // D, F
   bool gated;
 
-  static constexpr int64_t block_rows = 256;  // rows for which Experts::backward_weighted has a gradient of T_M at once
   /// The most bytes that Experts::backward_weighted has in use at one time, arguments and results included.
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };

@@ -35,6 +35,8 @@ class MoeLayer {
 
   /// Who runs every pass through the experts from now on; null: it is executed.
   void run_passes_by(schedule::GraphRunner* runner) { route_.runner = runner; }
+  /// Kernels that bring rows into the format in which they are sent; null: the device's.
+  void send_rows_with(const kernels::WireKernels* wire) { route_.wire_kernels = wire; }
   /// Between steps; the same on all ranks. `order` is the one that s.order names.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { route_.schedule = s, route_.order = order; }
   /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/base/block_sizes.h"
+
 #include "parallel/comm/bytes.h"
 #include "parallel/comm/reduce.h"
 
@@ -13,10 +15,6 @@ using namespace base;
 namespace {
 
 using Kind = Operation::Kind;
-
-// Below this many bytes a tensor is reduced in one round: latency counts for more than bandwidth.
-constexpr int64_t small_bytes = 8192;
-constexpr int64_t least_piece = 16384;
 
 struct Span {
   int64_t begin, end;
@@ -37,12 +35,14 @@ class Planner {
         rank_(rank),
         size_(size),
         // A multiple of 64 bytes, so that pieces keep the alignment of what they are cut from.
-        piece_(std::max(least_piece, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) / 64 * 64) {}
+        piece_(
+            std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
+            64 * 64) {}
 
   Plan make() {
     switch (op_.kind) {
       case Kind::all_reduce:
-        op_.out.bytes() <= small_bytes ? all_reduce_small() : all_reduce();
+        op_.out.bytes() <= block_sizes().whole_bytes ? all_reduce_small() : all_reduce();
         break;
       case Kind::reduce_scatter:
         reduce_scatter();
@@ -54,7 +54,7 @@ class Planner {
         all_to_all();
         break;
       case Kind::broadcast:
-        op_.out.bytes() <= small_bytes ? broadcast_small() : broadcast();
+        op_.out.bytes() <= block_sizes().whole_bytes ? broadcast_small() : broadcast();
         break;
       case Kind::send:
         exchange({{op_.peer, byte_at(op_.in, 0), op_.in.bytes()}}, {});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "framework/base/block_sizes.h"
+
 namespace hexad::comm {
 
 using namespace base;
@@ -20,8 +22,8 @@ T combine(T a, T b) {
 template <class T, Reduce op>
 void reduce_blocks(T* out, std::span<const void* const> sources, int64_t count) {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
-  constexpr int64_t block = 1024;
-  Sum sum[block];
+  Sum sum[BlockSizes::most_cached_elements];
+  const int64_t block = block_sizes().cached_elements;
   for (int64_t begin = 0; begin < count; begin += block) {
     const int64_t n = std::min(block, count - begin);
     const auto source = [&](size_t s) { return static_cast<const T*>(sources[s]) + begin; };

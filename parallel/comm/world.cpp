@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -53,6 +54,16 @@ World::World(CommEngine::Options options) : exceptions_(std::uncaught_exceptions
   topology_ = engine_->topology();
   file_work_ = engine_->file_work();
   group_ = std::make_unique<EngineGroup>(*engine_, TrafficClass::control, "world");
+}
+
+World::World(const ProcessGroup& ranks) : exceptions_(std::uncaught_exceptions()), topology_(alone()) {
+  topology_.rank = ranks.rank(), topology_.size = ranks.size();
+  topology_.node_of_rank = ranks.node_of_rank();
+  const auto mine = topology_.node_of_rank.begin() + ranks.rank();
+  topology_.local_rank = static_cast<int>(std::count(topology_.node_of_rank.begin(), mine, *mine));
+  topology_.node_names.resize(static_cast<size_t>(std::ranges::max(topology_.node_of_rank)) + 1,
+                              topology_.node_names.front());
+  group_ = ranks.split(0, ranks.rank(), TrafficClass::control, "world");
 }
 
 World::~World() {

@@ -14,6 +14,8 @@ class World {
   /// Under mpirun or srun with more than one rank: MPI. Otherwise alone, and MPI is not even initialised. Throws
   /// Error(communication) or Error(usage) when the launcher and MPI disagree. Made and used by the rank's main thread.
   explicit World(CommEngine::Options options = {});
+  /// Ranks that are threads of this process, as their own main threads make it. `ranks` outlives the world. Collective.
+  explicit World(const ProcessGroup& ranks);
   /// Waits for the other ranks to come to their ends, too. When an exception passes through, ends the job instead, and
   /// its message is lost: the others may be waiting for this rank. Catch it before (with_world does).
   ~World();

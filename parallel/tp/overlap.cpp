@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/base/block_sizes.h"
+
 namespace hexad::tp {
 
 using device::Category;
@@ -11,11 +13,12 @@ namespace {
 
 // Pieces of an all-reduce: enough of them to hide all but the last, each large enough for the link's bandwidth to count
 // for more than its latency.
-constexpr int64_t pieces = 4, least_bytes = 64 << 10;
+constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {
   const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  return std::max({ceil_div(rows, pieces), ceil_div(least_bytes, std::max<int64_t>(row_bytes, 1)), int64_t{1}});
+  return std::max(
+      {ceil_div(rows, pieces), ceil_div(block_sizes().sum_bytes, std::max<int64_t>(row_bytes, 1)), int64_t{1}});
 }
 
 Tensor sum_of_all_rows(const Shape& shape, Dtype dtype, Device device, const ProcessGroup& group, Stream& stream,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/autograd/ops/ops.h"
+#include "framework/base/block_sizes.h"
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
@@ -90,6 +91,20 @@ TEST(CrossEntropyLoss, ChunksDoNotChangeTheResult) {
     expect_bitwise(whole.dx, chunked.dx);
     expect_close(whole.dw, chunked.dw, tolerance(Dtype::f64, 7));
   }
+}
+
+TEST(CrossEntropyLoss, TheShippedChunksDoNotChangeTheResult) {
+  Lab lab;
+  const int64_t rows = 2 * BlockSizes{}.logit_rows + 3;
+  Parameter& w = lab.parameter({6, 3});
+  const Tensor x = lab.randn({rows, 3});
+  std::vector<int32_t> targets;
+  for (int64_t t = 0; t < rows; ++t) targets.push_back(static_cast<int32_t>(t % 7) - 1);
+  const Outcome whole = outcome(lab, w, x, targets, {.gradient_scale = 0.5, .chunk_rows = rows}),
+                chunked = outcome(lab, w, x, targets, {.gradient_scale = 0.5});
+  expect_bitwise(whole.row_losses, chunked.row_losses);
+  expect_bitwise(whole.dx, chunked.dx);
+  expect_close(whole.dw, chunked.dw, tolerance(Dtype::f64, rows));
 }
 
 TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {

@@ -98,9 +98,26 @@ test_all_layouts_are_rounded_where_a_precision_is_given() {
 
 test_every_subject_is_verified() {
   local subject layouts=""
-  for subject in own tied aux_global_batch zipf idle_ranks f32 bf16; do layouts+="ep=2,subject=$subject;"; done
+  for subject in own tied aux_global_batch sequences zipf idle_ranks eventful f32 bf16 bf16_gradients fp8; do layouts+="ep=2,subject=$subject;"; done
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "$layouts"
-  expect_text out "7 layouts in " ": 0 mismatches"
+  expect_text out "11 layouts in " ": 0 mismatches"
+}
+
+test_rows_in_fp8_are_verified() {
+  expect 0 "$HEXAD" verify tiny.yaml schedule.moe.wire=fp8 --world 2 \
+    --layouts "ep=2;ep=2,rows=token;ep=2,memory_reuse=s4;tp=2"
+  expect_text out "scales of fp8 rows: " "other rows in fp8: " "4 layouts in " ": 0 mismatches"
+}
+
+test_the_loop_of_training_is_verified() {
+  expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "ep=2,start=trained;tp=2,start=trained,subject=eventful"
+  expect_text out "2 layouts in " ": 0 mismatches"
+  expect_no_text out "step 1 skipped"
+}
+
+test_an_oracle_that_is_not_finite_is_named() {
+  expect 5 "$HEXAD" verify tiny.yaml optim.lr=1e300 --world 2 --layouts ep=2
+  expect_text err "the oracle (subject=own on one rank in f64 on the CPU) failed: " "nothing can be compared"
 }
 
 is_empty() { [ -z "$(ls -A "$1")" ]; }

@@ -23,19 +23,17 @@ constexpr int64_t sizes[] = {3, 1, 8, 5};
 
 // Parameters "p0" .. "p3", and "p4", whose experts are spread over ep.
 struct Model {
-  Model(const comm::ProcessGroup& world, int ep, int64_t unit_bytes = 1 << 20, Zero zero = Zero::nothing)
-      : mesh(world, {.dp = world.size(), .ep = ep}) {
+  Model(const comm::ProcessGroup& world, int ep, int64_t unit_bytes = 1 << 20, Zero zero = Zero::nothing,
+        Dtype weights = Dtype::f64)
+      : mesh(world, {.dp = world.size(), .ep = ep}), dtype(weights) {
     for (int64_t n : sizes) add({n}, {});
     add({4, 3}, {MeshView::expert, {{Axis::ep, 0, ep, mesh.coordinate(Axis::ep)}}});
     plan.emplace(parameters, mesh, dp::BucketPlan::Options{zero, unit_bytes});
-    buckets.emplace(*plan);
+    buckets.emplace(*plan, dtype == Dtype::bf16 ? dp::Sums::rounded : dp::Sums::accumulator);
   }
   void add(const Shape& shape, const Placement& placement) {
-    all.push_back(&parameters.add({.name = cat("p", all.size()),
-                                   .global_shape = shape,
-                                   .placement = placement,
-                                   .dtype = Dtype::f64,
-                                   .init = {}}));
+    all.push_back(&parameters.add(
+        {.name = cat("p", all.size()), .global_shape = shape, .placement = placement, .dtype = dtype, .init = {}}));
   }
   Stream& stream() { return context.compute(); }
   // Whole numbers: their sums are exact.
@@ -44,6 +42,14 @@ struct Model {
     const Tensor more = Tensor::like(g);
     kernels::kernels(context).pointwise.fill(stream(), more, value);
     kernels::kernels(context).pointwise.add(stream(), g, g, more);
+  }
+  // As a product does, whose result goes to where the gradient is kept.
+  void contribute_product(size_t i, double value) {
+    const auto [memory, write] = all[i]->next_product();
+    const auto& k = kernels::kernels(context).pointwise;
+    const Tensor more = Tensor::like(memory);
+    k.fill(stream(), more, value);
+    write == kernels::Write::add ? k.add(stream(), memory, memory, more) : k.copy(stream(), memory, more);
   }
   void ready(size_t i, Contribution contribution = Contribution::last) {
     buckets->ready(*all[i], stream(), contribution);
@@ -55,6 +61,7 @@ struct Model {
 
   device::DeviceContext context{tests::on_test_device({.poison = true})};
   mesh::Mesh mesh;
+  Dtype dtype;  // of weights
   ParameterSet parameters{context};
   std::vector<Parameter*> all;
   std::optional<dp::BucketPlan> plan;
@@ -96,6 +103,45 @@ TEST(GradientBuckets, AddUpTheMicroBatchesOfAStep) {
         for (size_t i = 0; i < m.all.size(); ++i) m.expect(i, 3 * 300 + 3 * 3);
       }
     });
+}
+
+// Of whole numbers that bf16 has, so that they are exact.
+TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
+  using Contribute = void (Model::*)(size_t, double);
+  for (const Contribute contribute : {&Model::contribute_product, &Model::contribute})
+    for (const Zero zero : every_zero)
+      for (const int64_t unit_bytes : {1, 48})
+        comm::with_ranks(3, [&](const comm::ProcessGroup& world) {
+          Model m(world, 1, unit_bytes, zero, Dtype::bf16);
+          for (int step = 0; step < 2; ++step) {
+            for (Parameter* p : m.all) p->clear_gradient();
+            m.buckets->begin(3);
+            for (int micro = 0; micro < 3; ++micro)
+              for (size_t i = m.all.size(); i-- > 0;) {
+                (m.*contribute)(i, 1 + micro + 4 * world.rank());
+                m.ready(i, micro == 2 ? Contribution::last : Contribution::more);
+              }
+            m.buckets->finish(m.stream());
+            for (size_t i = 0; i < m.all.size(); ++i) {
+              EXPECT_EQ(m.all[i]->owned_gradient(m.stream()).dtype(), Dtype::bf16);
+              m.expect(i, 3 * (1 + 2 + 3) + 3 * (0 + 4 + 8));
+            }
+          }
+        });
+}
+
+// Several contributions of a micro-batch are summed in f32: 256 and thrice 0.5 are 257.5, which bf16 rounds to 258;
+// each 0.5 alone would be lost.
+TEST(GradientBuckets, AMicroBatchIsRoundedOnce) {
+  comm::with_ranks(2, [](const comm::ProcessGroup& world) {
+    Model m(world, 1, 1, Zero::nothing, Dtype::bf16);
+    m.buckets->begin(1);
+    if (world.rank() == 0)
+      for (const double value : {256.0, 0.5, 0.5, 0.5}) m.contribute(0, value);
+    m.ready(0);
+    m.buckets->finish(m.stream());
+    m.expect(0, 258);
+  });
 }
 
 // Interleaved stages: one chunk has all of its micro-batches before the other begins.

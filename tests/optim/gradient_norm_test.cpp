@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "framework/base/block_sizes.h"
 #include "optim/gradient_norm.h"
+#include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/dp/bucket_plan.h"
 #include "tests/support/lab.h"
@@ -57,6 +59,23 @@ TEST(GradientNorm, C1_CountsReplicatedParametersOnceAndEveryExpertOnce) {
     comm::with_ranks(ranks, [ep = ep](const comm::ProcessGroup& world) {
       EXPECT_DOUBLE_EQ(norm_under(world, ep), std::sqrt(34.0)) << world.size() << " ranks, ep " << ep;
     });
+}
+
+// The kernels sum a tensor block by block.
+TEST(GradientNorm, CountsEveryElementOfATensorOfSeveralBlocks) {
+  for (const int64_t size : {2 * BlockSizes{}.total_elements, 2 * BlockSizes{}.total_elements + 3}) {
+    device::DeviceContext context(tests::on_test_device({.poison = true}));
+    const comm::SelfGroup self;
+    const mesh::Mesh mesh(self, {});
+    ParameterSet set(context);
+    Parameter& p = add(set, "w", size, {});
+    p.clear_gradient();
+    std::vector<double> values(static_cast<size_t>(size));
+    double squares = 0;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 5), squares += values[i] * values[i];
+    tests::assign(p.gradient_to_add(context.compute()), values);
+    EXPECT_EQ(norm_of(set, mesh), std::sqrt(squares));
+  }
 }
 
 TEST(GradientNorm, C2_ARankWithoutGradientsJoins) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/base/block_sizes.h"
 #include "optim/elementwise.h"
 #include "optim/optimizer.h"
 #include "tests/support/compare.h"
@@ -105,6 +106,7 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
 
 // More elements than are in memory at a time.
 TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
+  EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto trained = [](StateOffload offload) {
     Lab lab;
     Parameter& p = add(lab, Dtype::bf16, {1100, 1000});

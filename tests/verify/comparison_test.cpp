@@ -76,6 +76,42 @@ TEST_F(Comparing, NaNIsInfinitelyFar) {
   EXPECT_TRUE(std::isinf(result.mismatches[0].relative));
 }
 
+TEST_F(Comparing, WhatIsNotFiniteOnBothSidesAgrees) {
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  for (const Measure measure : {Measure::largest, Measure::root_mean_square}) {
+    Comparer c(allowed, measure);
+    c.tensors(1, "gradient", expected({1, nan, 1}, {3}), {whole("w", {1, nan, 1}, {3})});
+    StepResult skipped;
+    skipped.grad_norm = nan, skipped.loss = inf;
+    c.result(1, skipped, skipped);
+    EXPECT_TRUE(merged(c).mismatches.empty());
+    c.tensors(2, "gradient", expected({1, nan, 1}, {3}), {whole("w", {1, nan, 2}, {3})});
+    EXPECT_EQ(merged(c).mismatches.size(), 1u) << "the others are measured all the same";
+  }
+}
+
+// Backward computes the last layer's first.
+TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
+  const std::vector<std::string> order{"embedding.weight", "layers.2.w", "layers.10.w", "head.weight"};
+  TensorMap tensors;
+  for (const std::string& name : order) tensors[name] = tensor({1}, {1});
+  const WholeMap want = wholes_of(tensors, order), states = wholes_of({{"layers.2.w/main", tensor({1}, {1})}}, order);
+  EXPECT_EQ(states.at("layers.2.w/main").place, 1);
+  Comparer c(allowed);
+  std::vector<Piece> nan;
+  for (const auto& [name, t] : tensors) nan.push_back(whole(name, {std::nan("")}, {1}));
+  c.tensors(1, "weight", want, nan);
+  c.tensors(1, "gradient", want, nan);
+  StepResult a, b;
+  a.loss = 1, b.loss = std::nan("");
+  c.result(1, a, b);
+  std::vector<std::string> listed;
+  for (const Finding& f : merged(c).mismatches) listed.push_back(f.what);
+  EXPECT_EQ(listed, (std::vector<std::string>{"gradient head.weight", "gradient layers.10.w", "gradient layers.2.w",
+                                              "gradient embedding.weight", "weight head.weight", "weight layers.10.w",
+                                              "weight layers.2.w", "weight embedding.weight", "loss"}));
+}
+
 TEST_F(Comparing, PiecesAreComparedWhereTheyLie) {
   Comparer c(allowed);
   const WholeMap want = expected({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
@@ -183,14 +219,17 @@ TEST_F(Comparing, ASmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
 
 TEST_F(Comparing, HeldOutLossAndGeneratedTokensAreCompared) {
   Comparer c(allowed);
-  c.evaluation(2, {.tokens = 10, .loss = 1.5}, {.tokens = 8, .loss = 1.25});
+  c.evaluation(2, {.tokens = 10, .processed = 16, .loss = 1.5, .bits_per_byte = 2},
+               {.tokens = 8, .processed = 12, .loss = 1.25, .bits_per_byte = 1});
   c.generated(2, {1, 2}, {1, 3});
   const Comparison result = merged(c);
-  ASSERT_EQ(result.mismatches.size(), 3u);
+  ASSERT_EQ(result.mismatches.size(), 5u);
   EXPECT_EQ(result.mismatches[0].what, "generated tokens");
   EXPECT_EQ(result.mismatches[0].detail, "expected 1 2, got 1 3");
   EXPECT_EQ(result.mismatches[1].what, "loss of held-out text: tokens");
-  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text");
+  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text: tokens gone over");
+  EXPECT_EQ(result.mismatches[3].what, "loss of held-out text: bits per byte");
+  EXPECT_EQ(result.mismatches[4].what, "loss of held-out text");
 }
 
 TEST_F(Comparing, TheRanksFindingsAreMerged) {
@@ -217,13 +256,14 @@ Outcome outcome() {
 TEST(OutcomeText, IsReadBack) {
   Outcome o = outcome();
   o.comparison.worst = {2, "weight w", 3e-12, "at [0]: expected 1, got 2"};
-  o.comparison.mismatches = {{1, "loss", std::numeric_limits<double>::infinity(), "expected 1, got nan"}};
+  o.comparison.mismatches = {{1, "loss", std::numeric_limits<double>::infinity(), "expected 1, got nan", 7}};
   o.error = "no \"such\" layer\xff";
   const Outcome read = outcome_from(text_of(o), o.variant);
   EXPECT_EQ(read.comparison.worst.what, "weight w");
   EXPECT_EQ(read.comparison.worst.relative, 3e-12);
   EXPECT_TRUE(std::isinf(read.comparison.mismatches.at(0).relative));
   EXPECT_EQ(read.comparison.mismatches[0].detail, "expected 1, got nan");
+  EXPECT_EQ(read.comparison.mismatches[0].place, 7);
   EXPECT_EQ(read.seconds, 0.5);
   EXPECT_EQ(to_string(read.comparison.compared), "2 steps, 30 tensors, 400 elements");
   EXPECT_TRUE(read.error.starts_with("no \"such\" layer"));
@@ -245,6 +285,8 @@ TEST(OutcomeText, ARowShowsTheLayoutTheWorstAndWhere) {
   EXPECT_EQ(explanation(o),
             "dp=2,tp=2,ep=2,sp=true: step 1: gradient w: off by 5.0e-01; at [0]: expected 2, got 3\n"
             "dp=2,tp=2,ep=2,sp=true: step 1: weight w: off by 1.0e-01; \n");
+  o.comparison.mismatches = {{1, "gradient w", std::numeric_limits<double>::infinity(), "at [0]: expected 2, got nan"}};
+  EXPECT_EQ(explanation(o), "dp=2,tp=2,ep=2,sp=true: step 1: gradient w: at [0]: expected 2, got nan\n");
   o.error = "rank 1 was lost\nmore";
   EXPECT_EQ(squeezed(table_row(o)), "dp=2,tp=2,ep=2 sp=true FAILED rank 1 was lost");
 }

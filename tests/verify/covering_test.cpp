@@ -130,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testi
 TEST(Covering, NeedsFewRunsBesideTheMeshes) {
   // Of the 46 meshes 10 have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6
   // whose ep group has two levels alone can show the 16 of all_to_all and moe.
-  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 66u + 12u);
-  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 24u + 6u);
+  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 88u + 12u);
+  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 40u + 8u);
 }
 
 TEST(Covering, IsAFunctionOfTheSeed) {
@@ -215,6 +215,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.memory_limit=none",
                                       "recompute=none",
                                       "offload.optimizer=none",
+                                      "offload.activations=false",
                                       "schedule.worker_lanes=false"}));
   const auto cut = parse_layouts("ep=2,moe=tokens", 2)[0].overrides();
   EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.chunk_by=tokens"), cut.end());
@@ -233,8 +234,8 @@ TEST(Variants, AnIllegalListSaysWhatIsLegal) {
       message("pp=2,pipelin=1f1b"),
       "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
       "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
-      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, worker_lanes, transport, start, "
-      "subject");
+      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
+      "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': nothing is called 'foo'. There are pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),

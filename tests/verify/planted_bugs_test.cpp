@@ -219,6 +219,25 @@ std::unique_ptr<data::Source> one_token_late(const data::Source& source, const T
   });
 }
 
+// Rows in fp8 arrive with a scale that is too large by a half.
+void pack_with_large_scales(kernels::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
+                            const Tensor& row_weights, kernels::WireFormat format) {
+  kernels::cpu_table.wire.pack(s, bytes, x, index, row_weights, format);
+  const int64_t count = row_weights.defined() ? row_weights.dim(1) : 0;
+  const kernels::WireLayout layout = kernels::wire_layout(format, x.dtype(), x.dim(1), count);
+  for (int64_t r = 0; r < bytes.dim(0); ++r) {
+    uint8_t* at = bytes.data<uint8_t>() + r * layout.bytes + layout.scale;
+    float scale = 0;
+    std::memcpy(&scale, at, sizeof scale);
+    scale *= 1.5f;
+    std::memcpy(at, &scale, sizeof scale);
+  }
+}
+void send_with_large_scales(TrainingRun& run) {
+  static const kernels::WireKernels wrong{.pack = pack_with_large_scales, .unpack = kernels::cpu_table.wire.unpack};
+  for (const auto& [index, layer] : run.instance.model.moe_layers()) layer->send_rows_with(&wrong);
+}
+
 // The last stage pairs micro-batches 0 and 1, 2 and 3 the wrong way round.
 std::unique_ptr<data::Source> swapped_micro_batches(const data::Source& source, const TrainingRun& run) {
   const int stages = size_of(run, Axis::pp);
@@ -364,6 +383,40 @@ std::vector<Bug> bugs() {
        "gradient layers.",
        "dp=1,memory_reuse=s2",
        reduced(lose_down_bias_gradients)},
+      {"ScalesOfFp8RowsTooLarge",
+       {},
+       "dp=4,ep=2,subject=fp8",
+       "router of MoE layer 1",
+       "dp=1,subject=fp8",
+       hooks({.initialized = send_with_large_scales})},
+      {"ScalesOfFp8RowsTooLargeInSumsOfThem",
+       {},
+       "dp=4,ep=2,rows=token,subject=fp8",
+       "",
+       "dp=1,subject=fp8",
+       hooks({.initialized = send_with_large_scales})},
+      {"SkippedStepCountedAsAnUpdate",
+       {},
+       "dp=4,ep=2,subject=eventful",
+       "weight ",
+       "dp=1,subject=eventful",
+       hooks({.before_step = [](TrainingRun& run) { run.progress.skipped = 0; }})},
+      {"LearningRateBeginsAgainOnResume",
+       {},
+       "dp=4,start=resumed,subject=eventful",
+       "learning rate",
+       "dp=1,start=resumed,subject=eventful",
+       hooks({.loaded = [](TrainingRun& run) { run.recipe.train.steps += run.progress.step; }})},
+      {"WeightsOfInitFromReachOneReplicaAlone",
+       {},
+       "dp=4,ep=2,subject=eventful",
+       "initial weight",
+       "dp=2,subject=eventful",
+       hooks({.initialized =
+                  [](TrainingRun& run) {
+                    if (run.instance.mesh.world().rank() == 1)
+                      for (const auto& p : run.instance.parameters) p->initialize(run.recipe.train.seed);
+                  }})},
       {"ChunkCountsNotAgreed",
        {},
        "dp=4,ep=2,memory_reuse=s4_limited",

@@ -98,6 +98,51 @@ TEST_F(SubjectTest, EverySubjectIsAnotherRecipeOrSaysThatItIsNot) {
             "subject=zipf is what the recipe has already");
 }
 
+TEST_F(SubjectTest, AnEventfulOracleStartsElsewhereAndSkipsItsFirstStep) {
+  const Subject s = subject();
+  Oracles oracles(s);
+  const Oracle &own = oracles.of(layout("dp=2", 2)), &eventful = oracles.of(layout("dp=2,subject=eventful", 2));
+  const auto weights = [](const Oracle& o, size_t step) { return o.steps[step].weights.at("head.weight").values; };
+  EXPECT_EQ(weights(eventful, 0), weights(own, 1));
+  EXPECT_TRUE(eventful.steps[1].result.skipped);
+  EXPECT_EQ(weights(eventful, 1), weights(eventful, 0));
+  EXPECT_FALSE(eventful.steps[2].result.skipped);
+  EXPECT_NE(weights(eventful, 2), weights(eventful, 1));
+  EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
+}
+
+// Sequences are their own scope there: how many a micro-batch has decides nothing.
+TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
+  const Subject s = subject();
+  EXPECT_EQ(s.oracle_recipe("sequences").batch.micro, 1);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=sequences", 2)).batch.micro, s.recipe().batch.micro);
+  EXPECT_EQ(s.oracle_recipe("sequences").model.moe.capacity_scope, moe::CapacityScope::sequence);
+}
+
+TEST_F(SubjectTest, TheLoopOfTrainingAgreesWithTheOracle) {
+  const Subject s = subject();
+  Oracles oracles(s);
+  for (const char* text :
+       {"dp=2,start=trained", "ep=2,zero=1,start=trained,subject=eventful", "tp=2,etp=1,start=trained,subject=bf16"}) {
+    const Variant v = layout(text, 2);
+    const Outcome o = run_in_threads(s, oracles.of(v), v, {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << explanation(o);
+  }
+}
+
+// A recipe's own rows in fp8 are verified like those of the subject.
+TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
+  const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
+  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 is what the recipe has already");
+  Oracles oracles(s);
+  for (const char* text : {"ep=2", "ep=2,rows=token", "ep=2,memory_reuse=s4", "tp=2,esp_exchange=direct",
+                           "ep=2,subject=zipf", "ep=2,subject=f32"}) {
+    const Variant v = layout(text, 2);
+    const Outcome o = run_in_threads(s, oracles.of(v), v, {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << explanation(o);
+  }
+}
+
 // Of the same experts one replica has rows and another has none.
 TEST_F(SubjectTest, IdleRanksHaveReplicasThatAreBusy) {
   const Subject s = subject({"model.moe.experts=8", "batch.global=4"});

@@ -5,6 +5,7 @@
 
 #include "framework/tensor/host_read.h"
 #include "optim/gradient_norm.h"
+#include "optim/lr_schedule.h"
 
 namespace hexad::train {
 
@@ -82,6 +83,10 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   }
 }
 
+StepResult TrainStep::run(const data::Source& source, Progress& progress) {
+  return run(source, progress, optim::learning_rate(recipe_.optim, progress.step + 1, recipe_.train.steps));
+}
+
 StepResult TrainStep::run(const data::Source& source, Progress& progress, double lr) {
   const int64_t step = progress.step + 1;
   StepResult result = run(source, progress.next_sequence, step, step - progress.skipped, lr);
@@ -145,6 +150,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
 
   span.emplace(spans, "loss and router statistics");
   StepResult result;
+  result.lr = lr;
   result.tokens = recipe_.batch.global * recipe_.model.context;
   statistics_.read(stream);
   result.routers = statistics_.layers;

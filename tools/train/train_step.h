@@ -21,6 +21,7 @@ struct StepResult {
   double loss = 0;                        // nats per valid token of the global batch
   double grad_norm = 0;                   // before clipping
   bool skipped = false;                   // loss or gradient was not finite: weights are as before
+  double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // of the global batch
   std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
 };
@@ -34,6 +35,8 @@ class TrainStep {
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// The step after `progress`, which then counts it.
   StepResult run(const data::Source& source, Progress& progress, double lr);
+  /// The same at the learning rate that the recipe's schedule has for that step.
+  StepResult run(const data::Source& source, Progress& progress);
   /// From now on called in every step between the reduction of gradients and their first use.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 

@@ -15,7 +15,6 @@
 #include "framework/telemetry/tensorboard_sink.h"
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
-#include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
 #include "tools/train/cautions.h"
 #include "tools/train/cores.h"
@@ -186,12 +185,12 @@ void Trainer::begin_steps() {
                config::write(recipe_));
 }
 
-telemetry::StepMetrics Trainer::metrics_of(const StepResult& result, double lr) {
+telemetry::StepMetrics Trainer::metrics_of(const StepResult& result) {
   telemetry::StepMetrics m;
   m.step = progress_.step;
   m.tokens = progress_.tokens;
   m.loss = result.loss;
-  m.lr = lr;
+  m.lr = result.lr;
   m.grad_norm = result.grad_norm;
   m.tokens_per_second = static_cast<double>(result.tokens) / clock_->seconds();
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
@@ -359,12 +358,11 @@ ExitCode Trainer::train() {
     report_crashes_in_step(step);
     if (lock_) lock_->require_held();
     inject_fault(world_.rank(), step, *instance_);
-    const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     trace_->begin_step(step);
     if (adviser_) adviser_->begin_step(step);
     clock_->begin();
     inject_slowness(world_.rank(), step);
-    const StepResult result = step_->run(*data_.train, progress_, lr);
+    const StepResult result = step_->run(*data_.train, progress_);
     clock_->end();
     if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0)
       check_replicas(instance_->parameters, world_.group());
@@ -373,7 +371,7 @@ ExitCode Trainer::train() {
     if (result.skipped)
       warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
     std::optional<device::Span> span(std::in_place, instance_->context.spans(), "metrics");
-    telemetry::StepMetrics metrics = metrics_of(result, lr);
+    telemetry::StepMetrics metrics = metrics_of(result);
     if (adviser_) adviser_->end_step(metrics);
     sinks_.on_step(metrics);
     span.reset();

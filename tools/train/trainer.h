@@ -38,7 +38,7 @@ class Trainer {
   void resume(std::optional<io::Checkpoint> checkpoint);
   void open_sinks();
   void begin_steps();
-  telemetry::StepMetrics metrics_of(const StepResult& result, double lr);
+  telemetry::StepMetrics metrics_of(const StepResult& result);
   std::optional<Evaluation> evaluate_heldout(int64_t sequences);
   void save(SaveFailure on_failure);
   std::vector<telemetry::ReportInputs::Sample> samples();

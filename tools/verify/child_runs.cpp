@@ -4,20 +4,11 @@
 #include <filesystem>
 
 #include "tools/verify/outcome_text.h"
+#include "tools/verify/request.h"
 
 namespace hexad::verify {
 
 using namespace base;
-namespace {
-
-// Ranks, a blank, and the layout.
-std::string request_of(const Variant& v) { return cat(v.mesh.world(), " ", v.text()); }
-Variant variant_of(const std::string& request) {
-  const size_t blank = request.find(' ');
-  return parse_layouts(request.substr(blank + 1), std::stoi(request.substr(0, blank))).front();
-}
-
-}  // namespace
 
 const Sabotage& ChildRuns::plain() {
   static const Sabotage none;

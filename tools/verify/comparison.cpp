@@ -21,10 +21,10 @@ double root_mean_square(double squares, int64_t count) {
   return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0.0;
 }
 
-// Zero for two zeros; infinite for NaN.
+// Zero for what is equal, which two NaNs are; infinite for one NaN.
 double relative_to(double unit, double expected, double actual) {
+  if (expected == actual || (std::isnan(expected) && std::isnan(actual))) return 0;
   const double apart = std::abs(expected - actual);
-  if (apart == 0) return 0;
   const double relative = apart / std::max(std::abs(expected), unit);
   return std::isfinite(relative) ? relative : infinite;
 }
@@ -55,7 +55,7 @@ std::string text_of(const std::vector<T>& values) {
 // Of what is wrong in a step the tensor or the layer first that explains the rest: the loss says only that there is
 // something.
 int order_of(const Finding& f) {
-  constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm",
+  constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};
   for (size_t i = 0; i < std::size(order); ++i)
     if (f.what.starts_with(order[i])) return static_cast<int>(i);
@@ -64,7 +64,7 @@ int order_of(const Finding& f) {
 
 }  // namespace
 
-WholeMap wholes_of(const TensorMap& tensors) {
+WholeMap wholes_of(const TensorMap& tensors, const std::vector<std::string>& order) {
   WholeMap out;
   double squares = 0;
   int64_t count = 0;
@@ -75,8 +75,11 @@ WholeMap wholes_of(const TensorMap& tensors) {
     base::with_dtype<float, double, int64_t>(
         "verify", tensor.dtype(), [&]<class T>() { std::copy_n(tensor.data<T>(), tensor.numel(), w.values.begin()); });
     double own = 0;
-    for (double v : w.values) own += v * v;
+    for (double v : w.values)
+      if (std::isfinite(v)) own += v * v;
     w.unit = root_mean_square(own, tensor.numel());
+    const auto found = std::find(order.begin(), order.end(), name.substr(0, name.find('/')));
+    w.place = found == order.end() ? 0 : found - order.begin();
     squares += own, count += tensor.numel();
   }
   for (auto& [name, w] : out) {
@@ -117,6 +120,7 @@ void Comparer::result(int64_t step, const train::StepResult& expected, const tra
   ++steps_;
   number(step, "loss", expected.loss, actual.loss);
   number(step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
+  number(step, "learning rate", expected.lr, actual.lr);
   exact(step, "loss: tokens", cat(expected.tokens), cat(actual.tokens));
   exact(step, "norm: step skipped", cat(expected.skipped), cat(actual.skipped));
   exact(step, "router: layers", cat(expected.routers.size()), cat(actual.routers.size()));
@@ -131,10 +135,21 @@ void Comparer::result(int64_t step, const train::StepResult& expected, const tra
   }
 }
 
+void Comparer::reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined) {
+  ++steps_;
+  number(actual.step, "learning rate", expected.lr, actual.lr);
+  if (ruined) return;
+  number(actual.step, "loss", expected.loss, actual.loss);
+  number(actual.step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
+}
+
 void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held) {
   std::map<std::string, Tally> tallies;
   for (const auto& [name, whole] : expected)
-    tallies[name] = {.step = step, .what = cat(kind, " ", name), .expected = static_cast<int64_t>(whole.values.size())};
+    tallies[name] = {.step = step,
+                     .what = cat(kind, " ", name),
+                     .place = whole.place,
+                     .expected = static_cast<int64_t>(whole.values.size())};
   for (const Piece& piece : held) {
     const std::string what = cat(kind, " ", piece.name);
     const auto found = expected.find(piece.name);
@@ -144,7 +159,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
     }
     const Whole& whole = found->second;
     if (!(whole.shape == piece.global)) {
-      add({step, what, infinite, cat("expected the shape ", whole.shape, ", got ", piece.global)});
+      add({step, what, infinite, cat("expected the shape ", whole.shape, ", got ", piece.global), whole.place});
       continue;
     }
     Tally& tally = tallies[piece.name];
@@ -171,15 +186,17 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
     if (measure_ != Measure::largest) continue;
     const double want = whole.values[static_cast<size_t>(at)];
     add({step, what, worst,
-         worst > 0 ? cat("at ", coordinate(whole.shape, at), ": expected ", text_of(want), ", got ", text_of(got))
-                   : ""});
+         worst > 0 ? cat("at ", coordinate(whole.shape, at), ": expected ", text_of(want), ", got ", text_of(got)) : "",
+         whole.place});
   }
   for (auto& [name, tally] : tallies) tallies_.push_back(std::move(tally));
 }
 
 void Comparer::evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual) {
   exact(step, "loss of held-out text: tokens", cat(expected.tokens), cat(actual.tokens));
+  exact(step, "loss of held-out text: tokens gone over", cat(expected.processed), cat(actual.processed));
   number(step, "loss of held-out text", expected.loss, actual.loss);
+  number(step, "loss of held-out text: bits per byte", expected.bits_per_byte, actual.bits_per_byte);
 }
 
 void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual) {
@@ -217,20 +234,22 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
     out.compared += {.steps = 0, .tensors = t.owned > 0 ? 1 : 0, .elements = t.owned};
     std::vector<Finding> found;
     if (measure_ == Measure::root_mean_square)
-      found.push_back({t.step, t.what, root_mean_square(t.squares, t.held), "root mean square of its differences"});
+      found.push_back({t.step, t.what, root_mean_square(t.squares, t.held),
+                       std::isfinite(t.squares) ? "root mean square of its differences" : "some of it is not finite",
+                       t.place});
     if (t.owned != t.expected)
-      found.push_back(
-          {t.step, t.what, infinite, cat("the ranks answer for ", t.owned, " of its ", t.expected, " elements")});
+      found.push_back({t.step, t.what, infinite,
+                       cat("the ranks answer for ", t.owned, " of its ", t.expected, " elements"), t.place});
     for (Finding& f : found) {
       if (f.relative > out.worst.relative) out.worst = f;
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
     }
   }
-  // Routers come in the order of their layers, of which an earlier one leads later ones astray; everything else by
-  // size.
+  // What is computed first leads the rest astray: routers in the order of their layers, gradients and what follows from
+  // them from the last layer backwards.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
     const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };
-    return std::tuple(a.step, order_of(a), size(a)) < std::tuple(b.step, order_of(b), size(b));
+    return std::tuple(a.step, order_of(a), -a.place, size(a)) < std::tuple(b.step, order_of(b), -b.place, size(b));
   });
   return out;
 }

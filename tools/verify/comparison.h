@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/telemetry/metrics.h"
 #include "tools/train/evaluation.h"
 #include "tools/train/train_step.h"
 #include "tools/verify/pieces.h"
@@ -21,9 +22,11 @@ struct Whole {
   /// this kind where it is larger (a gradient that is zero but for rounding has no scale of its own).
   double unit = 0;
   double typical = 0;  // the root mean square of all tensors of this kind
+  int64_t place = 0;   // of its parameter, in the order in which forward uses them
 };
 using WholeMap = std::map<std::string, Whole>;
-WholeMap wholes_of(const TensorMap& tensors);
+/// `order`: names of parameters, as forward uses them; states are called NAME/STATE.
+WholeMap wholes_of(const TensorMap& tensors, const std::vector<std::string>& order = {});
 
 /// What the oracle has after a step; step 0: before the first.
 struct Expected {
@@ -38,12 +41,13 @@ enum class Measure : uint8_t {
 };
 
 /// One quantity of one step. `relative` is the difference in units (of a number: of the number itself); infinite for
-/// counts that differ, for NaN, for what nobody holds.
+/// counts that differ, for a NaN on one side, for what nobody holds.
 struct Finding {
   int64_t step = 0;
   std::string what;  // "loss", "gradient layers.0.moe.router.weight"
   double relative = 0;
   std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
+  int64_t place = 0;   // see Whole
 };
 
 /// What a comparison is made of, each tensor once a step however many ranks hold it.
@@ -73,6 +77,8 @@ class Comparer {
       : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
 
   void result(int64_t step, const train::StepResult& expected, const train::StepResult& actual);
+  /// What `hexad train` reports of a step; of one that is `ruined`, the learning rate alone.
+  void reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined);
   /// `kind` is "gradient", "weight", ...: tensors are reported as "KIND NAME".
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
@@ -89,7 +95,7 @@ class Comparer {
   struct Tally {
     int64_t step;
     std::string what;
-    int64_t expected, owned = 0, held = 0;
+    int64_t place, expected, owned = 0, held = 0;
     double squares = 0;  // of differences in units, of what is held
   };
   double tolerance_;

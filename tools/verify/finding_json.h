@@ -1,4 +1,4 @@
-// Findings as JSON: [step, what, relative, detail], null for an infinite difference.
+// Findings as JSON: [step, what, relative, detail, place], null for an infinite difference.
 #pragma once
 
 #include <cmath>
@@ -11,13 +11,14 @@
 namespace hexad::verify {
 
 inline nlohmann::json to_json(const Finding& f) {
-  return {f.step, f.what, std::isfinite(f.relative) ? nlohmann::json(f.relative) : nlohmann::json(nullptr), f.detail};
+  return {f.step, f.what, std::isfinite(f.relative) ? nlohmann::json(f.relative) : nlohmann::json(nullptr), f.detail,
+          f.place};
 }
 
 inline Finding finding_from(const nlohmann::json& j) {
   return {j.at(0).get<int64_t>(), j.at(1).get<std::string>(),
           j.at(2).is_null() ? std::numeric_limits<double>::infinity() : j.at(2).get<double>(),
-          j.at(3).get<std::string>()};
+          j.at(3).get<std::string>(), j.at(4).get<int64_t>()};
 }
 
 }  // namespace hexad::verify

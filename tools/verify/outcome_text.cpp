@@ -1,6 +1,7 @@
 #include "tools/verify/outcome_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -72,9 +73,11 @@ std::string explanation(const Outcome& o) {
     return fmt::format("{}: {}: {}\n", o.variant.text(), nothing_compared, to_string(o.comparison.compared));
   std::string text;
   const auto& all = o.comparison.mismatches;
-  for (size_t i = 0; i < std::min(all.size(), most_explained); ++i)
-    text += fmt::format("{}: step {}: {}: off by {:.1e}; {}\n", o.variant.text(), all[i].step, all[i].what,
-                        all[i].relative, all[i].detail);
+  for (size_t i = 0; i < std::min(all.size(), most_explained); ++i) {
+    const Finding& f = all[i];
+    const std::string size = std::isfinite(f.relative) ? fmt::format("off by {:.1e}; ", f.relative) : "";
+    text += fmt::format("{}: step {}: {}: {}{}\n", o.variant.text(), f.step, f.what, size, f.detail);
+  }
   if (all.size() > most_explained) text += fmt::format("... and {} more quantities\n", all.size() - most_explained);
   return text;
 }

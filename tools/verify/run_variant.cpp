@@ -5,12 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "framework/base/tolerance.h"
-#include "framework/io/checkpoint.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/engine_ranks.h"
 #include "parallel/comm/thread_group.h"
 #include "tools/train/fault.h"
+#include "tools/verify/exactness.h"
+#include "tools/verify/toy_sizes.h"
+#include "tools/verify/trained_run.h"
 
 namespace hexad::verify {
 
@@ -22,38 +23,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Where a checkpoint holds what verify calls NAME/STATE.
-std::pair<std::string, io::Kind> stored_as(const std::string& name) {
-  const size_t slash = name.rfind('/');
-  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
-    if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
-  return {name, io::Kind::state};  // of an optimizer of the user's
-}
-
-// The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
-std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device) {
-  auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
-  std::vector<Piece> out;
-  for (const auto& [name, whole] : expected) {
-    const auto& [stored, kind] = stored_as(name);
-    if (!checkpoint.contains(stored, kind)) continue;  // reported as not held
-    const Tensor t = checkpoint.read(stored, kind, device);
-    Shape zero = t.shape();
-    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
-    out.push_back({name, t.shape(), {zero, t.shape()}, 0, t, true});
-  }
-  return out;
-}
-
 // What the trained model is for.
 void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracle, TrainingRun& run,
-                 const Sabotage& sabotage) {
+                 const Exactness& exactness, const Sabotage& sabotage) {
   const std::unique_ptr<data::Source> wrong = sabotage.heldout(subject.heldout(), run);
-  comparer.evaluation(
-      run.progress.step, oracle.heldout,
-      evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(), subject.heldout_sequences(), {}));
+  comparer.evaluation(run.progress.step, oracle.heldout,
+                      evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(),
+                               subject.heldout_sequences(), subject.bytes_per_id()));
   // Rounding may make another token the most probable.
-  if (can_generate(run.recipe) && run.recipe.train.precision == Precision::f64)
+  if (can_generate(run.recipe) && !exactness.follows_routing())
     comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
 }
 
@@ -67,20 +45,21 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
                        const comm::ProcessGroup& true_world, const Sabotage& sabotage) {
   const std::unique_ptr<comm::ProcessGroup> wrong_world = sabotage.groups(true_world, variant.mesh);
   const comm::ProcessGroup& world = wrong_world ? *wrong_world : true_world;
+  if (variant["start"] == "trained") return train_on_rank(subject, oracle, variant, world);
   TrainingRun run(subject.recipe_for(variant), world, subject.extensions());
-  if (!oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
+  const Exactness exactness = exactness_of(run.recipe);
+  if (exactness.follows_routing() && !oracle.routing.empty()) run.instance.routing_from = &oracle.routing;
+  begin_course(oracle, run);
   sabotage.initialized(run);
   run.train.on_gradients([&] {
+    ruin_gradient(oracle, run);
     sabotage.reduced(run);
     inject_gradient_fault(world.rank(), run.progress.step + 1, run.instance);
   });
   const std::unique_ptr<data::Source> wrong_data = sabotage.data(subject.source(), run);
   const data::Source& source = wrong_data ? *wrong_data : subject.source();
 
-  const Precision precision = run.recipe.train.precision;
-  Comparer comparer = precision == Precision::f64 ? Comparer(subject.tolerance())
-                                                  : Comparer(subject.tolerance(precision), Measure::root_mean_square,
-                                                             base::rounded_share(train::dtype_of(precision)));
+  Comparer comparer(exactness.tolerance, exactness.measure, exactness.least_unit);
   const Expected& first = oracle.steps.front();
   comparer.tensors(0, "initial weight", first.weights, run.held_weights());
   comparer.tensors(0, "initial state", first.states, run.held_states());
@@ -101,14 +80,13 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());
     comparer.tensors(run.progress.step, "state", expected.states, run.held_states());
   }
-  compare_use(comparer, subject, oracle, run, sabotage);
+  compare_use(comparer, subject, oracle, run, exactness, sabotage);
   if (resumed) {
     run.save();
     const auto& expected = oracle.steps.back().states;
     std::vector<Piece> saved;
     if (true_world.rank() == 0)
-      saved = saved_states(fmt::format("{}/checkpoints/step-{:08}", run.recipe.run.dir, subject.steps()), expected,
-                           run.instance.device().host());
+      saved = saved_states(checkpoint_folder(run.recipe, subject.steps()), expected, run.instance.device().host());
     comparer.tensors(subject.steps(), "saved", expected, saved);
   }
   return comparer.merged(true_world, run.instance.context);
@@ -117,6 +95,8 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
 Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
                      const comm::ProcessGroup& world) {
   kernels::cpu::set_thread_count(1);
+  const WithBlockSizes toy(toy_blocks);
+  const Quiet quiet(variant);
   const auto start = std::chrono::steady_clock::now();
   Outcome outcome{.variant = variant};
   outcome.comparison = run_on_rank(subject, oracle, variant, world);
@@ -126,9 +106,6 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 }
 
 namespace {
-
-// Small rounds, so that the tensors of a toy are cut into several, too; windows with room for many.
-constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
 
 void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakePlan plan,
                  const std::function<void(const comm::ProcessGroup& world)>& body) {
@@ -149,6 +126,8 @@ void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog,
 Outcome run_in_threads(const Subject& subject, const Oracle& oracle, const Variant& variant, const ThreadRuns& how,
                        const Sabotage& sabotage) {
   Outcome outcome{.variant = variant};
+  const WithBlockSizes toy(toy_blocks);
+  const Quiet quiet(variant);
   const auto start = std::chrono::steady_clock::now();
   try {
     const double watchdog = watchdog_seconds(subject.recipe(), how.seconds);

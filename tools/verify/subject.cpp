@@ -1,16 +1,19 @@
 #include "tools/verify/subject.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include <fmt/format.h>
 
-#include "framework/base/tolerance.h"
 #include "framework/data/training_data.h"
+#include "framework/kernels/kernel_table.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
 #include "tools/train/generation.h"
 #include "tools/train/schedule_check.h"
 #include "tools/verify/documents.h"
+#include "tools/verify/exactness.h"
 #include "tools/verify/subject_kind.h"
 #include "tools/verify/training_run.h"
 
@@ -31,6 +34,9 @@ constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 // Adam divides by the root of the second moment. Where a gradient is zero but for rounding, that would divide rounding
 // by rounding: no layout gives the same weights then.
 constexpr double least_eps = 1e-5;
+
+// With none, the last step would change nothing.
+constexpr double least_lr_ratio = 0.1;
 
 void require_small(const Recipe& r, const Extensions& extensions) {
   const int64_t parameters = layers::parameter_counts(r.model, extensions).parameters,
@@ -73,12 +79,43 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-int64_t predicted_tokens(const data::Source& source, int64_t sequences) {
-  const data::Batch batch = source.batch(0, sequences);
-  return std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t target) { return target >= 0; });
+// Of all targets of held-out text, counted in the data.
+struct Predicted {
+  int64_t tokens = 0, bytes = 0;
+};
+Predicted predicted(const Subject& subject, int64_t sequences) {
+  const data::Batch batch = subject.heldout().batch(0, sequences);
+  const std::vector<int32_t> bytes = subject.bytes_per_id();
+  Predicted out;
+  for (const int32_t target : batch.targets)
+    if (target >= 0) ++out.tokens, out.bytes += bytes[static_cast<size_t>(target)];
+  return out;
 }
 
-Expected state_of(const TrainingRun& run) { return {{}, {}, wholes_of(run.weights()), wholes_of(run.states())}; }
+// In the order in which forward uses them.
+std::vector<std::string> names_of(const TrainingRun& run) {
+  std::vector<std::string> names;
+  for (const auto& p : run.instance.parameters) names.push_back(p->name());
+  return names;
+}
+
+Expected state_of(const TrainingRun& run) {
+  const std::vector<std::string> names = names_of(run);
+  return {{}, {}, wholes_of(run.weights(), names), wholes_of(run.states(), names)};
+}
+
+// Beside what is not finite anything would agree. `ruined`: a gradient that is meant not to be.
+void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
+  const auto refuse = [&](const std::string& what, double value) {
+    fail(ExitCode::numeric, what, " of step ", number, " is ", value,
+         ", beside which nothing can be compared; a lower optim.lr or model.init_std may keep it finite");
+  };
+  if (!std::isfinite(step.result.loss)) refuse("the loss", step.result.loss);
+  for (const auto& [kind, tensors] : {std::pair("gradient", &step.gradients), {"weight", &step.weights}})
+    for (const auto& [name, whole] : *tensors)
+      for (const double value : whole.values)
+        if (!std::isfinite(value) && name != ruined) refuse(cat(kind, " ", name), value);
+}
 
 }  // namespace
 
@@ -88,14 +125,11 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
   recipe_.train.precision = Precision::f64;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
+  recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
+  recipe_.train.steps = steps;  // where the loop of `hexad train` ends
+  recipe_.profile.steps.clear(), recipe_.schedule.trace = 0;
   plain_ = config::parse(config::write(recipe_), std::string(document_name), Variant().overrides());
   open_data();
-}
-
-double Subject::tolerance(Precision precision) const {
-  const int64_t tokens = recipe_.batch.global * recipe_.model.context, layers = recipe_.model.layers;
-  return precision == Precision::f64 ? base::step_tolerance(base::Dtype::f64, tokens, layers)
-                                     : base::rounded_step_tolerance(train::dtype_of(precision), tokens, layers);
 }
 
 void Subject::open_data() {
@@ -135,14 +169,15 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (const char* plain : {"overlap=sequential", "chunk_by=none", "chunks=1", "order=alternating"})
     overrides.push_back(cat("schedule.moe.", plain));
   for (std::string& o : overrides_of(kind)) overrides.push_back(std::move(o));
+  for (const std::string& o : subject_kind(kind).of_oracle) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
   overrides.emplace_back("device=cpu");
   return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides));
 }
 
 std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
-  return subject_kind(kind).overrides(
-      {recipe_, layers::parameter_counts(recipe_.model, extensions_).parameters, trace_file()});
+  return verify::overrides_of(subject_kind(kind),
+                              {recipe_, layers::parameter_counts(recipe_.model, extensions_).parameters, trace_file()});
 }
 
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const {
@@ -160,8 +195,8 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 }
 
 std::string Subject::illegal(const Variant& variant) const {
-  if (variant["start"] == "resumed" && steps_ == 1)
-    return "start=resumed begins after the first step: --steps must be at least 2";
+  if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
+    return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_))
     return cat("subject=", variant["subject"], " is what the recipe has already");
   try {
@@ -172,28 +207,92 @@ std::string Subject::illegal(const Variant& variant) const {
   }
 }
 
-Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind) {
+std::vector<int32_t> Subject::bytes_per_id() const {
+  std::vector<int32_t> bytes(static_cast<size_t>(recipe_.model.vocab));
+  for (size_t id = 0; id < bytes.size(); ++id) bytes[id] = static_cast<int32_t>(id % 5);
+  return bytes;
+}
+
+void begin_course(const Oracle& oracle, TrainingRun& run) {
+  if (!oracle.start.empty()) run.init_from(oracle.start);
+}
+
+void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
+  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined);
+}
+
+namespace {
+
+// Nats of the first sequences, cut into micro-batches of `micro`.
+double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t micro) {
+  Recipe recipe = run.recipe;
+  recipe.batch.micro = micro;
+  return evaluate(run.instance, recipe, subject.heldout(), sequences, {}).loss *
+         static_cast<double>(predicted(subject, sequences).tokens);
+}
+
+// Of the last micro-batch, which is not full, the sequences that it has are computed one by one: nothing fills it up.
+Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
+  const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
+  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // for the log of routing
+  run.instance.routing_to = nullptr;
+  double sum = nats(subject, run, full, micro);
+  if (full < all) sum += nats(subject, run, all, 1) - nats(subject, run, full, 1);
+  const Predicted counted = predicted(subject, all);
+  return {.tokens = counted.tokens,
+          .processed = all * run.recipe.model.context,
+          .loss = sum / static_cast<double>(counted.tokens),
+          .bits_per_byte = sum / std::numbers::ln2 / static_cast<double>(counted.bytes)};
+}
+
+void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_view kind) {
   const comm::SelfGroup self;
-  Oracle oracle;
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  if (subject_kind(kind).rounded) run.instance.routing_to = &oracle.routing;
+  // Rows that are rounded on their way are so by other code than that of the layouts.
+  for (const auto& [index, layer] : run.instance.model.moe_layers())
+    layer->send_rows_with(&kernels::reference_table.wire);
+  Variant own;
+  own.choose("subject", kind);
+  if (may_round(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
+  if (!oracle.start.empty()) oracle.ruined = names_of(run).front();
+  begin_course(oracle, run);
+  run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
+  // Sums over micro-batches; the oracle's may be smaller ones.
+  const double share = static_cast<double>(recipe.batch.micro) / static_cast<double>(subject.recipe().batch.micro);
   for (int s = 1; s <= subject.steps(); ++s) {
-    const StepResult result = run.step(subject.source());
+    StepResult result = run.step(subject.source());
+    for (auto& router : result.routers) router.aux_loss *= share, router.z_loss *= share;
     Expected step = state_of(run);
-    step.result = result;
-    step.gradients = wholes_of(run.gradients());
+    step.result = std::move(result);
+    step.gradients = wholes_of(run.gradients(), names_of(run));
+    require_finite(step, s, s == 1 ? oracle.ruined : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;
     if (saves == Saves::yes) run.save();
     oracle.checkpoint = fmt::format("{}/checkpoints/step-{:08}", run.recipe.run.dir, s);
   }
-  const int64_t sequences = subject.heldout_sequences();
-  oracle.heldout = evaluate(run.instance, run.recipe, subject.heldout(), sequences, {});
-  oracle.heldout.tokens = predicted_tokens(subject.heldout(), sequences);
+  oracle.heldout = heldout_without_padding(subject, run);
   if (can_generate(run.recipe)) oracle.continued = generated(subject, run.instance);
+}
+
+}  // namespace
+
+Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind, const std::string& start) {
+  Oracle oracle;
+  oracle.start = start;
+  const auto say = [&](const std::exception& e) {
+    return cat("the oracle (subject=", kind, " on one rank in f64 on the CPU) failed: ", e.what());
+  };
+  try {
+    compute(oracle, subject, saves, kind);
+  } catch (const Error& e) {
+    fail(e.code(), say(e));
+  } catch (const std::exception& e) {
+    fail(ExitCode::numeric, say(e));
+  }
   return oracle;
 }
 
@@ -211,11 +310,11 @@ std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance) 
   return out;
 }
 
-const Oracle& Oracles::of(const Variant& variant) {
-  const std::string& kind = variant["subject"];
+const Oracle& Oracles::of(const std::string& kind) {
   const auto found = computed_.find(kind);
   if (found != computed_.end()) return found->second;
-  return computed_.emplace(kind, compute_oracle(subject_, saves_, kind)).first->second;
+  const std::string start = subject_kind(kind).course == Course::eventful ? of(std::string("own")).checkpoint : "";
+  return computed_.emplace(kind, compute_oracle(subject_, saves_, kind, start)).first->second;
 }
 
 }  // namespace hexad::verify

@@ -16,6 +16,8 @@
 
 namespace hexad::verify {
 
+class TrainingRun;
+
 using train::Evaluation;
 using train::Extensions;
 using train::ModelInstance;
@@ -43,9 +45,9 @@ class Subject {
   int steps() const { return steps_; }
   /// Of the held-out loss: the first heldout_sequences() of these, which fill no whole number of passes.
   const data::Source& heldout() const { return *heldout_; }
+  /// Lengths of the texts that its ids stand for, some of them empty.
+  std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
-  /// Relative to Whole::unit, for runs of this precision.
-  double tolerance(Precision precision = Precision::f64) const;
   const std::string& folder() const { return folder_; }
   /// Of the subject that has one; compute_oracle() writes it.
   std::string trace_file() const { return folder_ + "/routing-trace.txt"; }
@@ -69,13 +71,23 @@ struct Oracle {
   std::vector<Expected> steps;  // [0]: before the first; without a result and gradients
   std::string checkpoint;       // saved after the first step
   // After the last step:
-  Evaluation heldout;              // its tokens are counted in the data
+  Evaluation heldout;              // without padding; its tokens and bytes are counted in the data
   std::vector<int32_t> continued;  // what generated() gives; empty for an encoder
-  layers::RoutingLog routing;      // of a kind that is rounded; else empty
+  layers::RoutingLog routing;      // of a kind that may be rounded; else empty
+  // Of an eventful kind:
+  std::string start{};   // a checkpoint, whose weights it starts at
+  std::string ruined{};  // name of the tensor whose first gradient is not finite in the first step
 };
 /// Whether it leaves a checkpoint: of several processes that compute the same, one does.
 enum class Saves : uint8_t { no, yes };
-Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own");
+/// `start`: a checkpoint, for an eventful kind. Throws Error(numeric), naming a tensor, if the oracle itself is not
+/// finite, and Error or what training throws, saying that it was the oracle.
+Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
+                      const std::string& start = {});
+/// What happens to runs of a kind, the oracle's too, before the first step and in each; nothing where `oracle` says
+/// nothing.
+void begin_course(const Oracle& oracle, TrainingRun& run);
+void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
 /// Whether a run of this recipe can continue a text: no rank has a part of the model or of a sequence.
 bool can_generate(const Recipe& recipe);
@@ -86,9 +98,10 @@ std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);
 class Oracles {
  public:
   explicit Oracles(const Subject& subject, Saves saves = Saves::yes) : subject_(subject), saves_(saves) {}
-  const Oracle& of(const Variant& variant);
+  const Oracle& of(const Variant& variant) { return of(variant["subject"]); }
 
  private:
+  const Oracle& of(const std::string& kind);
   const Subject& subject_;
   Saves saves_;
   std::map<std::string, Oracle> computed_;

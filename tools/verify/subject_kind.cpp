@@ -20,20 +20,33 @@ using Overrides = std::vector<std::string>;
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
 // Rounding must decide nothing.
-Overrides rounded_to(std::string_view precision, const OwnSubject& own) {
+Overrides for_rounding(const OwnSubject& own) {
   // Adam's update is the gradient's sign where eps is small beside it: rounding would decide about elements near zero.
   const double typical = 1 / std::sqrt(static_cast<double>(own.parameters));  // of a norm of one
-  Overrides out{base::cat("train.precision=", precision),
-                base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
+  Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // and not by score
   return out;
 }
+
+Overrides joined(Overrides all, const Overrides& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// A softmax does not see what all its keys have more: the gradient of their bias is what large terms leave over.
+Overrides in_bf16(const OwnSubject& own) {
+  return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false"});
+}
+
+bool always(const Recipe&) { return true; }
+
+bool sends_fp8(const Recipe& r) { return has_experts(r) && r.schedule.moe.wire == kernels::WireFormat::fp8; }
 
 }  // namespace
 
 std::span<const SubjectKind> subject_kinds() {
   static const std::vector<SubjectKind> all{
-      {"own", [](const Recipe&) { return true; }, [](const OwnSubject&) { return Overrides{}; }},
+      {"own", always, [](const OwnSubject&) { return Overrides{}; }},
       {"tied", [](const Recipe& r) { return !r.model.tied_embedding; },
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
       {"aux_global_batch",
@@ -42,6 +55,13 @@ std::span<const SubjectKind> subject_kinds() {
          return has_experts(r) && aux.coefficient > 0 && aux.scope != moe::AuxScope::global_batch;
        },
        [](const OwnSubject&) { return Overrides{"model.moe.aux_loss.scope=global_batch"}; }},
+      {"sequences",
+       always,
+       [](const OwnSubject& own) {
+         if (!has_experts(own.recipe)) return Overrides{};
+         return Overrides{"model.moe.aux_loss.scope=sequence", "model.moe.capacity_scope=sequence"};
+       },
+       {"batch.micro=1"}},
       {"zipf", has_experts,
        [](const OwnSubject&) {
          return Overrides{"model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
@@ -50,16 +70,19 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject& own) {
          return Overrides{"model.moe.routing=trace", "model.moe.trace=" + own.trace};
        }},
-      {"f32", [](const Recipe&) { return true; }, [](const OwnSubject& own) { return rounded_to("f32", own); }, true},
-      {"bf16", [](const Recipe&) { return true; },
-       [](const OwnSubject& own) {
-         Overrides out = rounded_to("bf16", own);
-         // A softmax does not see what all its keys have more: the gradient of their bias is what large terms leave
-         // over.
-         out.emplace_back("model.bias=false");
-         return out;
+      {"eventful",
+       always,
+       [](const OwnSubject&) {
+         return Overrides{"optim.schedule=cosine", "optim.warmup=1"};
        },
-       true}};
+       {},
+       Course::eventful},
+      {"f32", always, [](const OwnSubject& own) { return joined(for_rounding(own), {"train.precision=f32"}); }},
+      {"bf16", always, in_bf16},
+      {"bf16_gradients", [](const Recipe& r) { return r.optim.grad_dtype != optim::GradientDtype::bf16; },
+       [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.grad_dtype=bf16"}); }},
+      {"fp8", [](const Recipe& r) { return has_experts(r) && !sends_fp8(r); },
+       [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;
 }
 
@@ -68,6 +91,10 @@ const SubjectKind& subject_kind(std::string_view name) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const SubjectKind& k) { return k.name == name; });
   base::require(found != all.end(), "[verify] no subject ", name);
   return *found;
+}
+
+std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own) {
+  return joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
 }
 
 void write_routing_trace(const Recipe& recipe, const std::string& file) {

@@ -18,22 +18,34 @@ struct OwnSubject {
   std::string trace;   // a file that write_routing_trace() wrote
 };
 
+/// What happens in a subject's runs.
+enum class Course : uint8_t {
+  plain,
+  eventful  // they start at the weights of another run, and the first step is not finite: it is skipped
+};
+
 struct SubjectKind {
   std::string_view name;  // in lists of layouts
   /// Whether it is not the recipe over again.
   bool (*differs)(const train::Recipe&);
   /// What it changes in the recipe.
   std::vector<std::string> (*overrides)(const OwnSubject&);
-  /// Whether its runs are in less than f64. Their tokens visit the experts that the oracle's visited.
-  bool rounded = false;
+  /// What it changes besides for the oracle alone.
+  std::vector<std::string> of_oracle{};
+  Course course = Course::plain;
 };
 
-/// own (the recipe), tied (embeddings), aux_global_batch (scope of the auxiliary loss), zipf (skewed routing),
-/// idle_ranks (routing from a file that leaves ranks without rows), f32 and bf16 (weights and activations; the oracle
-/// stays in f64).
+/// own (the recipe), tied (embeddings), aux_global_batch (scope of the auxiliary loss), sequences (scopes of the
+/// auxiliary loss and of capacity, so that the cut into micro-batches must not matter: the oracle's are of one
+/// sequence, and it never pads), zipf (skewed routing), idle_ranks (routing from a file that leaves ranks without
+/// rows), eventful (see Course; its learning rate differs from step to step), f32 and bf16 (weights and activations;
+/// the oracle stays in f64), bf16_gradients (and gradients), fp8 (rows between ranks).
 std::span<const SubjectKind> subject_kinds();
 /// The one of that name.
 const SubjectKind& subject_kind(std::string_view name);
+/// What `kind` changes in its runs and its oracle; if the recipe has rows in fp8, also what keeps rounding from
+/// deciding anything.
+std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
 /// For model.moe.trace: the tokens of the first half of a global batch visit a quarter of the experts, those of the
 /// second half another one. So with experts over ranks some of these get no rows, while replicas of the same experts,

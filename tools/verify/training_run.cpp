@@ -1,7 +1,9 @@
 #include "tools/verify/training_run.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "framework/tensor/host_read.h"
-#include "optim/lr_schedule.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/dp/owned.h"
 
@@ -18,11 +20,7 @@ TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const
       train(recipe, instance, optimizer),
       world_(world) {}
 
-StepResult TrainingRun::step(const data::Source& source) {
-  const int64_t step = progress.step + 1;
-  const double lr = optim::learning_rate(recipe.optim, step, recipe.train.steps);
-  return train.run(source, progress, lr);
-}
+StepResult TrainingRun::step(const data::Source& source) { return train.run(source, progress); }
 
 Tensor TrainingRun::on_host(const Tensor& t) const { return copy_to_host("verify", t, stream()); }
 
@@ -73,6 +71,25 @@ void TrainingRun::save() { Checkpointer(recipe, world_, {}).save(progress, insta
 void TrainingRun::load(const std::string& checkpoint_folder) {
   auto checkpoint = io::Checkpoint::open(checkpoint_folder, io::Check::full);
   progress = Checkpointer::load(checkpoint, recipe, instance, optimizer);
+}
+
+bool owns_first(const Parameter& p) {
+  const auto [begin, size] = p.region();
+  return p.owned().begin == 0 && !p.owned().empty() &&
+         std::all_of(begin.begin(), begin.end(), [](int64_t at) { return at == 0; });
+}
+
+void TrainingRun::init_from(const std::string& checkpoint_folder) {
+  auto checkpoint = io::Checkpoint::open(checkpoint_folder, io::Check::full);
+  Checkpointer::load_weights(checkpoint, instance, optimizer);
+}
+
+void TrainingRun::ruin_gradient(const std::string& name) {
+  for (const auto& p : instance.parameters)
+    if (p->name() == name && owns_first(*p))
+      kernels::kernels(instance.device())
+          .pointwise.fill(stream(), p->owned_gradient(stream()).slice(0, 0, 1),
+                          std::numeric_limits<double>::quiet_NaN());
 }
 
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps) {

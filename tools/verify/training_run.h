@@ -44,6 +44,10 @@ class TrainingRun {
   /// Through the recipe's run.dir. Collective.
   void save();
   void load(const std::string& checkpoint_folder);
+  /// Weights and router states of a checkpoint, as train.init_from takes them.
+  void init_from(const std::string& checkpoint_folder);
+  /// Makes the first gradient of a parameter not finite on the ranks that own it.
+  void ruin_gradient(const std::string& name);
 
   Recipe recipe;
   ModelInstance instance;
@@ -60,6 +64,9 @@ class TrainingRun {
   TensorMap whole(const std::vector<Piece>& pieces) const;
   const comm::ProcessGroup& world_;
 };
+
+/// Whether this rank owns the first element of the global tensor.
+bool owns_first(const Parameter& parameter);
 
 /// What some steps gave.
 struct Trajectory {

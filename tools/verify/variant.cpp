@@ -135,9 +135,14 @@ std::vector<Option> make_options() {
       // Of one tensor or of all: reductions during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
+      {"activations",
+       "",
+       {"kept", "offloaded"},
+       always,
+       {{"offload.activations=false"}, {"offload.activations=true", "offload.min_bytes=256"}}},
       {"worker_lanes", "schedule.worker_lanes", no_yes, always},
       {"transport", "", {"rendezvous", "engine"}, [](const MeshSizes& m) { return m.world() > 1; }},
-      {"start", "", {"fresh", "resumed"}, always},
+      {"start", "", {"fresh", "resumed", "trained"}, always},
       subject_option()};
   all.insert(all.end(), std::begin(others), std::end(others));
   return all;

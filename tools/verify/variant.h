@@ -44,8 +44,10 @@ struct Option {
 /// sp, zero, pipeline, overlap (of two micro-batches), cp_kind, expansion, the choices of schedule.moe that its list
 /// says are varied (layers/moe/schedule/moe_schedule.h), moe (how the MoE layer's work is cut, overlapped and ordered:
 /// as the recipe says, or in another way), memory_reuse (as it is, and s1 and s4 under a memory limit), recompute,
-/// bucket_bytes, offload, worker_lanes, transport (ranks that are threads meet in memory, or exchange messages as
-/// processes do), start (fresh, or resumed from the checkpoint that one rank saved after the first step) and subject
+/// bucket_bytes, offload (of optimizer states), activations (kept for backward, or offloaded until then), worker_lanes,
+/// transport (ranks that are threads meet in memory, or exchange messages as
+/// processes do), start (fresh, resumed from the checkpoint that one rank saved after the first step, or trained: the
+/// same by the loop of `hexad train`) and subject
 /// (what is run: the recipe, or what subject_kind.h makes of it, which has an oracle of its own). Values are those that
 /// the recipe's keys take, where an option is one key.
 std::span<const Option> options();

@@ -54,7 +54,7 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
 }
 
 // The logits of this many rows stay in the last-level cache between their product and its gradients.
-int64_t chunk_rows(int64_t, int64_t) { return 256; }
+int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace
 

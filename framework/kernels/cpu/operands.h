@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/block_sizes.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/rows.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
@@ -61,7 +62,7 @@ void parallel_elements(int64_t n, const F& f) {
 /// The sum of f(begin, end) over blocks of [0, n), in order: it depends on n alone.
 template <class F>
 double sum_of_blocks(int64_t n, const F& f) {
-  constexpr int64_t block = 65536;  // elements whose sum is taken by one thread
+  const int64_t block = base::block_sizes().total_elements;
   std::vector<double> sums(static_cast<size_t>((n + block - 1) / block));
   parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) sums[static_cast<size_t>(b)] = f(b * block, std::min(n, (b + 1) * block));

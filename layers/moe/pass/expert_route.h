@@ -17,10 +17,11 @@ struct ExpertRoute {
   IssueOrder order;  // that schedule.order names
   int64_t experts;   // of all ranks
   ep::ExpertGroups groups;
-  const comm::ProcessGroup* tensor;         // ranks that may hold the same tokens
-  std::vector<int> tensor_ep_ranks;         // place of each of them among the ranks of its ep group
-  std::string name;                         // of the layer, for its runner
-  schedule::GraphRunner* runner = nullptr;  // of every pass; null: it is executed
+  const comm::ProcessGroup* tensor;                    // ranks that may hold the same tokens
+  std::vector<int> tensor_ep_ranks;                    // place of each of them among the ranks of its ep group
+  std::string name;                                    // of the layer, for its runner
+  schedule::GraphRunner* runner = nullptr;             // of every pass; null: it is executed
+  const kernels::WireKernels* wire_kernels = nullptr;  // of every pass; null: the device's
 
   /// How often each token is computed when each of the tensor ranks holds all of them.
   int copies() const;

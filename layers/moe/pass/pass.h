@@ -99,6 +99,7 @@ struct MoePass {
   ep::ExpertGroups groups;
   Overlap overlap = Overlap::sequential;
   kernels::WireFormat wire = kernels::WireFormat::model;
+  const kernels::WireKernels* wire_kernels = nullptr;  // that bring rows into that format; null: the device's
   PassRows rows;
   /// Chunks share two sets of buffers: a chunk starts only when the one before the last has returned, is computed only
   /// when the one before is, and its results are made ready only when they are there. Tensors are made when a task is

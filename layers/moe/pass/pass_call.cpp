@@ -26,6 +26,7 @@ MoePass PassCall::describe(const Tensor& like) const {
                .groups = route.groups,
                .overlap = route.schedule.overlap,
                .wire = route.schedule.wire,
+               .wire_kernels = route.wire_kernels,
                .rows = {.width = like.dim(1), .dtype = like.dtype(), .device = like.device()},
                .compute_share = route.schedule.compute_share,
                .order = route.order};

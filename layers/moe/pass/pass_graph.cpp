@@ -79,7 +79,7 @@ void PassGraph::add(size_t chunk, Lane lane, TaskKind kind, std::string name, Co
 }
 
 RowFormat PassGraph::format(int64_t row_weights) const {
-  return {pass.wire, pass.rows.width, pass.rows.dtype, row_weights * counts.slots_per_row};
+  return {pass.wire, pass.rows.width, pass.rows.dtype, row_weights * counts.slots_per_row, pass.wire_kernels};
 }
 
 Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) {

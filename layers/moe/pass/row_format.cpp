@@ -14,6 +14,10 @@ Tensor gathered(Stream& s, const Tensor& from, const Tensor& index, const Tensor
   return out;
 }
 
+const kernels::WireKernels& wire_kernels(const RowFormat& format, const Tensor& sent) {
+  return format.kernels ? *format.kernels : table(sent).wire;
+}
+
 void scattered(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& index) {
   if (index.defined())
     table(out).permute.scatter(s, out, rows, index);
@@ -27,17 +31,17 @@ Tensor RowFormat::pack(Stream& s, const RowSource& source) const {
   if (plain()) return gathered(s, source.values, source.index, source.inverse);
   const int64_t count = source.index.defined() ? source.index.dim(0) : source.values.dim(0);
   const Tensor bytes = Tensor::empty({count, row_bytes()}, Dtype::u8, source.values.device(), Category::communication);
-  table(bytes).wire.pack(s, bytes, source.values, source.index, source.row_weights, wire);
+  wire_kernels(*this, bytes).pack(s, bytes, source.values, source.index, source.row_weights, wire);
   return bytes;
 }
 
 void RowFormat::unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const {
   if (plain()) return scattered(s, out.values, sent, index);
   if (!out.row_weights.defined() || !index.defined())
-    return table(sent).wire.unpack(s, out.values, out.row_weights, sent, index, wire);
+    return wire_kernels(*this, sent).unpack(s, out.values, out.row_weights, sent, index, wire);
   // Row weights come in the order of the rows sent.
   const Tensor as_sent = Tensor::empty({sent.dim(0), row_weights}, out.row_weights.dtype(), sent.device());
-  table(sent).wire.unpack(s, out.values, as_sent, sent, index, wire);
+  wire_kernels(*this, sent).unpack(s, out.values, as_sent, sent, index, wire);
   scattered(s, out.row_weights, as_sent, index);
 }
 

@@ -32,6 +32,7 @@ struct RowFormat {
   int64_t width;
   Dtype dtype;
   int64_t row_weights;
+  const kernels::WireKernels* kernels = nullptr;  // null: the device's
 
   bool plain() const { return wire == kernels::WireFormat::model && row_weights == 0; }
   int64_t row_bytes() const {

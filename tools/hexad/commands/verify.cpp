@@ -1,10 +1,12 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <map>
 
 #include "framework/config/include_root.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
+#include "parallel/comm/self_group.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -16,9 +18,12 @@
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"
 #include "tools/verify/child_runs.h"
+#include "tools/verify/exactness.h"
+#include "tools/verify/oracle_keeper.h"
 #include "tools/verify/scratch_folder.h"
 #include "tools/verify/session.h"
 #include "tools/verify/shrink.h"
+#include "tools/verify/subject_kind.h"
 
 namespace hexad::app {
 
@@ -71,6 +76,25 @@ std::string command_for(const Options& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
+// Of what is rounded, by name.
+void print_bounds(const Subject& subject) {
+  std::map<std::string, Exactness> bounds;
+  for (const SubjectKind& kind : subject_kinds())
+    for (const char* rows : {"slot", "token"}) {
+      Variant v;
+      v.choose("subject", kind.name);
+      v.choose("rows", rows);
+      if (!subject.illegal(v).empty()) continue;
+      const Exactness e = exactness_of(subject.recipe_for(v));
+      bounds.emplace(e.why, e);
+    }
+  for (const auto& [why, e] : bounds)
+    if (why != "f64")
+      fmt::print("  {}: {:.1e} {}\n", why, e.tolerance,
+                 e.follows_routing() ? "as a root mean square, tokens visit the experts that the oracle chose"
+                                     : "of a tensor's root mean square or of the element");
+}
+
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
   fmt::print("{}: {} parameters, {} tokens a step, {} step{}, {}, optim.eps {}\n", o.recipe,
@@ -79,10 +103,10 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print(
-      "oracle: one rank{}. Tolerance: {:.1e} of a tensor's root mean square or of the element ({:.1e} with "
-      "subject=f32, {:.1e} with subject=bf16), counts exact\n",
+      "oracle: one rank{}. Tolerance: {:.1e} of a tensor's root mean square or of the element, counts exact\n",
       r.device == device::DeviceKind::cpu ? "" : fmt::format(" on the CPU, layouts on device: {}", name_of(r.device)),
-      subject.tolerance(), subject.tolerance(Precision::f32), subject.tolerance(Precision::bf16));
+      exactness_of(subject.oracle_recipe()).tolerance);
+  print_bounds(subject);
   if (o.jitter) fmt::print("communication is delayed at random, seed {}\n", *o.jitter);
 }
 
@@ -98,9 +122,11 @@ Variant in_precision(const Options& o, Variant v) {
 }
 
 // A fault that changes nothing would look as if it had not been found.
-void check_fault(const Options& o, const Oracle& oracle) {
+void check_fault(const Options& o, const Subject& subject) {
+  const comm::SelfGroup self;
+  const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
   std::vector<std::string> tensors;
-  for (const auto& [name, whole] : oracle.steps.front().weights) tensors.push_back(name);
+  for (const auto& p : model.parameters) tensors.push_back(p->name());
   check_gradient_fault(tensors, o.world, o.steps);
 }
 
@@ -142,11 +168,13 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
   const Subject subject(loaded.recipe, extensions, o.steps, scratch.path());
   print_subject(o, loaded, subject);
+  check_fault(o, subject);
+  // All of it in the child alone, whose children have the oracles that were computed before them.
   Oracles oracles(subject);
-  check_fault(o, oracles.of(Variant()));
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
-  const auto run = [&](const Variant& v) { return runs.run(v); };
+  OracleKeeper keeper([&](const Variant& v) { return runs.run(v); }, ThreadRuns{}.seconds + o.timeout);
+  const auto run = [&](const Variant& v) { return keeper.run(v); };
   return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
 
@@ -171,7 +199,9 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   const Subject subject(loaded.recipe, extensions, o.steps, folder);
   if (first) print_subject(o, loaded, subject);
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
-  check_fault(o, oracles.of(Variant()));
+  check_fault(o, subject);
+  oracles.of(Variant());
+  meet();  // other oracles may start at its checkpoint
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
     meet();  // the checkpoint is there

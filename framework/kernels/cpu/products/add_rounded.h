@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "framework/base/block_sizes.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/gemm_tile.h"
 #include "framework/kernels/cpu/simd/pointwise_loops.h"
@@ -14,9 +15,9 @@ namespace hexad::kernels::cpu {
 /// many rows at a time as a few megabytes hold. An element does not depend on that.
 template <class Multiply>
 void add_rounded(const GemmTile& product, const Multiply& multiply) {
-  constexpr int64_t elements = 1 << 20;
   const auto add = choose<base::bf16>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<float>();
-  const int64_t n = product.n, most = std::clamp<int64_t>(elements / std::max<int64_t>(n, 1), 1, product.m);
+  const int64_t n = product.n, most = std::clamp<int64_t>(
+                                   base::block_sizes().rounded_elements / std::max<int64_t>(n, 1), 1, product.m);
   const auto sums = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(most * n));
   for (int64_t begin = 0; begin < product.m; begin += most) {
     GemmTile part = product;

@@ -1,0 +1,31 @@
+// Other block sizes hold as long as they are asked for.
+#include "framework/base/block_sizes.h"
+
+#include <gtest/gtest.h>
+
+namespace hexad::base {
+namespace {
+
+TEST(BlockSizes, AreTheShippedOnesUnlessOthersAreAskedFor) {
+  const BlockSizes shipped, small{.expert_rows = 3, .total_elements = 5};
+  EXPECT_EQ(block_sizes(), shipped);
+  {
+    const WithBlockSizes with(small);
+    EXPECT_EQ(block_sizes(), small);
+    {
+      const WithBlockSizes inner(shipped);
+      EXPECT_EQ(block_sizes(), shipped);
+    }
+    EXPECT_EQ(block_sizes(), small);
+  }
+  EXPECT_EQ(block_sizes(), shipped);
+}
+
+// The numbers of runs depend on them: another sum over blocks is another number.
+TEST(BlockSizes, OfSumsStayAsTheyShipped) {
+  EXPECT_EQ(block_sizes().total_elements, 65536);
+  EXPECT_EQ(block_sizes().expert_rows, 256);
+}
+
+}  // namespace
+}  // namespace hexad::base

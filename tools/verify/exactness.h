@@ -1,0 +1,36 @@
+// How close a run can come to its oracle, by what of it is rounded.
+#pragma once
+
+#include <string_view>
+
+#include "tools/train/recipe.h"
+#include "tools/verify/comparison.h"
+
+namespace hexad::verify {
+
+struct Exactness {
+  std::string_view why;  // name of the bound
+  double tolerance;
+  Measure measure = Measure::largest;
+  double least_unit = 0;  // see Comparer
+  /// Rounding could move scores past each other: tokens visit the experts that the oracle chose.
+  bool follows_routing() const { return measure == Measure::root_mean_square; }
+};
+
+/// `run` with its precision, its wire and what its MoE layers send. With schedule.moe.wire: fp8 the oracle rounds each
+/// slot's row, result and their gradients, as ranks do that send those. What is rounded besides is a sum of them, or a
+/// factor of them: see rounds_besides().
+Exactness exactness_of(const train::Recipe& run);
+
+/// True if some layout of `run` follows its oracle's routing.
+bool may_round(const train::Recipe& run);
+
+/// Why `run`, with schedule.moe.wire: fp8, sends other rows than the oracle rounds, by the key that makes it; empty: it
+/// does not.
+///   - rows: token            a rank returns the weighted sum of a token's results
+///   - esp_exchange: direct   every etp rank returns an addend of a result
+///   - memory_reuse           gradients are sent before they are weighed
+///   - duplicates             gradients are divided by a number of copies that is no power of two
+std::string_view rounds_besides(const train::Recipe& run);
+
+}  // namespace hexad::verify

@@ -1,0 +1,25 @@
+// Sizes with which a toy's work is cut into several blocks, messages and rounds of each kind, as a large model's is
+// with the shipped ones.
+#pragma once
+
+#include "framework/base/block_sizes.h"
+#include "parallel/comm/issue_queue.h"
+
+namespace hexad::verify {
+
+/// Odd where they can be, so that last blocks are smaller ones.
+inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
+                                             .optimizer_elements = 101,
+                                             .sum_bytes = 1 << 10,
+                                             .whole_bytes = 1 << 10,
+                                             .message_bytes = 4 << 10,
+                                             .total_elements = 101,
+                                             .cached_elements = 101,
+                                             .logit_rows = 5,
+                                             .rounded_elements = 101,
+                                             .drawn_elements = 101};
+
+/// Small rounds; windows with room for many.
+inline constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
+
+}  // namespace hexad::verify

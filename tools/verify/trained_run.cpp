@@ -1,0 +1,156 @@
+#include "tools/verify/trained_run.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "framework/io/checkpoint.h"
+#include "tools/train/trainer.h"
+#include "tools/verify/exactness.h"
+
+namespace hexad::verify {
+
+using namespace base;
+using namespace tensor;
+using namespace train;
+namespace {
+
+// Where a checkpoint holds what verify calls NAME/STATE.
+std::pair<std::string, io::Kind> stored_as(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
+    if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
+  return {name, io::Kind::state};  // of an optimizer of the user's
+}
+
+// The same sequences, of which the oracle's owner keeps the memory.
+std::shared_ptr<const data::Source> borrowed(const data::Source& source) { return {std::shared_ptr<void>(), &source}; }
+
+// Looks at the loop from where a schedule's adviser sits.
+class Observer final : public ScheduleAdviser {
+ public:
+  Observer(const AdvisedRun& run, const Oracle& oracle, const Exactness& exactness,
+           std::vector<telemetry::StepMetrics>& seen)
+      : instance_(run.instance), ruined_(oracle.ruined), seen_(seen) {
+    if (exactness.follows_routing()) instance_.routing_from = &oracle.routing;
+  }
+
+  // A weight that is not finite makes the gradient so.
+  void begin_step(int64_t step) override {
+    if (ruined_.empty() || step != 1) return;
+    for_first([&](const Tensor& weight) {
+      sound_ = Tensor::like(weight);
+      pointwise().copy(stream(), sound_, weight);
+      pointwise().fill(stream(), weight, std::numeric_limits<double>::quiet_NaN());
+    });
+  }
+  void end_step(telemetry::StepMetrics& metrics) override {
+    seen_.push_back(metrics);
+    if (ruined_.empty() || metrics.step != 1) return;
+    instance_.weights.update(
+        stream(), [&] { for_first([&](const Tensor& weight) { pointwise().copy(stream(), weight, sound_); }); });
+  }
+  void add_to(telemetry::ReportInputs&, const std::map<std::string, int64_t>&) const override {}
+
+ private:
+  Stream& stream() { return instance_.context.compute(); }
+  const kernels::PointwiseKernels& pointwise() { return kernels::kernels(instance_.device()).pointwise; }
+  template <class F>
+  void for_first(const F& f) {
+    for (const auto& p : instance_.parameters)
+      if (p->name() == ruined_ && owns_first(*p)) f(p->owned_weights().slice(0, 0, 1));
+  }
+
+  ModelInstance& instance_;
+  const std::string& ruined_;
+  std::vector<telemetry::StepMetrics>& seen_;
+  Tensor sound_;  // the weight that was ruined
+};
+
+// The loop's recipe: verify's data, nothing beside the steps and the checkpoint at their end.
+Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Variant& variant) {
+  Recipe r = subject.recipe_for(variant);
+  r.data = {};
+  r.data.source = "verify";
+  r.train.init_from = oracle.start;
+  r.train.eval_every = 0;
+  r.train.peak_flops = 1;  // not measured
+  r.checkpoint = {};
+  r.checkpoint.every = 0;
+  r.run.prompts.clear();
+  return r;
+}
+
+}  // namespace
+
+std::string checkpoint_folder(const Recipe& recipe, int64_t step) {
+  return fmt::format("{}/checkpoints/step-{:08}", recipe.run.dir, step);
+}
+
+std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device) {
+  auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
+  std::vector<Piece> out;
+  for (const auto& [name, whole] : expected) {
+    const auto& [stored, kind] = stored_as(name);
+    if (!checkpoint.contains(stored, kind)) continue;  // reported as not held
+    const Tensor t = checkpoint.read(stored, kind, device);
+    Shape zero = t.shape();
+    for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
+    out.push_back({name, t.shape(), {zero, t.shape()}, 0, t, true});
+  }
+  return out;
+}
+
+Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
+                         const comm::ProcessGroup& group) {
+  const Recipe recipe = recipe_of_loop(subject, oracle, variant);
+  const Exactness exactness = exactness_of(recipe);
+  const comm::World world(group);
+  device::DeviceContext host;
+  if (world.rank() == 0 && oracle.start.empty()) {
+    std::filesystem::create_directories(recipe.run.dir + "/checkpoints");
+    std::filesystem::copy(oracle.checkpoint, checkpoint_folder(recipe, 1), std::filesystem::copy_options::recursive);
+  }
+  world.group().barrier(host.compute()).wait();
+
+  Extensions extensions = subject.extensions();
+  extensions.sources.add("verify",
+                         [&](const data::SourceSpec&) { return data::NamedData{borrowed(subject.source())}; });
+  std::vector<telemetry::StepMetrics> seen;
+  Trainer trainer(recipe, extensions, world,
+                  [&](const AdvisedRun& run) { return std::make_unique<Observer>(run, oracle, exactness, seen); });
+  require(trainer.run() == ExitCode::done, "[verify] the loop ended before its last step");
+
+  Comparer comparer(exactness.tolerance, exactness.measure, exactness.least_unit);
+  for (const telemetry::StepMetrics& m : seen)
+    comparer.reported(oracle.steps[static_cast<size_t>(m.step)].result, m, !oracle.ruined.empty() && m.step == 1);
+  const WholeMap& expected = oracle.steps.back().states;
+  std::vector<Piece> saved;
+  if (world.rank() == 0) saved = saved_states(checkpoint_folder(recipe, subject.steps()), expected, host);
+  comparer.tensors(subject.steps(), "saved", expected, saved);
+  return comparer.merged(world.group(), host);
+}
+
+Quiet::Quiet(const Variant& variant) {
+  if (variant["start"] != "trained") return;
+  std::fflush(nullptr);
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  out_ = ::dup(STDOUT_FILENO), error_ = ::dup(STDERR_FILENO);
+  ::dup2(nowhere, STDOUT_FILENO), ::dup2(nowhere, STDERR_FILENO);
+  ::close(nowhere);
+}
+
+Quiet::~Quiet() {
+  if (out_ < 0) return;
+  std::fflush(nullptr);
+  ::dup2(out_, STDOUT_FILENO), ::dup2(error_, STDERR_FILENO);
+  ::close(out_), ::close(error_);
+}
+
+}  // namespace hexad::verify
