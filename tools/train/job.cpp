@@ -2,6 +2,7 @@
 
 #include "tools/train/agreement.h"
 #include "tools/train/cores.h"
+#include "tools/train/launch.h"
 #include "tools/train/machine.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"

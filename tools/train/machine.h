@@ -17,8 +17,6 @@ std::string program_name();
 std::string shell_word(const std::string& word);
 /// What this process was started with, as a shell takes it; without a launcher before it.
 std::string command_line();
-/// "mpirun -np 4", with the flags without which Open MPI refuses to start that many ranks here, as this user.
-std::string launcher(int64_t ranks);
 /// Bytes that this process may still take without others being pushed out or it being ended: what the system says is
 /// available, or less where a control group (container, batch job) has a limit. Unknown limits do not count. `root`: of
 /// the file system that says so; of tests.

@@ -20,6 +20,7 @@
 #include "tools/train/cores.h"
 #include "tools/train/crash_report.h"
 #include "tools/train/fault.h"
+#include "tools/train/launch.h"
 #include "tools/train/machine.h"
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
@@ -43,6 +44,15 @@ std::filesystem::path log_path(const Recipe& r, int rank) {
 
 double seconds_since(std::chrono::steady_clock::time_point began) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// What may end the process before it has saved.
+std::string end_without_save() {
+  if (!end_requested()) return {};
+  const std::optional<double> patience = mpirun_patience();
+  if (!patience) return "; asked once more (Ctrl-C, SIGTERM) after a second, the run ends at once";
+  return fmt::format("; {} s after its SIGTERM mpirun kills the ranks, saved or not ({})", *patience,
+                     patience_variable);
 }
 
 // In one collective, however many there are: a step has dozens of small numbers to report.
@@ -417,8 +427,7 @@ ExitCode Trainer::train() {
       evaluate_heldout(recipe_.train.eval_sequences);
       preempted = anyone(preemption_requested());
     }
-    if (preempted)
-      log_->info("asked to stop: saves after step {}; asked once more (Ctrl-C, SIGTERM), the run ends at once", step);
+    if (preempted) log_->info("asked to stop: saves after step {}{}", step, end_without_save());
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     // After a skipped step the weights may be what is broken, which a save would refuse.

@@ -32,6 +32,9 @@ class Trainer {
   /// Trains to the last step; returns done, or preempted after a signal (state saved). Throws Error otherwise.
   ExitCode run();
 
+  /// Into this rank's log, and on rank 0 to the terminal, too.
+  void warn(const std::string& text);
+
  private:
   /// Opens the training data, in the order in which the checkpoint's run, if there is one, has them.
   void open_data(const std::optional<io::Checkpoint>& checkpoint);
@@ -48,7 +51,6 @@ class Trainer {
   ExitCode train();
   /// Records how the run ended and makes report.html. `trouble`: why it ended early, a sentence; empty: it did not.
   void write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued = {});
-  void warn(const std::string& text);
   bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
   bool leader() const { return world_.rank() == 0; }
 

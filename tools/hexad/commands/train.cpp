@@ -1,6 +1,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/run_schedule.h"
+#include "tools/plan/time_to_save.h"
 #include "tools/train/signals.h"
 #include "tools/train/trainer.h"
 
@@ -19,10 +20,17 @@ struct Options {
 
 ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
-  return on_all_ranks([&](comm::World& world) {
-    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions);
-    return Trainer(std::move(recipe), extensions, world, plan::RunSchedule::make).run();
-  });
+  const auto body = [&](comm::World& world) {
+    const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions);
+    Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
+    if (world.rank() == 0) {
+      const auto phase = world.file_work().announce("measuring how fast " + recipe.run.dir + " is written");
+      const std::string caution = plan::warn_of_short_patience(recipe, extensions);
+      if (!caution.empty()) trainer.warn(caution);
+    }
+    return trainer.run();
+  };
+  return on_all_ranks(body, {.asked_to_end = preemption_requested});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tools/hexad/usage.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
+#include "tools/plan/time_to_save.h"
 #include "tools/train/cautions.h"
 #include "tools/train/job.h"
 #include "tools/train/machine.h"
@@ -46,18 +47,17 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   fmt::print("tokens a step       {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
 }
 
-void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions) {
-  const double bytes = checkpoint_bytes(recipe, extensions);
-  const WriteTime time = estimate_write(recipe.run.dir, bytes);
+void print_checkpoint(double bytes, const WriteTime& time) {
   fmt::print("\ncheckpoint (estimate){:>16}   {}({})\n", human_bytes(bytes),
              time.seconds > 0 ? "about " + telemetry::human_duration(time.seconds) + " " : "", time.source);
 }
 
-// With it, `mpirun` does not refuse what `validate` has found good.
-std::string start_line(const Options& options) {
-  std::string text = fmt::format("{} {} train {}", launcher(options.world), program_name(), shell_word(options.recipe));
+// With it, the launcher does not refuse what `validate` has found good.
+std::string start_line(const Options& options, double save_seconds) {
+  std::string text = fmt::format("{} {} train {}", launcher_to_train(options.world, save_seconds), program_name(),
+                                 shell_word(options.recipe));
   for (const std::string& override : options.overrides) text += fmt::format(" '{}'", override);
-  return text;
+  return text + "\n" + explain_launcher();
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
@@ -75,11 +75,13 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
-  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options));
+  const double bytes = checkpoint_bytes(recipe, extensions);
+  const WriteTime save = estimate_write(recipe.run.dir, bytes);
+  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options, save.seconds));
   for (const std::string& caution : cautions(recipe)) fmt::print("warning: {}\n\n", caution);
   print_size(recipe, extensions);
   fmt::print("\n{}", memory.table());
-  print_checkpoint(recipe, extensions);
+  print_checkpoint(bytes, save);
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (!options.mesh) return base::ExitCode::done;
   fmt::print("\n{}", mesh_table(layout));
