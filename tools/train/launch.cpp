@@ -7,12 +7,18 @@
 #include <fstream>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "framework/base/error.h"
+#include "framework/telemetry/units.h"
 #include "parallel/comm/launcher.h"
 #include "tools/train/machine.h"
 
 namespace hexad::train {
 namespace {
+
+// Of estimates, which err.
+constexpr double margin = 1.5;
 
 std::string value_of(const char* name) {
   const char* text = std::getenv(name);
@@ -76,6 +82,24 @@ std::optional<double> mpirun_patience() {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   return end == text.c_str() ? 1 : seconds;  // Open MPI's default
+}
+
+int64_t advised_patience(double seconds) {
+  // Round numbers, so that the advice does not change with every measurement.
+  for (const int64_t advice : {5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800})
+    if (margin * seconds + 2 <= static_cast<double>(advice)) return advice;
+  return 3600;
+}
+
+std::string warn_of_short_patience(double step_seconds, double save_seconds) {
+  const std::optional<double> patience = mpirun_patience();
+  const double seconds = step_seconds + save_seconds;
+  if (!patience || margin * seconds <= *patience) return {};
+  return fmt::format(
+      "{} about {}, but {:g} s after its SIGTERM (Ctrl-C) mpirun kills the ranks, saved or not: `export {}={}` before "
+      "the start leaves them the time; SIGUSR1 to mpirun stops the run and waits for its save",
+      step_seconds > 0 ? "a step and a save take" : "a save takes", telemetry::human_duration(seconds), *patience,
+      patience_variable, advised_patience(seconds));
 }
 
 }  // namespace hexad::train

@@ -25,4 +25,9 @@ std::optional<double> mpirun_patience();
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 
+/// Whole seconds between SIGTERM and SIGKILL that suffice for a step and a save of about `seconds` together.
+int64_t advised_patience(double seconds);
+/// A warning if the mpirun of this run leaves less time than a step and a save may take together; else empty.
+std::string warn_of_short_patience(double step_seconds, double save_seconds);
+
 }  // namespace hexad::train

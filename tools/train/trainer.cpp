@@ -22,6 +22,7 @@
 #include "tools/train/fault.h"
 #include "tools/train/launch.h"
 #include "tools/train/machine.h"
+#include "tools/train/placement.h"
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
 #include "tools/train/run_report.h"
@@ -115,6 +116,8 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
   for (const std::string& caution : cautions(recipe_)) warn(caution);
+  const mesh::Layout layout(recipe_.parallel.sizes(), world.size());
+  if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty()) warn(text);
 
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(),
@@ -152,6 +155,19 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
 }
 
 void Trainer::warn(const std::string& text) { log_->warn(text); }
+
+void Trainer::expect_save(double seconds) {
+  save_seconds_ = seconds;
+  warn_of_short_patience();
+}
+
+void Trainer::warn_of_short_patience() {
+  if (!save_seconds_) return;
+  const std::string text = train::warn_of_short_patience(fastest_step_, *save_seconds_);
+  if (text.empty()) return;
+  warn(text);
+  save_seconds_.reset();
+}
 
 void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
   recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
@@ -296,6 +312,7 @@ void Trainer::save(SaveFailure on_failure) {
     log_file_->info("saved step {} in {}: {}, {} of it by this rank", progress_.step,
                     telemetry::human_duration(seconds), telemetry::human_bytes(bytes), telemetry::human_bytes(mine));
     sinks_.on_save({.step = progress_.step, .bytes = static_cast<int64_t>(bytes), .seconds = seconds});
+    if (save_seconds_) save_seconds_ = seconds;
   } catch (const Error& e) {
     if (on_failure == SaveFailure::stop) throw;
     warn(e.what());
@@ -420,6 +437,11 @@ ExitCode Trainer::train() {
       fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,
            skipped_in_a_row == 1 ? " step" : " steps in a row",
            " without a finite loss and gradient (train.max_skipped)");
+
+    if (step > info_.first_step + 1) {  // the first one fills caches, too
+      fastest_step_ = fastest_step_ > 0 ? std::min(fastest_step_, clock_->seconds()) : clock_->seconds();
+      warn_of_short_patience();
+    }
 
     const bool last = step == recipe_.train.steps;
     preempted = anyone(preemption_requested());

@@ -2,6 +2,7 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/run_schedule.h"
 #include "tools/plan/time_to_save.h"
+#include "tools/train/launch.h"
 #include "tools/train/signals.h"
 #include "tools/train/trainer.h"
 
@@ -23,10 +24,9 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   const auto body = [&](comm::World& world) {
     const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions);
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
-    if (world.rank() == 0) {
+    if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring how fast " + recipe.run.dir + " is written");
-      const std::string caution = plan::warn_of_short_patience(recipe, extensions);
-      if (!caution.empty()) trainer.warn(caution);
+      trainer.expect_save(plan::estimate_save(recipe, extensions));
     }
     return trainer.run();
   };
