@@ -5,6 +5,7 @@
 #   tools/install-dependencies.sh --dev        also what CI checks the sources with, and oneDNN
 #   tools/install-dependencies.sh --bench      also what tools/bench and hexad bench compare with: PyTorch, oneDNN
 #   tools/install-dependencies.sh --golden     also the PyTorch that computes tests/golden
+#   tools/install-dependencies.sh --slurm      also what tools/testbed/slurm_cluster.sh and the test cli.slurm_ranks need
 #   tools/install-dependencies.sh --cuda       also the headers from PyPI that the preset cuda needs, into build/headers, and
 #                                              the disassembler, into build/cuda-tools; NVIDIA's CUDA toolkit must be
 #                                              there
@@ -30,8 +31,10 @@ for option in "$@"; do
   # whose OpenMP variant shares its threads with it.
   --bench) packages+=(python3-torch libopenblas0-openmp time "${peers[@]}") ;;
   --golden) packages+=(python3-torch) ;;
+  # libpmix-dev: Slurm loads PMIx by the name that is in no other package. The daemons of Slurm are not started.
+  --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
   *)
-    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
   esac

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For the rank's thread to end the job itself after a failure.
+// For the rank's thread to end the job itself after a failure; for others to come to MPI_Init.
 constexpr auto patience = 5s;
 
 // Two tags a communicator: messages of collectives never match those of send and receive.
@@ -64,12 +64,21 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
     const base::BlockedSignals blocked;
     thread_ = std::thread([this, &connect, &failed] { run(connect, failed); });
   }
-  std::unique_lock lock(inbox_->mutex);
-  inbox_->changed.wait(lock, [&] { return connected_; });
-  lock.unlock();
+  await_connection();
   if (!failed) return;
   thread_.join();
   std::rethrow_exception(failed);
+}
+
+void CommEngine::await_connection() {
+  std::unique_lock lock(inbox_->mutex);
+  for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
+    if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
+    // Nothing interrupts MPI_Init.
+    std::fprintf(stderr, "asked to stop while other ranks have not started; nothing to save, start me again\n");
+    std::fflush(nullptr);
+    std::_Exit(static_cast<int>(ExitCode::preempted));
+  }
 }
 
 CommEngine::~CommEngine() {
@@ -236,10 +245,7 @@ bool CommEngine::take_commands(bool progress) {
     // What has just finished may let something else start.
     if (running_.empty() && !progress) {
       const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
-      if (const auto next = next_look())
-        inbox_->changed.wait_until(lock, *next, awake);
-      else
-        inbox_->changed.wait(lock, awake);
+      inbox_->changed.wait_until(lock, next_look(), awake);
     }
     commands.swap(inbox_->commands);
     inbox_->woken = false;
@@ -311,7 +317,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
     last_done_at_ = Clock::now();
-    quiet_listens_ = 0;
+    quiet_listens_ = vain_listens_ = 0;
   }
   request->flight->complete(request->sent_bytes, std::move(error));
 }

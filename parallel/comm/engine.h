@@ -37,6 +37,10 @@ class CommEngine {
   struct Options {
     Limits limits{};
     Guards guards{};
+    /// True once this process has been asked to end, as by SIGTERM; null: never. From then on a rank that is waited
+    /// for and does not answer for some seconds counts as lost, and the wait fails with Error(peer_lost). A process
+    /// that is asked while its peers have not all come to MPI_Init ends with `preempted`. Called on any thread.
+    std::function<bool()> asked_to_end{};
     Jitter jitter{};                       // for tests
     MakePlan make_plan = comm::make_plan;  // for tests
   };
@@ -94,6 +98,7 @@ class CommEngine {
   };
   void command(Command c) { inbox_->put(std::move(c)); }  // runs it on the engine's thread
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
+  void await_connection();
   void serve();
   bool take_commands(bool progress);  // false: stopping, and nothing is left to do
   void start_rounds();
@@ -107,9 +112,10 @@ class CommEngine {
   // The watchdog (engine_watch.cpp):
   void watch();
   void look();
+  void look_for_lost_ranks();
   void listen();
   Clock::duration between_looks() const;
-  std::optional<Clock::time_point> next_look() const;
+  Clock::time_point next_look() const;
   struct Missing {  // peers of an operation in flight
     std::vector<int> ranks{};
     bool taking = false;  // they do not take what is sent; else nothing comes from them
@@ -117,6 +123,7 @@ class CommEngine {
   Missing missing_of(const Request& request) const;
   Standing standing() const;
   std::string describe(const Request& request) const;
+  std::string report_missing(const Request& request) const;
   std::string report_hang(const Request& request) const;
   Link link_of(const Request& request) const;
 
@@ -148,6 +155,7 @@ class CommEngine {
   Clock::time_point looked_{}, listened_{};  // when the watchdog last did
   uint64_t seen_moves_ = 0;                  // of file_work_
   int quiet_listens_ = 0;                    // since it moved, or an operation ended
+  int vain_listens_ = 0;                     // of a wait for others, since this process was asked to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

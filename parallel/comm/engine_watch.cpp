@@ -1,5 +1,6 @@
 // The watchdog of the communication engine.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "parallel/comm/engine.h"
@@ -14,6 +15,8 @@ using Seconds = std::chrono::duration<double>;
 constexpr int looks = 16;
 // Between two looks at what other engines say.
 constexpr auto listening = 100ms;
+// How long a process that was asked to end waits without progress before it asks whether the others are still there.
+constexpr auto grace = 3s;
 
 }  // namespace
 
@@ -21,21 +24,20 @@ CommEngine::Clock::duration CommEngine::between_looks() const {
   return std::chrono::duration_cast<Clock::duration>(Seconds(watchdog_seconds_ / looks));
 }
 
-std::optional<CommEngine::Clock::time_point> CommEngine::next_look() const {
+CommEngine::Clock::time_point CommEngine::next_look() const {
   if (failed_) return Clock::now() + listening;
-  if (watchdog_seconds_ <= 0) return {};
   const auto listen = listened_ + listening;
-  return queue_.empty() ? listen : std::min(listen, looked_ + between_looks());
+  return queue_.empty() || watchdog_seconds_ <= 0 ? listen : std::min(listen, looked_ + between_looks());
 }
 
 void CommEngine::watch() {
-  if (watchdog_seconds_ <= 0) return;
   const auto now = Clock::now();
   if (now >= listened_ + listening) {
     listened_ = now;
     listen();
+    look_for_lost_ranks();
   }
-  if (!queue_.empty() && now >= looked_ + between_looks()) {
+  if (watchdog_seconds_ > 0 && !queue_.empty() && now >= looked_ + between_looks()) {
     looked_ = now;
     look();
   }
@@ -50,13 +52,32 @@ void CommEngine::look() {
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
+// A process that was asked to end cannot, while it waits for a rank that will never come.
+void CommEngine::look_for_lost_ranks() {
+  if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
+  constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
+  const auto waits = queue_.waited_for();
+  const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_of(*w.first).ranks.empty(); });
+  if (late == waits.end()) vain_listens_ = 0;
+  if (vain_listens_ == 0) hang_watch_->drop(looks_for);
+  if (late == waits.end() || ++vain_listens_ * listening < grace || hang_watch_->asking(looks_for)) return;
+  const Request& request = *late->first;
+  const std::vector<int> missing = missing_of(request).ranks;
+  hang_watch_->begin(
+      {.kind = Standing::Kind::waits,
+       .missing = missing,
+       .text = cat("asked to stop, but a rank is lost in ", describe(request), ": ", report_missing(request))},
+      standing(), std::numeric_limits<double>::infinity(), looks_for);
+}
+
 void CommEngine::listen() {
   const auto work = file_work_.now();
   const uint64_t moves = work ? work->moves : 0;
   quiet_listens_ = moves == seen_moves_ ? quiet_listens_ + 1 : 0;
   seen_moves_ = moves;
   const HangWatch::News news = hang_watch_->listen([this] { return standing(); });
-  if (news.moves) queue_.forgive(static_cast<int>(looks * news.quiet_seconds / watchdog_seconds_));
+  if (news.moves && watchdog_seconds_ > 0)
+    queue_.forgive(static_cast<int>(looks * news.quiet_seconds / watchdog_seconds_));
   if (news.hang && !failed_) std::rethrow_exception(news.hang);
 }
 
@@ -101,13 +122,14 @@ std::string CommEngine::describe(const Request& request) const {
              request.operation.call());
 }
 
-std::string CommEngine::report_hang(const Request& request) const {
+std::string CommEngine::report_missing(const Request& request) const {
   const Missing missing = missing_of(request);
-  const std::string what =
-      missing.ranks.empty()
-          ? "the work before it on this rank is not done"
-          : (missing.taking ? "nothing is taken by rank " : "nothing comes from rank ") + list_of(missing.ranks);
-  return cat("hang: ", watchdog_seconds_, " s in ", describe(request), ": ", what);
+  if (missing.ranks.empty()) return "the work before it on this rank is not done";
+  return (missing.taking ? "nothing is taken by rank " : "nothing comes from rank ") + list_of(missing.ranks);
+}
+
+std::string CommEngine::report_hang(const Request& request) const {
+  return cat("hang: ", watchdog_seconds_, " s in ", describe(request), ": ", report_missing(request));
 }
 
 }  // namespace hexad::comm

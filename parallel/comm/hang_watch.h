@@ -13,10 +13,11 @@
 
 namespace hexad::comm {
 
-/// A hang that another rank has found and prints: whoever gets this ends, too, and need not say it again.
+/// A hang or a lost rank that another rank has found and prints: whoever gets this ends, too, and need not say it
+/// again.
 class ToldByPeer : public base::Error {
  public:
-  explicit ToldByPeer(const std::string& message) : Error(base::ExitCode::communication, message) {}
+  using Error::Error;
 };
 
 /// Of the engine's thread alone.
@@ -24,32 +25,39 @@ class HangWatch {
  public:
   explicit HangWatch(Transport& transport) : transport_(transport) {}
 
-  /// A wait is overdue: starts an inquiry unless one is under way. Arguments as of Inquiry's constructor.
-  void begin(const Standing& wait, const Standing& own, double limit);
+  /// What an inquiry looks for.
+  enum class Looks : uint8_t {
+    for_hang,       // ranks that do not answer, or that wait for nobody
+    for_lost_ranks  // ranks that do not answer: others may take as long as they like
+  };
+  /// A wait is overdue: starts an inquiry, in place of one that looks for less. Arguments as of Inquiry's constructor.
+  void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
   /// The wait has made progress after all.
-  void drop() { inquiry_.reset(); }
-  bool asking() const { return inquiry_.has_value(); }
+  void drop(Looks looks = Looks::for_hang) {
+    if (looks_ == looks) inquiry_.reset();
+  }
+  bool asking(Looks looks = Looks::for_hang) const { return inquiry_ && looks_ <= looks; }
 
   struct News {
     bool moves = false;         // no hang: what was asked about waits for file work that makes progress
     double quiet_seconds = 0;   // since that file work last moved
-    std::exception_ptr hang{};  // the job has to end: Error(communication), or ToldByPeer
+    std::exception_ptr hang{};  // the job has to end: Error(communication), Error(peer_lost), or ToldByPeer
   };
   /// Called at regular intervals, about ten times a second: answers with `own`, hears answers, and returns the result.
-  /// A hang that this rank has found is told to all others half a second before it is returned, so that they can log
-  /// it.
+  /// What this rank has found is told to all others half a second before it is returned, so that they can log it.
   News listen(const std::function<Standing()>& own);
 
  private:
   void hear(const Transport::Note& note, const std::function<Standing()>& own);
-  void tell_all(const std::string& hang);
+  void tell_all(const base::Error& found);
 
   Transport& transport_;
   std::optional<Inquiry> inquiry_;
-  int64_t inquiries_ = 0;              // answers to earlier ones are passed over
-  std::string found_{};                // by this rank
-  int told_for_ = 0;                   // calls of listen() since
-  std::optional<std::string> told_{};  // by another
+  Looks looks_ = Looks::for_hang;
+  int64_t inquiries_ = 0;             // answers to earlier ones are passed over
+  std::optional<base::Error> found_;  // by this rank
+  int told_for_ = 0;                  // calls of listen() since
+  std::optional<ToldByPeer> told_;    // by another
   std::vector<Transport::Note> notes_;
 };
 

@@ -86,7 +86,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
   // In this order: a rank that is silent cannot be right; file work that moves may be what all others wait for.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
-  if (!gone.empty()) return {.text = blame(gone, name)};
+  if (!gone.empty()) return {.silence = true, .text = blame(gone, name)};
   const auto stuck = ranks_where(still);
   if (!stuck.empty()) return {.text = blame(stuck, name)};
   const auto busy = ranks_where(moving);

@@ -31,6 +31,7 @@ class Inquiry {
     /// File work that moves is no hang: look again when it could have been still for the limit.
     bool moves = false;
     double quiet_seconds = 0;  // of that file work
+    bool silence = false;      // ranks are to blame that do not answer
     std::string text{};        // of a hang: the wait, the chain, "to blame: ..."
   };
   /// `name` of a rank: with its host and process.

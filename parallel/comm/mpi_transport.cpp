@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "framework/base/error.h"
+#include "parallel/comm/launcher.h"
 #include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {
@@ -55,7 +56,30 @@ Location my_location(int rank) {
   return location;
 }
 
+// HEXAD_LOCAL_RANK; -1: not set, -2: no such number.
+int local_rank_of_environment() {
+  const char* text = std::getenv("HEXAD_LOCAL_RANK");
+  if (!text) return -1;
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
+}
+
+// The smallest and the largest value of all ranks. A rank that left alone because of its own value would leave the
+// others in their next collective for ever: so all ranks look at all values and leave together.
+std::pair<int, int> range_over_ranks(int value) {
+  std::array<int, 2> range{-value, value};
+  check(MPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  return {-range[0], range[1]};
+}
+
 Topology discover(int rank, int size) {
+  const int local = local_rank_of_environment();
+  if (range_over_ranks(local).first == -2) {
+    const char* text = std::getenv("HEXAD_LOCAL_RANK");
+    base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
+               ", expected a number from 0");
+  }
   // With HEXAD_NODE set on some ranks only, the others could not split: all of them do, or none.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
   check(MPI_Allreduce(&named, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -86,18 +110,9 @@ Topology discover(int rank, int size) {
   topology.pid_of_rank.resize(static_cast<size_t>(size));
   check(MPI_Allgather(&pid, 1, MPI_INT64_T, topology.pid_of_rank.data(), 1, MPI_INT64_T, MPI_COMM_WORLD),
         "MPI_Allgather");
-  if (const char* local = std::getenv("HEXAD_LOCAL_RANK")) {
-    char* end = nullptr;
-    const long value = std::strtol(local, &end, 10);
-    if (end == local || *end || value < 0 || value > INT_MAX)
-      base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is '", local, "', expected a number from 0");
-    topology.local_rank = static_cast<int>(value);
-  }
+  if (local >= 0) topology.local_rank = local;
   return topology;
 }
-
-// Open MPI's mpirun sets this for its ranks; ranks that srun starts do not have it.
-bool started_by_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 std::string_view name_of_level(int level) {
   if (level == MPI_THREAD_SINGLE) return "MPI_THREAD_SINGLE";
@@ -108,6 +123,7 @@ std::string_view name_of_level(int level) {
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(int announced_size) {
+    require_interface();
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_FUNNELED) {  // levels are ordered
@@ -120,10 +136,10 @@ class MpiTransport final : public Transport {
     int rank = 0, size = 0;
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-    if (size != announced_size) {
+    if (const auto [least, most] = range_over_ranks(announced_size); least != size || most != size) {
       MPI_Finalize();
-      base::fail(ExitCode::usage, "the launcher announces ", announced_size, " ranks but MPI sees ", size,
-                 ": start with mpirun, or with srun --mpi=pmix");
+      base::fail(ExitCode::usage, "the launcher announces ", least == most ? cat(most) : cat(least, " to ", most),
+                 " ranks but MPI sees ", size, ": start with mpirun, or with ", srun_line());
     }
     topology_ = discover(rank, size);
     int* largest = nullptr;
@@ -183,14 +199,14 @@ class MpiTransport final : public Transport {
   void send_note(int to, const std::string& text) override {
     std::erase_if(sent_notes_, [](SentNote& note) {
       int sent = 0;
-      check(MPI_Test(&note.request, &sent, MPI_STATUS_IGNORE), "MPI_Test");
-      return sent != 0;
+      return MPI_Test(&note.request, &sent, MPI_STATUS_IGNORE) != MPI_SUCCESS || sent != 0;
     });
     SentNote& note = sent_notes_.emplace_back();
     note.text = std::make_unique<std::string>(text.substr(0, longest_note));
-    check(MPI_Isend(note.text->data(), int_of(static_cast<int64_t>(note.text->size())), MPI_BYTE, to, note_tag(),
-                    MPI_COMM_WORLD, &note.request),
-          "MPI_Isend");
+    // A rank that is lost cannot be told anything.
+    if (MPI_Isend(note.text->data(), int_of(static_cast<int64_t>(note.text->size())), MPI_BYTE, to, note_tag(),
+                  MPI_COMM_WORLD, &note.request) != MPI_SUCCESS)
+      sent_notes_.pop_back();
   }
 
   void take_notes(std::vector<Note>& notes) override {

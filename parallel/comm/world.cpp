@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "parallel/comm/engine_group.h"
+#include "parallel/comm/launcher.h"
 #include "parallel/comm/mpi_transport.h"
 #include "parallel/comm/self_group.h"
 
@@ -31,7 +32,8 @@ Topology alone() {
 
 int announced_world_size() {
   // Open MPI's mpirun; other process managers; a step of srun (a batch script itself is no step).
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+  const char* first = started_by_srun() ? "SLURM_STEP_NUM_TASKS" : "OMPI_COMM_WORLD_SIZE";
+  for (const char* name : {first, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);
     if (!text) continue;
     char* end = nullptr;

@@ -40,4 +40,18 @@ test_replicas_stay_the_same() {
   expect_text out "step 6/6"
 }
 
+# A rank that left alone would leave the others in MPI for ever.
+test_what_one_rank_alone_is_told_ends_the_job() {
+  local variable
+  for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do
+    expect 2 timeout 30 "${launch[@]}" -np 3 \
+      bash -c '[ $OMPI_COMM_WORLD_RANK -ne 1 ] || export "$1"; exec "$0" train tiny.yaml' "$HEXAD" $variable
+    case $variable in
+    OMPI*) expect_text err "the launcher announces 3 to 5 ranks but MPI sees 3: start with mpirun, or with srun --mpi=pmix" ;;
+    *LOCAL*) expect_text err "HEXAD_LOCAL_RANK is 'x', expected a number from 0" "HEXAD_LOCAL_RANK is wrong on another" ;;
+    *) expect_text err "HEXAD_NODE is set on 1 of 3 ranks" ;;
+    esac
+  done
+}
+
 run_tests "$@"

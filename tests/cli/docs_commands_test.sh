@@ -11,7 +11,7 @@ table=$CLI_TESTS/docs_commands.txt
 # is indented by four spaces. One that begins with a command holds commands, which end at " #"; one that begins with
 # "$ COMMAND" shows a terminal; of any other the first line is "other".
 lines_of_blocks() {
-  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|cp|cmake|ctest|export|expert_products|tools/|build/)' '
+  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function commands_of(text) {
       text = continued text
       continued = ""
@@ -85,7 +85,7 @@ test_every_command_of_the_pages() {
   declare -A listed seen
   while IFS= read -r line; do
     case $line in
-    "" | "#"*) ;;
+    "" | "# "*) ;;
     "["*"]") page=${line:1:-1} ;;
     *" => "*) listed["$page ${line%% => *}"]=${line#* => } ;;
     *) failed "docs_commands.txt: neither [PAGE] nor COMMAND => HOW: $line" ;;

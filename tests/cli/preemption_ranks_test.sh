@@ -38,6 +38,57 @@ saves_on() { # SIGNAL
 test_sigterm_to_mpirun_saves() { saves_on TERM; }
 test_ctrl_c_to_mpirun_saves() { saves_on INT; }
 
+# As a batch system does it at a time limit: SIGTERM to every process of the job, twice. mpirun's own comes while the
+# ranks save.
+test_sigterm_to_mpirun_and_to_its_ranks_saves() {
+  local i
+  HEXAD_FAULT=slow_files@0,1,250 "${launch[@]}" --mca odls_base_sigkill_timeout 2 -np 2 "$HEXAD" "${recipe[@]}" \
+    train.steps=1000000 >out 2>err &
+  launcher=$!
+  wait_until has_steps run 3
+  local all=("$launcher" $(process_of 0) $(process_of 1))
+  for i in 1 2; do
+    kill -TERM "${all[@]}"
+    sleep 0.02
+  done
+  wait "$launcher"
+  expect_text run/log/rank-0000.log "preempted after step"
+  expect 0 "$HEXAD" inspect run --verify
+}
+
+# The estimate comes from the saves of the run before, which were slow.
+test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
+  HEXAD_FAULT=slow_files@0,1,250 expect 0 ranks 2 "${recipe[@]}" train.steps=2 checkpoint.every=1 optim.schedule=constant
+  expect 0 ranks 2 "${recipe[@]}" train.steps=3 optim.schedule=constant
+  expect_text err "a save takes about" "1 s after its SIGTERM (Ctrl-C) mpirun kills the ranks, saved or not" \
+    "export OMPI_MCA_odls_base_sigkill_timeout=10" "SIGUSR1 to mpirun"
+  expect_text run/log/rank-0000.log "a save takes about"
+  OMPI_MCA_odls_base_sigkill_timeout=10 expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
+  expect_no_text err "a save takes about"
+  expect 0 "$HEXAD" train tiny.yaml train.steps=5 checkpoint.every=0 optim.schedule=constant
+  expect_no_text err "a save takes about"
+}
+
+test_long_steps_are_warned_of_once_they_are_known() {
+  HEXAD_FAULT=slow@1,1,900 expect 0 ranks 2 "${recipe[@]}" train.steps=4
+  expect_count 1 err "a step and a save take about"
+}
+
+test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
+  local timeout
+  timeout=$(sed -n 's/^ *export OMPI_MCA_odls_base_sigkill_timeout=\([0-9]*\).*/\1/p' "$CLI_TESTS/../../README.md")
+  HEXAD_FAULT=slow_files@0,1,300 OMPI_MCA_odls_base_sigkill_timeout=$timeout env --default-signal=INT "${launch[@]}" -np 2 \
+    "$HEXAD" "${recipe[@]}" train.steps=1000000 >out 2>err &
+  launcher=$!
+  wait_until has_steps run 3
+  kill -INT "$launcher"
+  wait "$launcher"
+  expect_text err "asked to stop: saves after step" \
+    "$timeout s after its SIGTERM mpirun kills the ranks, saved or not (OMPI_MCA_odls_base_sigkill_timeout)"
+  expect_text run/log/rank-0000.log "preempted after step"
+  expect 0 "$HEXAD" inspect run --verify
+}
+
 test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
   local pid
   HEXAD_FAULT="hang@0,0,shard: file written" env --default-signal=INT "${launch[@]}" -np 2 "$HEXAD" "${recipe[@]}" \

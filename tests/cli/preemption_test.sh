@@ -57,8 +57,27 @@ test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
+# Slurm sends SIGTERM twice within milliseconds, people press Ctrl-C twice. The save takes longer than they do.
+test_a_second_signal_within_a_second_belongs_to_the_first() {
+  local first second
+  for first in INT TERM; do
+    for second in INT TERM; do
+      rm -rf run
+      HEXAD_FAULT=slow_files@0,1,150 start
+      wait_until has_steps run 3
+      kill -$first "$pid"
+      sleep 0.03
+      kill -$second "$pid"
+      sleep 0.5
+      kill -$second "$pid"
+      ended_with 75
+      expect 0 "$HEXAD" inspect run --verify
+    done
+  done
+}
+
 # The run is held where its save begins, so that what comes next comes second.
-test_the_second_sigint_or_sigterm_ends_the_run_at_once_and_the_next_start_goes_on() {
+test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_goes_on() {
   local first second number
   for first in INT TERM; do
     for second in INT TERM; do
@@ -67,11 +86,13 @@ test_the_second_sigint_or_sigterm_ends_the_run_at_once_and_the_next_start_goes_o
       HEXAD_FAULT="hang@0,0,shard: file written" start optim.schedule=constant
       wait_until has_steps run 3
       kill -$first "$pid"
+      kill -$second "$pid"
       wait_until compgen -G 'run/checkpoints/step-*.tmp/shard-*' >shards
+      sleep 1
       kill -$second "$pid"
       number=$(kill -l $second)
       ended_with $((128 + number))
-      expect_text err "asked to stop: saves after step"
+      expect_text err "asked to stop: saves after step" "asked once more (Ctrl-C, SIGTERM) after a second, the run ends at once"
       expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
       expect_text err "resumed from run/checkpoints/step-00000002"
       expect_text out "step 4/4"

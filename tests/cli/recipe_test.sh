@@ -229,6 +229,12 @@ test_validate_says_how_mpirun_starts_it_here() {
   expect 0 "$HEXAD" validate tiny.yaml --world 4 train.steps=8
   expect_text out "here it is started by: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
+  expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
+  # Time for the save, as far as it can be estimated: here after those of a run that took ten seconds each.
+  mkdir run
+  echo '{"step":2,"checkpoint_bytes":250752,"checkpoint_seconds":10.0}' >run/metrics.jsonl
+  expect 0 "$HEXAD" validate tiny.yaml --world 4
+  expect_text out "--mca odls_base_sigkill_timeout 20 hexad train"
 }
 
 run_tests "$@"

@@ -15,7 +15,7 @@ namespace {
 using device::DeviceContext;
 using device::InlineStream;
 
-constexpr CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
+const CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
 void check_all(const ProcessGroup& world) {
   check_collectives(world);

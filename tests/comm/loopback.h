@@ -118,7 +118,7 @@ class LoopbackTransport final : public Transport {
 };
 
 /// Several rounds an operation.
-inline constexpr CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
+inline const CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
 /// Runs `body` on ranks that are threads, each with an engine; two ranks are a node.
 inline void with_engines(int ranks,

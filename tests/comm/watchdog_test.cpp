@@ -10,6 +10,7 @@ namespace {
 
 using device::DeviceContext;
 using device::InlineStream;
+using namespace std::chrono_literals;
 
 // Faults 3 and 21.
 TEST(Watchdog, NamesTheOperationAndWhoIsMissing) {
@@ -122,6 +123,43 @@ TEST(Watchdog, FileWorkThatStandsStillIsReportedWithItsFile) {
   EXPECT_NE(text.find("; to blame: rank 2 its file work has not moved for 0."), std::string::npos) << text;
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
 }
+
+// What rank 0 is told after it was asked to end while it waits for rank 1, which comes after `late`.
+std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
+  CommEngine::Options options = small_rounds;
+  options.guards.watchdog_seconds = 0;
+  options.asked_to_end = [] { return true; };
+  std::string text = "no failure";
+  std::atomic<bool> over = false;
+  with_engines(
+      2,
+      [&](const ProcessGroup& world) {
+        InlineStream stream;
+        try {
+          for (auto waited = 0ms; world.rank() == 1 && waited < late && !over; waited += 50ms)
+            std::this_thread::sleep_for(50ms);
+          world.barrier(stream).wait();
+        } catch (const Error& e) {
+          over = true;
+          EXPECT_EQ(e.code(), ExitCode::peer_lost);
+          if (world.rank() == 0) text = e.what();
+        }
+      },
+      options);
+  return text;
+}
+
+// The node of a rank dies, and the batch system ends the others.
+TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
+  LoopbackTransport::deaf = 1;
+  const std::string text = failure_of_a_stopped_job(20s);
+  LoopbackTransport::deaf = -1;
+  EXPECT_EQ(text.substr(0, text.find(" at ")),
+            "asked to stop, but a rank is lost in operation 1 of group world (2 ranks), barrier");
+  EXPECT_NE(text.find(": nothing comes from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
+}
+
+TEST(AskedToEnd, ARankThatTakesItsTimeIsWaitedFor) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
 
 TEST(Watchdog, WithoutAWatchdogALateRankIsWaitedFor) {
   const auto late = [](const ProcessGroup& world) {

@@ -1,4 +1,4 @@
-# What two_nodes.sh and rank_nodes.sh share; sourced by them. A host is a network namespace whose one interface is joined
+# What two_nodes.sh, rank_nodes.sh and slurm_cluster.sh share; sourced by them. A host is a network namespace whose one interface is joined
 # to a port of a bridge, which lies in a namespace of its own: nothing outside these namespaces changes. Their names begin
 # with hx and the process, so that testbeds can stand beside each other.
 

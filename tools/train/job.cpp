@@ -3,6 +3,7 @@
 #include "framework/config/include_root.h"
 #include "tools/train/agreement.h"
 #include "tools/train/cores.h"
+#include "tools/train/launch.h"
 #include "tools/train/machine.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"

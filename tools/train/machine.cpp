@@ -40,13 +40,6 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-std::string launcher(int64_t ranks) {
-  std::string text = base::cat("mpirun -np ", ranks);
-  if (::geteuid() == 0) text += " --allow-run-as-root";
-  if (ranks > usable_cores()) text += " --oversubscribe";
-  return text;
-}
-
 std::string program_name() { return *program_invocation_short_name ? program_invocation_short_name : "hexad"; }
 
 std::string shell_word(const std::string& word) {

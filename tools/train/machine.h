@@ -17,8 +17,6 @@ std::string program_name();
 std::string shell_word(const std::string& word);
 /// What this process was started with, as a shell takes it; without a launcher before it.
 std::string command_line();
-/// "mpirun -np 4", with the flags without which Open MPI refuses to start that many ranks here, as this user.
-std::string launcher(int64_t ranks);
 /// Largest resident memory of this process so far, in bytes.
 int64_t peak_resident_bytes();
 

@@ -7,11 +7,16 @@ namespace hexad::train {
 /// other signals do what the system does with them, so SIGINT and SIGTERM end a command at once.
 void ignore_closed_pipes();
 
-/// Of training: from now on the first SIGINT or SIGTERM only asks the run to save and end, the next one of either ends
-/// the process at once. SIGUSR1 asks, too, and never ends it, however often it comes: batch systems announce their
-/// SIGTERM with it. A SIGINT that the process was started to ignore (`nohup`, `&` in a script) stays ignored.
+/// Of training: from now on the first SIGINT or SIGTERM only asks the run to save and end. Another one of either ends
+/// the process at once if it comes a second or more after the first. Earlier ones belong to the same request: Slurm
+/// sends SIGTERM twice within milliseconds when a job's time is over, and people press Ctrl-C twice. Nor does mpirun's
+/// SIGTERM count as another one: mpirun itself ends ranks that stay. SIGUSR1 asks, too, and never ends the process:
+/// batch systems announce their SIGTERM with it. A SIGINT that the process was started to ignore (`nohup`, `&` in a
+/// script) stays ignored.
 void save_and_end_on_signals();
-/// Whether a signal has asked for it.
+/// True if a signal has asked for it.
 bool preemption_requested();
+/// True if that was SIGINT or SIGTERM: whoever sends them may end the process soon, saved or not.
+bool end_requested();
 
 }  // namespace hexad::train

@@ -20,7 +20,9 @@
 #include "tools/train/cores.h"
 #include "tools/train/crash_report.h"
 #include "tools/train/fault.h"
-#include "tools/train/machine_memory.h"
+#include "tools/train/launch.h"
+#include "tools/train/machine.h"
+#include "tools/train/placement.h"
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
 #include "tools/train/run_report.h"
@@ -44,6 +46,15 @@ std::filesystem::path log_path(const Recipe& r, int rank) {
 
 double seconds_since(std::chrono::steady_clock::time_point began) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// What may end the process before it has saved.
+std::string end_without_save() {
+  if (!end_requested()) return {};
+  const std::optional<double> patience = mpirun_patience();
+  if (!patience) return "; asked once more (Ctrl-C, SIGTERM) after a second, the run ends at once";
+  return fmt::format("; {} s after its SIGTERM mpirun kills the ranks, saved or not ({})", *patience,
+                     patience_variable);
 }
 
 // In one collective, however many there are: a step has dozens of small numbers to report.
@@ -74,6 +85,8 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   const std::string crowd = warn_of_threads(find_cores(world), *recipe_.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) warn(crowd);
   for (const std::string& caution : cautions(recipe_)) warn(caution);
+  const mesh::Layout layout(recipe_.parallel.sizes(), world.size());
+  if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty()) warn(text);
 
   checkpoints_ =
       std::make_unique<Checkpointer>(recipe_, world.group(),
@@ -111,6 +124,19 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
 }
 
 void Trainer::warn(const std::string& text) { log_->warn(text); }
+
+void Trainer::expect_save(double seconds) {
+  save_seconds_ = seconds;
+  warn_of_short_patience();
+}
+
+void Trainer::warn_of_short_patience() {
+  if (!save_seconds_) return;
+  const std::string text = train::warn_of_short_patience(fastest_step_, *save_seconds_);
+  if (text.empty()) return;
+  warn(text);
+  save_seconds_.reset();
+}
 
 void Trainer::open_data(const std::optional<io::Checkpoint>& checkpoint) {
   recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
@@ -255,6 +281,7 @@ void Trainer::save(SaveFailure on_failure) {
     log_file_->info("saved step {} in {}: {}, {} of it by this rank", progress_.step,
                     telemetry::human_duration(seconds), telemetry::human_bytes(bytes), telemetry::human_bytes(mine));
     sinks_.on_save({.step = progress_.step, .bytes = static_cast<int64_t>(bytes), .seconds = seconds});
+    if (save_seconds_) save_seconds_ = seconds;
   } catch (const Error& e) {
     if (on_failure == SaveFailure::stop) throw;
     warn(e.what());
@@ -380,14 +407,18 @@ ExitCode Trainer::train() {
            skipped_in_a_row == 1 ? " step" : " steps in a row",
            " without a finite loss and gradient (train.max_skipped)");
 
+    if (step > info_.first_step + 1) {  // the first one fills caches, too
+      fastest_step_ = fastest_step_ > 0 ? std::min(fastest_step_, clock_->seconds()) : clock_->seconds();
+      warn_of_short_patience();
+    }
+
     const bool last = step == recipe_.train.steps;
     preempted = anyone(preemption_requested());
     if (!preempted && !last && recipe_.train.eval_every > 0 && step % recipe_.train.eval_every == 0) {
       evaluate_heldout(recipe_.train.eval_sequences);
       preempted = anyone(preemption_requested());
     }
-    if (preempted)
-      log_->info("asked to stop: saves after step {}; asked once more (Ctrl-C, SIGTERM), the run ends at once", step);
+    if (preempted) log_->info("asked to stop: saves after step {}{}", step, end_without_save());
     // A save at the end has nothing to go on to: there it must succeed.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     // After a skipped step the weights may be what is broken, which a save would refuse.

@@ -32,6 +32,9 @@ class Trainer {
   /// Trains to the last step; returns done, or preempted after a signal (state saved). Throws Error otherwise.
   ExitCode run();
 
+  /// Estimated seconds of a save, on rank 0 before run(): it warns if mpirun leaves less time when it ends the job.
+  void expect_save(double seconds);
+
  private:
   /// Opens the training data, in the order in which the checkpoint's run, if there is one, has them.
   void open_data(const std::optional<io::Checkpoint>& checkpoint);
@@ -49,6 +52,7 @@ class Trainer {
   /// Records how the run ended and makes report.html. `trouble`: why it ended early, a sentence; empty: it did not.
   void write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued = {});
   void warn(const std::string& text);
+  void warn_of_short_patience();
   bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
   bool leader() const { return world_.rank() == 0; }
 
@@ -72,6 +76,8 @@ class Trainer {
   std::optional<RunTrace> trace_;
   std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
   int64_t saved_step_ = -1;
+  double fastest_step_ = 0;             // in seconds; 0: not known yet
+  std::optional<double> save_seconds_;  // of the next save; none: unknown, or the warning about it has been given
   double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks
 };
 

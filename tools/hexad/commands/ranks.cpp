@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "tools/train/crash_report.h"
+#include "tools/train/launch.h"
 #include "tools/train/signals.h"
 
 namespace hexad::app {
@@ -32,7 +33,11 @@ ExitCode exit_code_of(const std::exception& e) {
 // All ranks find the same mistake in a recipe or its data. The first one speaks for them, and the launcher ends the job
 // (SIGTERM, which ends a rank here unless it trains); a rank that is not asked to end has found something of its own.
 bool ended_by_another() {
-  for (int i = 0; i < 30 && !preemption_requested(); ++i) std::this_thread::sleep_for(100ms);
+  const std::chrono::duration<double> longest(3 +
+                                              mpirun_patience().value_or(0));  // mpirun waits before its SIGTERM, too
+  const auto began = std::chrono::steady_clock::now();
+  while (!preemption_requested() && std::chrono::steady_clock::now() - began < longest)
+    std::this_thread::sleep_for(100ms);
   return preemption_requested();
 }
 
@@ -55,7 +60,8 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
-    const bool speaks = !told && (world.rank() == 0 || !shared);
+    // Where all were asked to end before, nobody waits for the first rank's word: it may be the one that is lost.
+    const bool speaks = !told && (world.rank() == 0 || !shared || end_requested());
     if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);
   }

@@ -3,6 +3,8 @@
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
+#include "tools/plan/time_to_save.h"
+#include "tools/train/launch.h"
 #include "tools/train/signals.h"
 #include "tools/train/trainer.h"
 
@@ -22,11 +24,17 @@ struct Options {
 
 ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
-  return on_all_ranks([&](comm::World& world) {
-    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
+  const auto body = [&](comm::World& world) {
+    const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
     if (!plan::may_start(recipe, extensions, world)) return ExitCode::resource;
-    return Trainer(std::move(recipe), extensions, world, plan::RunSchedule::make).run();
-  });
+    Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
+    if (world.rank() == 0 && mpirun_patience()) {
+      const auto phase = world.file_work().announce("measuring how fast " + recipe.run.dir + " is written");
+      trainer.expect_save(plan::estimate_save(recipe, extensions));
+    }
+    return trainer.run();
+  };
+  return on_all_ranks(body, {.asked_to_end = preemption_requested});
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
+#include "tools/plan/time_to_save.h"
 #include "tools/train/cautions.h"
 #include "tools/train/job.h"
 #include "tools/train/machine.h"
@@ -53,19 +54,17 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   fmt::print("tokens a step       {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
 }
 
-void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions) {
-  const double bytes = checkpoint_bytes(recipe, extensions);
-  const WriteTime time = estimate_write(recipe.run.dir, bytes);
+void print_checkpoint(double bytes, const WriteTime& time) {
   const std::string seconds = time.text();
   fmt::print("\ncheckpoint (estimate){:>16}   {}{}({})\n", human_bytes(bytes), seconds, seconds.empty() ? "" : " ",
              time.source);
 }
 
-// With it, `mpirun` does not refuse what `validate` has found good.
-std::string start_line(const Options& options) {
-  std::string text = fmt::format("{} {} train {}", launcher(options.world), program_name(), shell_word(options.recipe));
-  text += recipe_words(options);
-  return text;
+// With it, the launcher does not refuse what `validate` has found good.
+std::string start_line(const Options& options, double save_seconds) {
+  const std::string text = fmt::format("{} {} train {}", launcher_to_train(options.world, save_seconds), program_name(),
+                                       shell_word(options.recipe));
+  return text + recipe_words(options) + "\n" + explain_launcher();
 }
 
 // A recipe may be meant for another machine: what only this one lacks is no error.
@@ -97,11 +96,13 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
     warnings.push_back(std::move(text));
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
-  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options));
+  const double bytes = checkpoint_bytes(recipe, extensions);
+  const WriteTime save = estimate_write(recipe.run.dir, bytes);
+  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options, save.most));
   for (const std::string& warning : warnings) fmt::print("warning: {}\n\n", warning);
   print_size(recipe, extensions);
   fmt::print("\n{}", table);
-  print_checkpoint(recipe, extensions);
+  print_checkpoint(bytes, save);
   if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
   if (!options.mesh) return base::ExitCode::done;
   fmt::print("\n{}", mesh_table(layout));

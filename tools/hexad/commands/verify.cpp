@@ -14,6 +14,7 @@
 #include "tools/hexad/usage.h"
 #include "tools/train/agreement.h"
 #include "tools/train/fault.h"
+#include "tools/train/launch.h"
 #include "tools/train/machine.h"
 #include "tools/train/run_directory.h"
 #include "tools/train/say.h"

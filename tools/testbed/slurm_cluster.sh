@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Runs a command beside a Slurm of emulated nodes of this machine: network namespaces joined by a bridge in a namespace of
+# its own, each with a host name and shared memory of its own. The command runs on a node of the controller's and may call
+# sbatch, srun, scancel and scontrol.
+#
+#   tools/testbed/slurm_cluster.sh [--nodes 2] [--cpus 2] COMMAND...
+#
+# --cpus: of a node; Slurm counts them, the machine's cores are shared by all. RequeueExit is 75, a job that is told to end
+# is killed 10 s later, and a node that does not answer counts as down after 10 s. SLURM_TESTBED_STATE names the folder of
+# slurm.conf and the daemons' logs. Nothing outside the new namespaces changes, and they are gone with everything that runs
+# in them when this ends. Needs root, iproute2, openmpi-bin and Slurm (tools/install-dependencies.sh --slurm): without them
+# it says so and exits with 77 (a skipped test).
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+nodes=2 cpus=2
+while [ $# -gt 0 ]; do
+  case $1 in
+  --nodes) nodes=${2:?} ;;
+  --cpus) cpus=${2:?} ;;
+  -*) usage "unknown option '$1'" ;;
+  *) break ;;
+  esac
+  shift 2
+done
+[ $# -gt 0 ] || usage
+check_count --nodes "$nodes"
+check_count --cpus "$cpus"
+for program in slurmctld slurmd srun sbatch; do
+  command -v $program >/dev/null || skip "$program is missing (tools/install-dependencies.sh --slurm)"
+done
+# Slurm's plugin loads PMIx by the name that only the development package has.
+compgen -G '/usr/lib/*/pmix2/lib/libpmix.so' >/dev/null || skip "libpmix.so is missing (apt install libpmix-dev)"
+
+# Host 0 is the controller's, the others are the nodes.
+write_configuration() {
+  local i
+  mkdir -p "$state"/save
+  # A namespace has no control groups, and slurmd looks for those of version 2 even if nothing uses them.
+  echo 'CgroupPlugin=cgroup/v1' >"$state/cgroup.conf"
+  cat >"$state/slurm.conf" <<C
+ClusterName=testbed
+SlurmctldHost=${name}n0(10.79.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation=$state/save
+SlurmdSpoolDir=$state/%n/spool
+TmpFS=$state/%n/tmp
+SlurmctldPidFile=$state/slurmctld.pid
+SlurmdPidFile=$state/%n/slurmd.pid
+SlurmctldLogFile=$state/slurmctld.log
+SlurmdLogFile=$state/%n/slurmd.log
+MailProg=/bin/true
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/builtin
+SchedulerParameters=sched_interval=1
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=10
+KillWait=10
+RequeueExit=75
+C
+  for ((i = 1; i <= nodes; i++)); do
+    mkdir -p "$state/${name}n$i"/{spool,tmp}
+    echo "NodeName=${name}n$i NodeAddr=10.79.0.$((i + 1)) CPUs=$cpus State=UNKNOWN"
+  done >>"$state/slurm.conf"
+  echo 'PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP' >>"$state/slurm.conf"
+}
+idle_nodes() { ip netns exec "${name}n0" sinfo -h -t idle -o %D 2>/dev/null; }
+start_slurm() {
+  local i
+  "$here/enter_node.sh" "${name}n0" slurmctld -D >"$state/slurmctld.out" 2>&1 {alive}>&- &
+  for ((i = 1; i <= nodes; i++)); do
+    "$here/enter_node.sh" "${name}n$i" slurmd -D >"$state/${name}n$i/slurmd.out" 2>&1 {alive}>&- &
+  done
+  for ((i = 0; i < 300; i++)); do
+    [ "$(idle_nodes)" != "$nodes" ] || return 0
+    sleep 0.1
+  done
+  tail -n 20 "$state"/*.out "$state"/*/*.out >&2
+  echo "$(basename "$0"): Slurm did not start" >&2
+  exit 1
+}
+
+build_testbed
+for ((i = 0; i <= nodes; i++)); do add_host $i 10.79.0.$((i + 1))/24; done
+write_configuration
+export SLURM_CONF=$state/slurm.conf SLURM_TESTBED_STATE=$state
+export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$((nodes + 1)) HEXAD_TESTBED_NODES=1
+start_slurm
+# In the background, so that a signal ends the nodes at once and not after the command.
+"$here/enter_node.sh" "${name}n0" "$(printf '%q ' "$@")" <&0 {alive}>&- &
+wait $!

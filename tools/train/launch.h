@@ -1,0 +1,33 @@
+// How the ranks of a job are started on this machine, and what their launcher does when it ends them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hexad::train {
+
+/// What stands before the program to start `ranks` of it here, as this user. Inside an allocation of Slurm: srun; else
+/// "mpirun -np 4" with the flags without which Open MPI refuses.
+std::string launcher(int64_t ranks);
+
+/// True if this process was started by hand or by a script inside an allocation of Slurm.
+bool in_slurm_allocation();
+
+/// Process id of the mpirun, or of its daemon on this node, that started this rank; 0 if neither did.
+pid_t mpirun_process();
+
+/// Seconds after which this rank's mpirun follows its SIGTERM with SIGKILL; none if no mpirun started it.
+std::optional<double> mpirun_patience();
+/// Parameter of Open MPI that says so, as `--mca` takes it, and as a variable of the environment.
+inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
+inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
+
+/// Whole seconds between SIGTERM and SIGKILL that suffice for a step and a save of about `seconds` together.
+int64_t advised_patience(double seconds);
+/// A warning if the mpirun of this run leaves less time than a step and a save may take together; else empty.
+std::string warn_of_short_patience(double step_seconds, double save_seconds);
+
+}  // namespace hexad::train
