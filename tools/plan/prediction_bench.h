@@ -11,10 +11,11 @@ namespace hexad::plan {
 
 struct PredictionBench {
   std::string out = "predictions.json";
-  int rounds = 3;  // steps of each schedule that count, in turn
+  int rounds = 3;     // steps of each schedule that count, in turn
+  bool json = false;  // prints one JSON object instead of the table
 };
 
-/// Trains a few steps and prints a table of one MoE layer's forward and backward. Collective.
+/// Trains a few steps and prints what one MoE layer's forward and backward take. Collective.
 void bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                        const PredictionBench& bench);
 

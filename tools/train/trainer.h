@@ -49,7 +49,7 @@ class Trainer {
   /// Records how the run ended and makes report.html. `trouble`: why it ended early, a sentence; empty: it did not.
   void write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued = {});
   void warn(const std::string& text);
-  bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
+  bool anyone(bool flag);
   bool leader() const { return world_.rank() == 0; }
 
   const comm::World& world_;

@@ -74,6 +74,7 @@ void add_predict(const Command& bench, const Program& program) {
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement");
   command.add_option("--rounds", &options->bench.rounds, "steps of each schedule").legal(whole_number(1, 1000));
+  command.add_flag("--json", options->bench.json, "print the results as one JSON object");
   command.run([program, options] { return bench_predict(*options, program.extensions); });
 }
 

@@ -5,6 +5,7 @@
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
+#include "tools/hexad/commands/validate_json.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
@@ -28,7 +29,7 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   int64_t world = 0;
-  bool mesh = false;
+  bool mesh = false, json = false;
   std::string svg;
 };
 
@@ -54,10 +55,44 @@ void print_checkpoint(const Recipe& recipe, const train::Extensions& extensions)
 }
 
 // With it, `mpirun` does not refuse what `validate` has found good.
-std::string start_line(const Options& options) {
-  std::string text = fmt::format("{} {} train {}", launcher(options.world), program_name(), shell_word(options.recipe));
+std::string start_line(const Options& options, int64_t ranks) {
+  std::string text = fmt::format("{} {} train {}", launcher(ranks), program_name(), shell_word(options.recipe));
   for (const std::string& override : options.overrides) text += fmt::format(" '{}'", override);
   return text;
+}
+
+void print_text(const Options& options, const Recipe& recipe, const train::Extensions& extensions,
+                const mesh::Layout& layout, const MemoryReport& memory) {
+  const int ranks = layout.world();
+  fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
+             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
+  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options, options.world));
+  for (const std::string& caution : cautions(recipe)) fmt::print("warning: {}\n\n", caution);
+  print_size(recipe, extensions);
+  fmt::print("\n{}", memory.table());
+  print_checkpoint(recipe, extensions);
+  if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
+  if (options.mesh) fmt::print("\n{}", mesh_table(layout));
+}
+
+void print_json(const Options& options, const Recipe& recipe, const train::Extensions& extensions,
+                const mesh::Layout& layout, const MemoryReport& memory) {
+  const std::vector<std::string> warnings = cautions(recipe);
+  for (const std::string& caution : warnings) say("warning: " + caution);
+  const double bytes = checkpoint_bytes(recipe, extensions);
+  fmt::print("{}\n", json_of(Validation{.recipe = options.recipe,
+                                        .ranks = layout.world(),
+                                        .fewest_ranks = options.world == 0,
+                                        .start_line = start_line(options, layout.world()),
+                                        .warnings = warnings,
+                                        .size = layers::model_size(recipe.model, extensions),
+                                        .tokens_per_step = recipe.batch.global * recipe.model.context,
+                                        .layout = layout,
+                                        .with_mesh = options.mesh,
+                                        .estimates = memory.estimates(),
+                                        .memory_limit_bytes = recipe.memory.limit_bytes,
+                                        .checkpoint_bytes = bytes,
+                                        .checkpoint_time = estimate_write(recipe.run.dir, bytes)}));
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
@@ -73,16 +108,10 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   const MemoryReport memory(recipe, extensions, ranks);
   const std::string too_much = memory.problem();
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
-  fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
-             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
-  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options));
-  for (const std::string& caution : cautions(recipe)) fmt::print("warning: {}\n\n", caution);
-  print_size(recipe, extensions);
-  fmt::print("\n{}", memory.table());
-  print_checkpoint(recipe, extensions);
-  if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
-  if (!options.mesh) return base::ExitCode::done;
-  fmt::print("\n{}", mesh_table(layout));
+  if (options.json)
+    print_json(options, recipe, extensions, layout, memory);
+  else
+    print_text(options, recipe, extensions, layout, memory);
   if (options.svg.empty()) return base::ExitCode::done;
   require_replaceable(options.svg, "<svg ", "drawing");
   base::write_file(options.svg, mesh_svg(layout));
@@ -101,7 +130,12 @@ void add_validate(const Program& program) {
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
   command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh);
-  command.run([program, options] { return validate(*options, program.extensions); });
+  command.add_flag("--json", options->json,
+                   "as one JSON object; of a recipe that is not valid its problems, with file, line, key and message");
+  command.run([program, options] {
+    const auto run = [&] { return validate(*options, program.extensions); };
+    return options->json ? with_json_problems(options->recipe, options->overrides, run) : run();
+  });
 }
 
 }  // namespace hexad::app
