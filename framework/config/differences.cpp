@@ -1,27 +1,25 @@
 #include <algorithm>
-#include <utility>
 
 #include "framework/base/error.h"
 #include "framework/config/recipe.h"
+#include "framework/config/settings.h"
 #include "framework/config/words.h"
 #include "framework/config/writer.h"
 
 namespace hexad::config {
 namespace {
 
-using Entry = std::pair<std::string, std::string>;  // path, value
-
 /// Every leaf of a struct, in its order; lists of structs leaf by leaf, other lists as one value.
 class Flattener final : public Visitor {
  public:
-  static std::vector<Entry> entries(void* value, const Type& type) {
-    std::vector<Entry> out;
+  static std::vector<Setting> entries(void* value, const Type& type) {
+    std::vector<Setting> out;
     Flattener("", out).add_section(value, type);
     return out;
   }
 
  private:
-  Flattener(std::string path, std::vector<Entry>& out) : path_(std::move(path)), out_(out) {}
+  Flattener(std::string path, std::vector<Setting>& out) : path_(std::move(path)), out_(out) {}
 
   void add_section(void* value, const Type& type) { type.fields(value, *this); }
 
@@ -38,23 +36,25 @@ class Flattener final : public Visitor {
     } else if (type.kind == Kind::optional && type.size(value) == 1) {
       add(path, field, type.at(value, 0), *type.element);
     } else {
-      out_.emplace_back(path, flow_text(value, type, field.unset_word));
+      out_.push_back({path, flow_text(value, type, field.unset_word)});
     }
   }
 
   std::string path_;
-  std::vector<Entry>& out_;
+  std::vector<Setting>& out_;
 };
 
-const std::string* value_of(const std::vector<Entry>& entries, const std::string& path) {
-  const auto found = std::ranges::find(entries, path, &Entry::first);
-  return found == entries.end() ? nullptr : &found->second;
+const std::string* value_of(const std::vector<Setting>& entries, const std::string& path) {
+  const auto found = std::ranges::find(entries, path, &Setting::path);
+  return found == entries.end() ? nullptr : &found->value;
 }
 
 }  // namespace
 
+std::vector<Setting> settings(void* value, const Type& type) { return Flattener::entries(value, type); }
+
 std::vector<std::string> differences(void* before, void* after, const Type& type) {
-  const std::vector<Entry> old_entries = Flattener::entries(before, type),
+  const std::vector<Setting> old_entries = Flattener::entries(before, type),
                            new_entries = Flattener::entries(after, type);
   std::vector<std::string> out;
   for (const auto& [path, text] : old_entries) {

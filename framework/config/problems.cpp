@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "framework/base/error.h"
+#include "framework/config/recipe_error.h"
 #include "framework/config/words.h"
 
 namespace hexad::config {
@@ -53,19 +53,34 @@ void Problems::report(const Position& at, std::string path, std::string line) {
   list_.push_back({at, std::move(path), std::move(line)});
 }
 
+std::vector<Problems::Problem> Problems::sorted() const {
+  std::vector<Problem> all = list_;
+  std::ranges::stable_sort(all, [](const Problem& a, const Problem& b) { return a.at < b.at; });
+  return all;
+}
+
 std::string Problems::text() const {
-  std::vector<const Problem*> sorted;
-  for (const Problem& problem : list_) sorted.push_back(&problem);
-  std::ranges::stable_sort(sorted, [](const Problem* a, const Problem* b) { return a->at < b->at; });
+  const std::vector<Problem> sorted = this->sorted();
   std::string out;
   for (size_t i = 0; i < std::min(sorted.size(), most_listed); ++i)
-    out += fmt::format("{}{}: {}", i == 0 ? "" : "\n", sorted[i]->at.text(), sorted[i]->line);
+    out += fmt::format("{}{}: {}", i == 0 ? "" : "\n", sorted[i].at.text(), sorted[i].line);
   if (sorted.size() > most_listed) out += fmt::format("\n... and {} more", sorted.size() - most_listed);
   return out;
 }
 
 void Problems::throw_if_any() const {
-  if (any()) throw base::Error(base::ExitCode::usage, text());
+  if (!any()) return;
+  std::vector<RecipeProblem> problems;
+  for (const Problem& p : sorted()) {
+    const std::string first_word = p.line.substr(0, p.line.find(' '));  // of a key that nobody knows
+    problems.push_back({.source = p.at.source ? *p.at.source : "",
+                        .line = p.at.line,
+                        .key = !p.path.empty()   ? p.path
+                               : !p.rule.empty() ? p.rule
+                                                 : first_word,
+                        .message = p.line});
+  }
+  throw RecipeError(text(), std::move(problems));
 }
 
 }  // namespace hexad::config

@@ -30,7 +30,7 @@ class Problems {
   bool any() const { return !list_.empty(); }
   /// One line each, sorted by position; a long list ends in "... and n more".
   std::string text() const;
-  /// Throws Error(usage) with text().
+  /// Throws RecipeError with text() and the problems.
   void throw_if_any() const;
 
   /// Whether the key was given as key.path=value.
@@ -61,6 +61,8 @@ class Problems {
   void report(const Position& at, std::string path, std::string line);
 
  private:
+  std::vector<Problem> sorted() const;  // by position
+
   std::vector<Problem> list_;
   std::map<std::string, Known, std::less<>> known_;
 };

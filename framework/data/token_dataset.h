@@ -62,6 +62,8 @@ class TokenDataset {
   int64_t documents() const { return header_.documents; }
   int64_t text_bytes() const { return header_.text_bytes; }
   int64_t vocab_size() const { return header_.vocab_size; }
+  /// In the file: 2 or 4.
+  int bytes_per_id() const { return header_.bytes_per_id; }
   bool has_loss_mask() const { return header_.has_loss_mask != 0; }
   Digest tokenizer() const { return header_.tokenizer; }
   Digest fingerprint() const { return header_.header; }

@@ -21,6 +21,7 @@ using base::now;
 // A task that was issued: done when both its lane has passed it and its asynchronous part is over.
 struct Issued {
   Event passed, asynchronous;
+  bool done() const { return passed.done() && asynchronous.done(); }
 };
 
 // Tasks refer to data of the caller, so nothing may still run when an exception leaves execute().
@@ -46,6 +47,9 @@ void begin(device::DeviceContext& context) {
 // The graph is over for whoever uses the compute lane next: on the host when all is done, on a device when that lane
 // waits for all.
 void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
+  std::optional<device::Span> span;
+  if (context.spans().recording() && context.on_host() && !std::ranges::all_of(issued, &Issued::done))
+    span.emplace(context.spans(), "wait: lanes");
   for (const Issued& task : issued)
     for (const Event& event : {task.passed, task.asynchronous})
       if (context.on_host())
@@ -101,6 +105,14 @@ Event issue(const Task& task, Stream& lane) {
   const Event asynchronous = part->event();
   lane.run([&task, part] { part->issue(task); });
   return asynchronous;
+}
+
+// Of the caller's thread, which shows in the rank's trace where it stands still.
+void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
+  std::optional<device::Span> span;
+  if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);
+  stream.wait(before.passed);
+  stream.wait(before.asynchronous);
 }
 
 void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream) {
@@ -192,9 +204,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       Stream& stream = context.stream(task.spec.lane);
       yields.before(task, stream);
       for (TaskId id : task.after) {
-        const Issued& before = issued[static_cast<size_t>(id)];
-        stream.wait(before.passed);
-        stream.wait(before.asynchronous);
+        wait_for(issued[static_cast<size_t>(id)], tasks[static_cast<size_t>(id)].spec.name, stream, context.spans());
       }
       if (watch) measure_begin(watch, i, stream);
       Event asynchronous = issue(task, stream);

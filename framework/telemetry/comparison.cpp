@@ -1,12 +1,14 @@
 #include "framework/telemetry/comparison.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "framework/base/atomic_file.h"
-#include "framework/base/error.h"
-#include "framework/telemetry/metrics_json.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
@@ -15,34 +17,95 @@
 namespace hexad::telemetry {
 namespace {
 
-using Run = ComparisonInputs::Run;
+constexpr size_t most_settings = 6;  // that have a column of their own
 
-constexpr size_t colours = 7;  // of report.css
+std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
-std::string row(const Run& run, size_t place, const MetricsHistory& history) {
-  const StepMetrics& last = history.steps.back();
-  int64_t peak = 0;
-  for (const StepMetrics& s : history.steps)
-    if (const auto total = s.memory_peak_bytes.find("total"); total != s.memory_peak_bytes.end())
-      peak = std::max(peak, total->second);
-  const std::string heldout = history.evals.empty() ? "" : fmt::format("{:.4f}", history.evals.back().loss);
-  const std::string cells[] = {grouped(last.step),
-                               human_count(static_cast<double>(last.tokens)),
-                               fmt::format("{:.4f}", last.loss),
-                               heldout,
-                               human_count(median(history.steps, &StepMetrics::tokens_per_second)),
-                               human_bytes(static_cast<double>(peak)),
-                               run.layout};
-  std::string out =
-      fmt::format("<tr><th scope=\"row\"><i class=\"swatch\" style=\"background:var(--series-{})\"></i>{}</th>",
-                  place % colours + 1, escaped(run.name));
+std::string head(const std::vector<std::string>& columns) {
+  std::string out = "<thead><tr>";
+  for (const std::string& name : columns) out += "<th>" + escaped(name) + "</th>";
+  return out + "</tr></thead>\n";
+}
+
+/// A row whose first cell is the run's colour and name.
+std::string row(const Sweep& sweep, size_t run, const std::vector<std::string>& cells) {
+  std::string out = fmt::format("<tr><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>", run,
+                                escaped(sweep.runs[run].name));
   for (const std::string& cell : cells) out += "<td>" + escaped(cell) + "</td>";
   return out + "</tr>\n";
 }
 
-std::string differences_block(const std::vector<Run>& runs) {
+std::string setting(const SweepRun& run, const std::string& key) {
+  const auto at = run.settings.find(key);
+  return at == run.settings.end() ? "–" : at->second;
+}
+
+std::string results_table(const Sweep& sweep) {
+  const bool listed = sweep.keys.size() <= most_settings;
+  std::vector<std::string> columns{"Run"};
+  if (listed) columns.insert(columns.end(), sweep.keys.begin(), sweep.keys.end());
+  for (const char* name : {"Steps", "Tokens", "Last loss", "Held-out loss", "Peak memory", "Layout"})
+    columns.emplace_back(name);
+  std::string body;
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    const SweepRun& run = sweep.runs[i];
+    const RunSummary& s = run.summary;
+    std::vector<std::string> cells;
+    if (listed)
+      for (const std::string& key : sweep.keys) cells.push_back(setting(run, key));
+    const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
+    cells.insert(cells.end(), {grouped(s.last_step), human_count(static_cast<double>(s.tokens)), loss(s.loss),
+                               known(s.heldout_loss, loss), human_bytes(static_cast<double>(s.peak_memory_bytes)),
+                               run.layout});
+    body += row(sweep, i, cells);
+  }
+  return head(columns) + "<tbody>\n" + body + "</tbody>";
+}
+
+std::string speed_table(const Sweep& sweep) {
+  const std::vector<std::string> classes = traffic_classes(sweep);
+  std::vector<std::string> columns{"Run",      "Ranks", "Step time",  "Spread of steps",
+                                   "Tokens/s", "MFU",   "Efficiency", "Exposed"};
+  columns.insert(columns.end(), classes.begin(), classes.end());
+  std::string body;
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    const SweepRun& run = sweep.runs[i];
+    const RunSummary& s = run.summary;
+    std::vector<std::string> cells{
+        run.ranks > 0 ? grouped(run.ranks) : "–",
+        known(s.step_seconds.median, human_duration),
+        known(s.step_seconds.tenth, human_duration) + " – " + known(s.step_seconds.ninetieth, human_duration),
+        known(s.tokens_per_second, human_count),
+        known(s.mfu, human_percent),
+        known(efficiency(sweep, i), human_percent),
+        human_percent(s.exposed_share_of_all())};
+    for (const std::string& name : classes)
+      cells.push_back(s.exposed_share.contains(name) ? human_percent(s.exposed_share.at(name)) : "–");
+    body += row(sweep, i, cells);
+  }
+  return head(columns) + "<tbody>\n" + body + "</tbody>";
+}
+
+/// Why an MFU may be above 100%, where one is.
+std::string peak_note(const Sweep& sweep) {
+  const bool above = std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; });
+  return above ? " An MFU above 100% says that the peak of that run (train.peak_flops, or what was measured at its "
+                 "start) is below what its machine does."
+               : "";
+}
+
+/// What to call the runs where the title does not name them.
+std::string subtitle(const Sweep& sweep) {
+  constexpr size_t most = 4;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(most, sweep.runs.size()); ++i) names.push_back(sweep.runs[i].name);
+  const size_t left = sweep.runs.size() - names.size();
+  return fmt::format("{}{}", fmt::join(names, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
+std::string differences_block(const Sweep& sweep) {
   std::string rows;
-  for (const Run& run : runs) {
+  for (const SweepRun& run : sweep.runs) {
     std::string text;
     for (const std::string& line : run.differences) text += (text.empty() ? "" : "<br>") + escaped(line);
     if (!text.empty()) rows += "<tr><th scope=\"row\">" + escaped(run.name) + "</th><td>" + text + "</td></tr>\n";
@@ -51,33 +114,36 @@ std::string differences_block(const std::vector<Run>& runs) {
   return fmt::format(
       "<section class=\"card wide\"><h2>What differs from {}</h2>\n<table class=\"facts\"><tbody>\n{}</tbody></table>"
       "</section>\n",
-      escaped(runs.front().name), rows);
+      escaped(sweep.runs.front().name), rows);
+}
+
+std::string data_of(const Sweep& sweep) {
+  std::string data;
+  for (const SweepRun& run : sweep.runs) {
+    std::string exposed;
+    for (const auto& [name, share] : run.summary.exposed_share)
+      if (std::isfinite(share)) exposed += fmt::format("{}\"{}\":{:.6g}", exposed.empty() ? "" : ",", name, share);
+    data += fmt::format("{}{{\"name\":{},\"columns\":{},\"exposed\":{{{}}}}}", data.empty() ? "" : ",",
+                        json_text(run.name), run.columns, exposed);
+  }
+  return "[" + data + "]";
 }
 
 }  // namespace
 
-void write_comparison(const ComparisonInputs& inputs) {
-  require_charts(inputs.charts, inputs.output.string());
-  std::string rows, data, title;
-  for (size_t i = 0; i < inputs.runs.size(); ++i) {
-    const Run& run = inputs.runs[i];
-    const MetricsHistory history = read_metrics(run.metrics);
-    if (history.steps.empty())
-      base::fail(base::ExitCode::data, "cannot write ", inputs.output.string(), ": ", run.metrics.string(),
-                 " holds no training step");
-    rows += row(run, i, history);
-    data +=
-        fmt::format("{}{{\"name\":{},\"columns\":{}}}", i == 0 ? "" : ",", json_text(run.name), report_data(history));
-    title += (i == 0 ? "" : ", ") + run.name;
-  }
-  base::write_file(inputs.output, filled(comparison_page, {{"title", escaped(title)},
-                                                           {"style", std::string(report_style)},
-                                                           {"toolbar", std::string(report_toolbar)},
-                                                           {"rows", rows},
-                                                           {"differences", differences_block(inputs.runs)},
-                                                           {"data", "[" + data + "]"},
-                                                           {"library", std::string(inputs.charts)},
-                                                           {"script", std::string(comparison_script)}}));
+void write_comparison(const Sweep& sweep, const std::filesystem::path& output, std::string_view charts) {
+  require_charts(charts, output.string());
+  base::write_file(output, filled(comparison_page, {{"title", escaped(title_of(sweep))},
+                                                    {"subtitle", escaped(subtitle(sweep))},
+                                                    {"style", std::string(report_style)},
+                                                    {"toolbar", std::string(report_toolbar)},
+                                                    {"results", results_table(sweep)},
+                                                    {"speed", speed_table(sweep)},
+                                                    {"peak_note", escaped(peak_note(sweep))},
+                                                    {"differences", differences_block(sweep)},
+                                                    {"data", data_of(sweep)},
+                                                    {"library", std::string(charts)},
+                                                    {"script", std::string(comparison_script)}}));
 }
 
 }  // namespace hexad::telemetry

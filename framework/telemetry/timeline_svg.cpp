@@ -17,7 +17,7 @@ using schedule::TaskKind;
 using schedule::Timeline;
 
 // Pixels.
-constexpr int width = 1120, margin = 20, lane_label = 72, source_label = 66;
+constexpr int width = 1120, margin = 20, lane_label = 116, source_label = 66;
 constexpr int plot_left = margin + lane_label + source_label, plot_width = width - plot_left - margin;
 constexpr int heading = 56, legend_height = 26, bar_height = 22, bar_gap = 3, lane_gap = 12, axis_height = 40;
 constexpr double letter = 6.7;  // width of one, in names on bars
@@ -94,14 +94,14 @@ class Drawing {
     if (timelines.predicted) sources_.push_back({"predicted", timelines.predicted});
     for (const Source& source : sources_)
       for (const Timeline::Span& span : source.timeline->spans) {
-        lanes_.insert(span.task.lane), kinds_.insert(span.task.kind);
+        rows_.insert(row_of(span)), kinds_.insert(span.task.kind);
         first_ = std::min(first_, span.begin), last_ = std::max(last_, span.end);
       }
     unit_ = unit_for(last_ - first_);
   }
 
   std::string draw() {
-    const int rows = static_cast<int>(lanes_.size()), row = lane_height() + lane_gap;
+    const int rows = static_cast<int>(rows_.size()), row = lane_height() + lane_gap;
     const int top = heading + legend_height, height = top + rows * row + axis_height;
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"timeline\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
@@ -110,13 +110,13 @@ class Drawing {
         width, height, escaped(title_), style);
     text("title", margin, 26, title_);
     text("small", margin, 45, summary());
-    if (lanes_.empty()) {
+    if (rows_.empty()) {
       text("small", margin, top, "No task ran.");
     } else {
       legend();
       axis(top, top + rows * row);
       int y = top;
-      for (const Lane lane : lanes_) draw_lane(lane, y), y += row;
+      for (const Row& lane : rows_) draw_lane(lane, y), y += row;
     }
     return std::move(out_) + "</svg>\n";
   }
@@ -126,7 +126,9 @@ class Drawing {
     std::string_view name;
     const Timeline* timeline;
   };
+  using Row = std::pair<Lane, std::string>;  // and its name
 
+  static Row row_of(const Timeline::Span& span) { return {span.task.lane, row_name(span.task)}; }
   int lane_height() const { return static_cast<int>(sources_.size()) * (bar_height + bar_gap) - bar_gap; }
   double x_of(double seconds) const {
     return plot_left + (last_ > first_ ? (seconds - first_) / (last_ - first_) * plot_width : 0);
@@ -170,15 +172,15 @@ class Drawing {
     text("small end", plot_left - 10, bottom + 16, fmt::format("time, {}", unit_.name));
   }
 
-  void draw_lane(Lane lane, int y) {
+  void draw_lane(const Row& row, int y) {
     out_ += fmt::format("<g class=\"lane\">\n");
-    text("lane-name", margin, y + lane_height() / 2 + 4, name_of(lane));
+    text("lane-name", margin, y + lane_height() / 2 + 4, row.second);
     for (const auto& [name, timeline] : sources_) {
       text("small end", plot_left - 10, y + bar_height / 2 + 4, name);
       out_ += fmt::format("<rect class=\"track\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", plot_left, y,
                           plot_width, bar_height);
       for (size_t i = 0; i < timeline->spans.size(); ++i)
-        if (timeline->spans[i].task.lane == lane) draw_task(name, *timeline, i, y);
+        if (row_of(timeline->spans[i]) == row) draw_task(name, *timeline, i, y);
       y += bar_height + bar_gap;
     }
     out_ += "</g>\n";
@@ -211,7 +213,7 @@ class Drawing {
 
   std::string_view title_;
   std::vector<Source> sources_;
-  std::set<Lane> lanes_;
+  std::set<Row> rows_;
   std::set<TaskKind> kinds_;
   double first_ = 0, last_ = 0;  // seconds
   TimeUnit unit_{};

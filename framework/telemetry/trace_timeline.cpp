@@ -26,12 +26,19 @@ TraceEvent event_of(const Timeline::Span& span, std::string lane, int rank, doub
 
 }  // namespace
 
+std::string row_name(const schedule::TaskSpec& task) {
+  const bool crosses = task.cost.crosses_nodes;
+  if (task.lane == Lane::inter && !crosses) return "intra (all-to-all)";
+  if (task.lane == Lane::intra && crosses) return "inter (sharing)";
+  return std::string(name_of(task.lane));
+}
+
 std::vector<TraceEvent> trace_events(const TimelinePair& timelines, int rank, double start_us) {
   std::vector<TraceEvent> events;
-  const auto add = [&](const Timeline* timeline, Lane lane, std::string_view suffix) {
+  const auto add = [&](const Timeline* timeline, Lane lane, const std::string& suffix) {
     if (!timeline) return;
     for (const Timeline::Span& span : timeline->spans)
-      if (span.task.lane == lane) events.push_back(event_of(span, base::cat(name_of(lane), suffix), rank, start_us));
+      if (span.task.lane == lane) events.push_back(event_of(span, row_name(span.task) + suffix, rank, start_us));
   };
   for (int l = 0; l < device::lane_count; ++l) {
     add(timelines.measured, static_cast<Lane>(l), "");

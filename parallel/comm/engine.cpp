@@ -135,6 +135,8 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
           if (urgent && !r->urgent) r->urgent = true, ++urgent_;
         });
       });
+  if (meter_->log().recording() && request->members->size() > 1)
+    request->flight->describe(request->operation.to_string(), request->link == Link::network);
   const Event event = request->flight->event();
   const auto enqueue = [this, request] {
     if (failed_)

@@ -17,6 +17,11 @@ bool ProcessGroup::crosses_nodes() const {
   return std::any_of(node_of_rank_.begin(), node_of_rank_.end(), [&](int node) { return node != node_of_rank_[0]; });
 }
 
+bool ProcessGroup::crosses_nodes(const Operation& op) const {
+  const auto node = [&](int r) { return node_of_rank_[static_cast<size_t>(r)]; };
+  return op.is_point_to_point() ? node(op.peer) != node(rank()) : crosses_nodes();
+}
+
 Event ProcessGroup::issue(Operation op, Stream& stream) const {
   op.check(name_, rank(), size());
   if (takes_device_tensors() || !stream.on_device()) return start(std::move(op), stream);

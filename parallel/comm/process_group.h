@@ -34,6 +34,8 @@ class ProcessGroup {
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   /// Whether the ranks are on several nodes, so that what they exchange passes a network.
   bool crosses_nodes() const;
+  /// Whether the bytes of `op`, called by this rank, go between nodes.
+  bool crosses_nodes(const Operation& op) const;
 
   /// In place. Sums of bf16 are accumulated in f32; the order of summation is that of ranks, so the result is the same
   /// on all ranks, bit for bit. A NaN of any rank stays, also in max and min.

@@ -41,6 +41,7 @@ std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClas
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
+  if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
   const Rendezvous::Ticket ticket =
       rendezvous_->take(rank_, op);  // the order is that of calls, whenever streams get there

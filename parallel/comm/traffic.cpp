@@ -51,15 +51,22 @@ std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, Traffi
   return flight;
 }
 
+void Flight::describe(std::string what, bool crosses_nodes) {
+  record_ = std::make_unique<TrafficRecord>(
+      TrafficRecord{.traffic = traffic_, .what = std::move(what), .crosses_nodes = crosses_nodes});
+}
+
 void Flight::begin() {
   std::lock_guard lock(mutex_);
   if (std::exchange(begun_, true) || done_) return;
+  if (record_) record_->begin = now();
   meter_->flight_begins(traffic_);
 }
 
 void Flight::wait_begins() {
   std::lock_guard lock(mutex_);
   if (std::exchange(waited_, true) || done_) return;
+  if (record_ && meter_->log().on_rank_thread()) record_->waited_from = now();
   meter_->wait_begins(traffic_);
 }
 
@@ -69,6 +76,10 @@ void Flight::complete(int64_t bytes, std::exception_ptr error) {
     if (std::exchange(done_, true)) return;
     if (begun_) meter_->flight_ends(traffic_, bytes);
     if (waited_) meter_->wait_ends(traffic_);
+    if (record_ && begun_) {
+      record_->end = now(), record_->bytes = bytes;
+      meter_->log().add(std::move(*record_));
+    }
   }
   device::complete(state_, std::move(error));
 }

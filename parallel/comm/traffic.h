@@ -6,18 +6,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string_view>
+#include <string>
 
 #include "framework/device/event.h"
+#include "parallel/comm/traffic_log.h"
 
 namespace hexad::comm {
 
 using device::Event;
-
-/// What a group's traffic is for: the key of the accounts in metrics.jsonl, and of priorities, highest first.
-enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
-inline constexpr int traffic_class_count = 6;
-std::string_view name_of(TrafficClass traffic);
 
 /// The priority of a communicator inside its class. Operations of one communicator keep their order, so what is needed
 /// sooner than the rest of its class has a communicator of its own (ProcessGroup::urgent).
@@ -55,6 +51,8 @@ class TrafficMeter {
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
 
+  TrafficLog& log() { return log_; }
+
  private:
   // Time counts once however many operations share it.
   struct Span {
@@ -69,6 +67,7 @@ class TrafficMeter {
 
   std::mutex mutex_;
   std::array<Account, traffic_class_count> accounts_;
+  TrafficLog log_;
 };
 
 /// One operation on its way: its event and its entries in the meter. Shared by those who complete it and wait for it.
@@ -78,6 +77,8 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
+  /// Has the meter's log note this operation. Called by the one who made the flight, before others know it.
+  void describe(std::string what, bool crosses_nodes);
   /// The time in flight starts here, not where the operation was requested.
   void begin();
   /// `bytes` were sent to others; `error` (may be null) is rethrown to those who wait. Later calls change nothing.
@@ -92,6 +93,7 @@ class Flight {
   std::shared_ptr<Event::State> state_ = Event::make_state();
   std::mutex mutex_;
   bool begun_ = false, waited_ = false, done_ = false;
+  std::unique_ptr<TrafficRecord> record_;  // null: nobody asked for it
 };
 
 }  // namespace hexad::comm

@@ -15,6 +15,20 @@ using device::Category;
 using device::Stream;
 using tensor::Device;
 
+// Name of an action's span, without its micro-batch.
+std::string_view span_name(Action::Kind kind) {
+  switch (kind) {
+    case Action::Kind::forward:
+      return "forward, micro-batch";
+    case Action::Kind::backward:
+    case Action::Kind::backward_input:
+      return "backward, micro-batch";
+    case Action::Kind::backward_weight:
+      return "weight gradients, micro-batch";
+  }
+  return "";
+}
+
 class Runner {
  public:
   Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
@@ -24,7 +38,8 @@ class Runner {
         work_(work),
         device_(device),
         fibers_(fibers),
-        stream_(device.context().compute()) {
+        stream_(device.context().compute()),
+        spans_(device.context().spans()) {
     require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
             pp.size());
     check(schedule);
@@ -42,6 +57,7 @@ class Runner {
       else
         hand_on(actions[i], compute(actions[i], input(actions[i])));
     }
+    const device::Span span(spans_, "pp: sends");
     for (const Event& event : sends_) event.wait();
   }
 
@@ -59,6 +75,7 @@ class Runner {
   Tensor input(const Action& action) { return take(needed(schedule_.stages, pp_.rank(), action)); }
 
   Tensor compute(const Action& action, const Tensor& in) {
+    const device::Span span(spans_, span_name(action.kind), std::to_string(action.micro));
     switch (action.kind) {
       case Action::Kind::forward:
         return work_.forward(action.chunk, action.micro, in);
@@ -112,7 +129,10 @@ class Runner {
     auto arrival = here_.extract(*message);
     require(!arrival.empty(), "[pp] rank ", pp_.rank(), " needs a tensor of micro-batch ", message->micro,
             " that it has not made yet");
-    stream_.wait(arrival.mapped().event);
+    if (producer(*message) != pp_.rank()) {
+      const device::Span span(spans_, "pp: receive, micro-batch", std::to_string(message->micro));
+      stream_.wait(arrival.mapped().event);
+    }
     return std::move(arrival.mapped().data);
   }
 
@@ -134,6 +154,7 @@ class Runner {
   const Device device_;
   schedule::Fibers* const fibers_;
   Stream& stream_;
+  device::SpanLog& spans_;
   std::vector<Inbox> inboxes_;       // by peer
   std::map<Message, Arrival> here_;  // has arrived, will arrive, or was made here
   std::vector<Event> sends_;         // each owns its tensor until it has left

@@ -135,13 +135,61 @@ test_several_runs_are_laid_over_each_other() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=fast optim.lr=0.03
   expect 0 "$HEXAD" report slow fast
   expect_equal "$(cat out)" comparison.html
-  expect_text comparison.html "<h1>slow, fast</h1>" "What differs from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
+  expect_text comparison.html "<h1>optim.lr: 0.01, 0.03</h1>" "slow, fast" "What differs from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
   expect_text err "tiny.yaml: is there and no report"
   expect 2 "$HEXAD" report slow fast slow/
   expect_text err "'slow/' is the same run as 'slow', expected different ones to compare"
+}
+
+three_runs_in_a_folder() {
+  local lr
+  for lr in 0.01 0.02 0.03; do
+    expect 0 "$HEXAD" train tiny.yaml run.dir="sweep/lr-$lr" optim.lr=$lr
+  done
+  mkdir -p sweep/notes
+}
+
+test_a_folder_of_runs_stands_for_the_runs_in_it() {
+  three_runs_in_a_folder
+  expect 0 "$HEXAD" report sweep
+  expect_equal "$(cat out)" comparison.html
+  expect_text comparison.html "<h1>optim.lr: 0.01, 0.02, 0.03</h1>" '"name":"lr-0.02"' "<th>optim.lr</th>" "<th>Efficiency</th>"
+  expect 2 "$HEXAD" report sweep sweep/lr-0.01
+  expect_text err "is the same run as"
+  expect 2 "$HEXAD" report sweep/notes
+  expect_text err "'sweep/notes' is no run directory: it has no recipe.yaml, and no folder below it has one"
+  mkdir sweep/empty && cp sweep/lr-0.01/recipe.yaml sweep/empty
+  expect 0 "$HEXAD" report sweep
+  expect_text err "sweep/empty: left out: it has trained no step"
+  expect 3 "$HEXAD" report sweep/lr-0.01 sweep/empty
+}
+
+test_runs_of_a_folder_are_ordered_by_the_numbers_in_their_names() {
+  local n
+  for n in 10 9 1; do expect 0 "$HEXAD" train tiny.yaml train.steps=2 run.dir="runs/seed$n" train.seed=$n; done
+  expect 0 "$HEXAD" report runs --csv runs.csv
+  expect_equal "$(cut -d, -f1 runs.csv | tr '\n' ' ')" "run seed1 seed9 seed10 "
+}
+
+test_the_table_of_a_sweep_is_written_as_csv() {
+  three_runs_in_a_folder
+  expect 0 "$HEXAD" report sweep --csv table.csv
+  expect_equal "$(wc -l <table.csv)" 4
+  expect_text table.csv "run,folder,optim.lr,ranks,layout,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
+  expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
+  expect 2 "$HEXAD" report sweep --csv tiny.yaml
+  expect_text err "tiny.yaml: is there and no table of runs"
+}
+
+test_lines_that_are_no_steps_do_not_disturb_a_comparison() {
+  three_runs_in_a_folder
+  sed -i 's/^{"step":6,/{"kind":"step","time":"2026-11-25T12:00:00Z","step":6,/' sweep/lr-0.01/metrics.jsonl
+  echo '{"kind":"evaluation","time":"2026-11-25T12:00:00Z","step":6,"comm_bytes":{"ep":1}}' >>sweep/lr-0.01/metrics.jsonl
+  expect 0 "$HEXAD" report sweep --csv table.csv
+  expect_equal "$(grep -c ',6,768,' table.csv)" 3
 }
 
 test_recipes_of_older_programs_are_compared_under_their_new_names() {

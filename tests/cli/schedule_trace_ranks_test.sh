@@ -9,7 +9,7 @@ test_one_step_is_recorded_for_all_ranks() {
   expect 0 trained schedule.trace=3
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
   for rank in 0 1; do expect_text trace.json "\"name\":\"rank $rank\""; done
-  expect_text trace.json '"name":"inter"' '"name":"inter (predicted)"' '"pass":"layers.1.moe backward"'
+  expect_text trace.json '"name":"intra (all-to-all)"' '"name":"intra (all-to-all) (predicted)"' '"pass":"layers.1.moe backward"'
   expect_count 1 run/metrics.jsonl '"schedule":{"predicted_seconds":'
   grep -F '"schedule":{' run/metrics.jsonl | grep -qF '"step":3,' || failed "another step was recorded"
   expect_text run/report.html "<h2>Schedule</h2>" "layers.0.moe forward, rank 0" "layers.0.moe backward, rank 0"
@@ -49,7 +49,7 @@ test_what_cannot_be_recorded_is_refused_before_step_0() {
 test_passes_of_a_device_are_recorded() {
   HEXAD_DEVICE=emulated expect 0 trained schedule.trace=3
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
-  expect_text trace.json '"name":"inter"' '"name":"inter (predicted)"' '"pass":"layers.1.moe backward"'
+  expect_text trace.json '"name":"intra (all-to-all)"' '"name":"intra (all-to-all) (predicted)"' '"pass":"layers.1.moe backward"'
   expect_count 1 run/log/rank-0000.log "schedule of step 3, 8 passes backward: predicted"
 }
 

@@ -56,6 +56,47 @@ TEST(Flight, TimeInWhichAThreadIsBlockedIsExposed) {
   EXPECT_GE(meter->take(TrafficClass::tp).exposed_seconds, 0.002);
 }
 
+TEST(TrafficLog, HasTheOperationsThatAreDescribedAndThoseThatTheRanksThreadWaitsFor) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  EXPECT_FALSE(meter->log().recording());
+  meter->log().start();
+  const auto waited = Flight::make(meter, TrafficClass::tp), passed = Flight::make(meter, TrafficClass::dp),
+             nameless = Flight::make(meter, TrafficClass::ep);
+  waited->describe("all_reduce of f32 [8]", false);
+  passed->describe("all_gather of f32 [4]", true);
+  for (const auto& flight : {waited, passed, nameless}) flight->begin();
+  passed->complete(7);
+  nameless->complete(1);
+  std::thread peer([&] {
+    std::this_thread::sleep_for(moment);
+    waited->complete(5);
+  });
+  waited->event().wait();
+  peer.join();
+  const std::vector<TrafficRecord> records = meter->log().stop();
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].what, "all_gather of f32 [4]");
+  EXPECT_EQ(records[0].bytes, 7);
+  EXPECT_TRUE(records[0].crosses_nodes);
+  EXPECT_EQ(records[0].waited_from, 0);
+  EXPECT_EQ(records[1].traffic, TrafficClass::tp);
+  EXPECT_LE(records[1].begin, records[1].waited_from);
+  EXPECT_LE(records[1].waited_from, records[1].end);
+  EXPECT_TRUE(meter->log().stop().empty());
+}
+
+TEST(TrafficLog, AWaitOfAnotherThreadIsNoneOfTheRank) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  meter->log().start();
+  const auto flight = Flight::make(meter, TrafficClass::ep);
+  flight->describe("all_to_all", false);
+  flight->begin();
+  std::thread lane([&] { flight->event().expect(); });
+  lane.join();
+  flight->complete(0);
+  EXPECT_EQ(meter->log().stop().at(0).waited_from, 0);
+}
+
 TEST(Flight, TheFirstCompletionCounts) {
   const auto meter = std::make_shared<TrafficMeter>();
   const auto flight = Flight::make(meter, TrafficClass::pp);

@@ -76,7 +76,7 @@ TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   }
   ASSERT_EQ(rows.size(), 2u);
   for (int rank : {0, 1}) {
-    for (const char* row : {"inter", "inter (predicted)", "compute", "compute (predicted)"})
+    for (const char* row : {"intra (all-to-all)", "intra (all-to-all) (predicted)", "compute", "compute (predicted)"})
       EXPECT_TRUE(rows[rank].contains(row)) << row << " of rank " << rank;
     EXPECT_EQ(tasks[rank]["measured"], tasks[rank]["predicted"]);
     EXPECT_GT(tasks[rank]["measured"], 0);

@@ -216,22 +216,51 @@ TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
       << page.substr(page.find("<dt>Checkpoint"), 200);
 }
 
+Sweep small_sweep(const TemporaryFolder& folder) {
+  const MetricsHistory history = read_metrics(small_run(folder).metrics);
+  Sweep sweep{.runs = {{.name = "plain", .folder = "runs/plain", .ranks = 1, .layout = "1 rank"},
+                       {.name = "<b>", .folder = "runs/<b>", .ranks = 2, .layout = "2 ranks"}},
+              .keys = {"optim.lr"}};
+  for (SweepRun& run : sweep.runs) run.summary = summary_of(history, 0), run.columns = report_data(history);
+  sweep.runs[0].settings["optim.lr"] = "1";
+  sweep.runs[1].settings["optim.lr"] = "2";
+  sweep.runs[1].differences = {"optim.lr: 1 -> 2"};
+  return sweep;
+}
+
 TEST(Comparison, HoldsEveryRunUnderItsName) {
   const TemporaryFolder folder;
-  const ReportInputs run = small_run(folder);
-  ComparisonInputs inputs;
-  inputs.runs = {{.name = "plain", .metrics = run.metrics, .layout = "1 rank", .differences = {}},
-                 {.name = "<b>", .metrics = run.metrics, .layout = "2 ranks", .differences = {"optim.lr: 1 -> 2"}}};
-  inputs.output = folder / "comparison.html";
-  inputs.charts = charts;
-  write_comparison(inputs);
-  const std::string page = contents(inputs.output);
-  EXPECT_NE(page.find("<h1>plain, &lt;b&gt;</h1>"), std::string::npos);
+  const auto output = folder / "comparison.html";
+  write_comparison(small_sweep(folder), output, charts);
+  const std::string page = contents(output);
+  EXPECT_NE(page.find("<h1>optim.lr: 1, 2 on 1, 2 ranks</h1>"), std::string::npos);
+  EXPECT_NE(page.find("<p class=\"muted\">plain, &lt;b&gt;</p>"), std::string::npos);
   EXPECT_NE(page.find("{\"name\":\"\\u003cb>\",\"columns\":{\"step\":[1,"), std::string::npos);
   EXPECT_EQ(page.find("<b>"), std::string::npos) << "names are text";
   EXPECT_NE(page.find("What differs from plain"), std::string::npos);
-  inputs.runs[1].metrics = folder / "nowhere.jsonl";
-  EXPECT_THROW(write_comparison(inputs), base::Error);
+}
+
+TEST(Comparison, HasATableOfTheRunsSpeed) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  sweep.runs[0].summary.model_flops_per_second = 1000;
+  RunSummary& second = sweep.runs[1].summary;
+  second.step_seconds = {0.09, 0.1, 0.2};
+  second.mfu = 0.4;
+  second.model_flops_per_second = 1500;
+  second.exposed_share = {{"ep", 0.25}, {"dp", 0.05}};
+  write_comparison(sweep, output, charts);
+  std::string page = contents(output);
+  EXPECT_NE(page.find("<th>Exposed</th><th>ep</th>"), std::string::npos) << "a column a class";
+  EXPECT_NE(page.find("<td>100 ms</td><td>90 ms – 200 ms</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>40.0%</td><td>75.0%</td><td>30.0%</td><td>25.0%</td>"), std::string::npos)
+      << "one and a half times as fast on two ranks";
+  EXPECT_EQ(page.find("An MFU above 100%"), std::string::npos);
+  second.mfu = 1.2;
+  write_comparison(sweep, output, charts);
+  page = contents(output);
+  EXPECT_NE(page.find("An MFU above 100% says that the peak"), std::string::npos);
 }
 
 }  // namespace

@@ -59,6 +59,14 @@ TEST(TimelineSvg, HasARowForEachLaneMeasuredAbovePredicted) {
   EXPECT_LT(svg.find("<title>measured D0"), svg.find("<title>predicted D0"));
 }
 
+TEST(TimelineSvg, ARowBetweenRanksOfANodeIsNotCalledInter) {
+  SampleTimelines sample;
+  for (auto& span : sample.measured.spans) span.task.cost.crosses_nodes = false;
+  const std::string svg = timeline_svg("MoE layer", {&sample.measured});
+  EXPECT_EQ(count(svg, ">intra (all-to-all)</text>"), 1);
+  EXPECT_EQ(count(svg, ">inter</text>"), 0);
+}
+
 TEST(TimelineSvg, SaysTotalsExposedCommunicationAndTheError) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("MoE layer", {&sample.measured, &sample.predicted});

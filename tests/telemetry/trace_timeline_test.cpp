@@ -24,6 +24,19 @@ TEST(TraceTimeline, PutsAPredictedRowRightBelowEachMeasuredOne) {
   EXPECT_TRUE(trace_events({}, 0).empty());
 }
 
+TEST(TraceTimeline, NamesARowAfterWhatItsBytesPass) {
+  using schedule::Lane;
+  const auto row = [](Lane lane, bool crosses_nodes) {
+    return row_name({lane, "S0", {.wire_bytes = 1, .group = "ep", .group_size = 2, .crosses_nodes = crosses_nodes}});
+  };
+  EXPECT_EQ(row(Lane::inter, true), "inter");
+  EXPECT_EQ(row(Lane::inter, false), "intra (all-to-all)");
+  EXPECT_EQ(row(Lane::intra, false), "intra");
+  EXPECT_EQ(row(Lane::intra, true), "inter (sharing)");
+  EXPECT_EQ(row(Lane::copy, false), "copy");
+  EXPECT_EQ(row(Lane::compute, false), "compute");
+}
+
 TEST(TraceTimeline, GivesEachTaskItsRankTimesAndCost) {
   const SampleTimelines sample;
   const auto events = trace_events({&sample.measured, &sample.predicted}, 3, 1000);

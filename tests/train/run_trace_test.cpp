@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "parallel/comm/self_group.h"
+#include "parallel/comm/thread_group.h"
 #include "tests/support/read_trace.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
@@ -21,16 +23,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Four steps of two ranks with two layers of experts.
-Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
-  overrides.insert(overrides.end(), {"parallel.ep=2", "run.dir=" + folder.path()});
-  on_ranks(2, [&](const comm::ProcessGroup& world) {
+// `steps` steps of `ranks` ranks with two layers of experts.
+Json trace_of_ranks(int ranks, int64_t steps, const Scratch& folder, std::vector<std::string> overrides) {
+  overrides.push_back("run.dir=" + folder.path());
+  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(small_recipe(overrides), world);
     std::vector<std::string> said;
     const auto say = [&](const std::string& text) { said.push_back(text); };
     RunTrace trace(run.recipe, run.instance, world, say, say);
     const FixedSource source = documents_of(run.recipe);
-    for (int64_t step = 1; step <= 4; ++step) {
+    for (int64_t step = 1; step <= steps; ++step) {
       trace.begin_step(step);
       run.step(source);
     }
@@ -38,6 +40,12 @@ Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
     EXPECT_EQ(said.empty(), world.rank() != 0);
   });
   return read_trace(folder / "trace.json.gz").at("traceEvents");
+}
+
+// Four steps of two ranks that share the experts.
+Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
+  overrides.push_back("parallel.ep=2");
+  return trace_of_ranks(2, 4, folder, std::move(overrides));
 }
 
 // rank -> row -> names of spans, each once
@@ -112,6 +120,108 @@ TEST(RunTrace, SpansOfARowLieInsideEachOther) {
         open.push_back(end);
       }
     }
+  }
+}
+
+struct Interval {
+  double begin, end;
+  std::string name;
+};
+
+// Of each rank: the share of its steps in which row "host" has no span but the step's, the median of the steps, as a
+// rank may lose its core between two spans.
+std::map<int, double> uncovered_shares(const Json& trace) {
+  std::map<int, int> host;  // rank -> row
+  for (const Json& e : trace)
+    if (e.at("name") == "thread_name" && e.at("args").at("name") == "host") host[e.at("pid")] = e.at("tid");
+  std::map<int, std::vector<Interval>> steps, parts;
+  for (const Json& e : trace) {
+    if (e.at("ph") != "X" || e.at("tid") != host.at(e.at("pid"))) continue;
+    const double begin = e.at("ts"), end = begin + e.at("dur").get<double>();
+    auto& of = e.at("name").get<std::string>().starts_with("step ") ? steps : parts;
+    of[e.at("pid")].push_back({begin, end, e.at("name")});
+  }
+  std::map<int, double> shares;
+  for (auto& [rank, of_rank] : steps) {
+    std::ranges::sort(parts[rank], {}, &Interval::begin);
+    std::vector<double> of_steps;
+    for (const Interval& step : of_rank) {
+      double covered_to = step.begin, gaps = 0;
+      for (const Interval& part : parts[rank]) {
+        if (part.begin < step.begin || part.begin > step.end) continue;
+        gaps += std::max(0.0, part.begin - covered_to);
+        covered_to = std::max(covered_to, part.end);
+      }
+      of_steps.push_back((gaps + std::max(0.0, step.end - covered_to)) / (step.end - step.begin));
+    }
+    std::ranges::sort(of_steps);
+    shares[rank] = of_steps[of_steps.size() / 2];
+  }
+  return shares;
+}
+
+struct TracedLayout {
+  int ranks;
+  std::vector<std::string> overrides;
+  std::vector<std::string> classes;
+};
+
+class TracedLayouts : public testing::TestWithParam<TracedLayout> {};
+
+TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep) {
+  const Scratch folder;
+  std::vector<std::string> overrides = GetParam().overrides;
+  overrides.insert(overrides.end(), {"profile.steps=2..8", "model.hidden=32", "model.moe.expert_hidden=64",
+                                     "model.context=32", "batch.global=16"});
+  const Json trace = trace_of_ranks(GetParam().ranks, 8, folder, overrides);
+  auto rows = rows_of(trace);
+  ASSERT_EQ(rows.size(), static_cast<size_t>(GetParam().ranks));
+  for (auto& [rank, of_rank] : rows)
+    for (const std::string& name : GetParam().classes) {
+      EXPECT_FALSE(of_rank[name + " (intra)"].empty()) << "rank " << rank << " has no operation of " << name;
+      EXPECT_TRUE(std::ranges::any_of(of_rank["host"],
+                                      [&](const std::string& span) { return span.starts_with("wait: " + name + " "); }))
+          << "rank " << rank << " never waits for " << name;
+      EXPECT_FALSE(of_rank.count(name + " (inter)")) << "threads are one node";
+    }
+  for (const auto& [rank, share] : uncovered_shares(trace)) EXPECT_LE(share, 0.03) << "rank " << rank;
+}
+
+INSTANTIATE_TEST_SUITE_P(, TracedLayouts,
+                         testing::Values(TracedLayout{2, {"parallel.pp=2"}, {"pp", "control"}},
+                                         TracedLayout{2, {"parallel.tp=2"}, {"tp", "control"}},
+                                         TracedLayout{2, {"parallel.cp=2"}, {"cp", "dp"}},
+                                         TracedLayout{2, {"parallel.zero=3"}, {"dp", "control"}},
+                                         TracedLayout{2, {"parallel.ep=2"}, {"ep", "dp"}},
+                                         TracedLayout{4, {"parallel.pp=2", "parallel.ep=2"}, {"pp", "ep", "dp"}}),
+                         [](const auto& layout) {
+                           std::string name;
+                           for (const std::string& o : layout.param.overrides)
+                             for (char c : o.substr(o.find('.') + 1))
+                               name += c == '=' ? std::string() : std::string(1, c);
+                           return name;
+                         });
+
+TEST(RunTrace, CallsOperationsBetweenNodesInter) {
+  const Scratch folder;
+  comm::with_ranks(
+      2,
+      [&](const comm::ProcessGroup& world) {
+        TrainingRun run(small_recipe({"parallel.ep=2", "profile.steps=2", "run.dir=" + folder.path()}), world);
+        const auto say = [](const std::string&) {};
+        RunTrace trace(run.recipe, run.instance, world, say, say);
+        const FixedSource source = documents_of(run.recipe);
+        for (int64_t step = 1; step <= 2; ++step) {
+          trace.begin_step(step);
+          run.step(source);
+        }
+        trace.end();
+      },
+      {.node_of_rank = {0, 1}});
+  auto rows = rows_of(read_trace(folder / "trace.json.gz").at("traceEvents"));
+  for (auto& [rank, of_rank] : rows) {
+    for (const char* row : {"ep (inter)", "dp (inter)", "inter"}) EXPECT_TRUE(of_rank.count(row)) << row;
+    for (const char* row : {"ep (intra)", "dp (intra)", "intra (all-to-all)"}) EXPECT_FALSE(of_rank.count(row)) << row;
   }
 }
 

@@ -10,7 +10,6 @@
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/step_on_meta.h"
-#include "tools/plan/traffic_estimate.h"
 #include "tools/train/schedule_check.h"
 
 namespace hexad::plan {
@@ -98,20 +97,28 @@ MemoryReport::MemoryReport(const Recipe& recipe, const Extensions& extensions, i
   planned_ = with_schedule(recipe_, within_->schedules.front());
 }
 
-std::string MemoryReport::table() const {
+size_t MemoryReport::Estimates::neediest() const { return plan::neediest(stages, &MemoryEstimate::total); }
+
+MemoryReport::Estimates MemoryReport::estimates() const {
   const Recipe& r = planned_;
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
-  std::vector<MemoryEstimate> stages;
-  TrafficEstimate traffic;
+  Estimates all;
   for (const std::vector<int>& ranks : ranks_that_differ(r, layout, RoutingLoad::even)) {
-    MemoryEstimate& most = stages.emplace_back();
+    MemoryEstimate& most = all.stages.emplace_back();
     for (const int rank : ranks) {
       const StepOnMeta step = step_on_meta(r, extensions_, layout, rank, RoutingLoad::even, Wanted::all);
       if (const MemoryEstimate m = memory_of(step, r, layout, rank); m.total > most.total) most = m;
-      if (const TrafficEstimate t{step.sent}; t.total() > traffic.total()) traffic = t;
+      if (const TrafficEstimate t{step.sent}; t.total() > all.traffic.total()) all.traffic = t;
     }
   }
-  const size_t worst = neediest(stages, &MemoryEstimate::total), count = stages.size();
+  return all;
+}
+
+std::string MemoryReport::table() const {
+  const Recipe& r = planned_;
+  const Estimates all = estimates();
+  const std::vector<MemoryEstimate>& stages = all.stages;
+  const size_t worst = all.neediest(), count = stages.size();
   const MemoryEstimate& m = stages[worst];
   std::string text = fmt::format("memory of a rank on {} (estimate)", name_of(r.device));
   if (count > 1) text += fmt::format("{:>4}stage {} of {} needs the most", "", worst, count);
@@ -133,7 +140,7 @@ std::string MemoryReport::table() const {
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
         fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
-  return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(traffic);
+  return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
 }
 
 // Of a memory_reuse that is left open: with the schedule that needs the least now, though another may need less then.

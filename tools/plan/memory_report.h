@@ -4,7 +4,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "tools/plan/memory_estimate.h"
+#include "tools/plan/traffic_estimate.h"
 #include "tools/plan/within_memory.h"
 
 namespace hexad::plan {
@@ -13,6 +16,15 @@ class MemoryReport {
  public:
   /// Finds what memory makes of a memory_reuse that is left open. `extensions` outlive it.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
+
+  /// With experts loaded evenly: of each stage the rank that needs the most, and what the rank that sends the most
+  /// sends.
+  struct Estimates {
+    std::vector<MemoryEstimate> stages;
+    TrafficEstimate traffic;
+    size_t neediest() const;  // stage
+  };
+  Estimates estimates() const;
 
   /// Of memory, by what it is for, of the rank that needs the most, with experts loaded evenly, at p99 and at worst;
   /// then a line a stage, of many the first ones, the last one and the one that needs the most. Then what the rank that

@@ -42,6 +42,10 @@ double quantile(std::vector<double> values, double part) {
   return values[static_cast<size_t>(std::ceil(part * static_cast<double>(values.size()))) - 1];
 }
 
+const ScheduleCandidate& predicted_fastest(const Candidates& candidates) {
+  return *std::ranges::min_element(candidates, {}, &ScheduleCandidate::predicted);
+}
+
 size_t widest(const Candidates& candidates) {
   size_t width = 0;
   for (const ScheduleCandidate& c : candidates) width = std::max(width, moe::to_string(c.schedule).size());
@@ -53,28 +57,65 @@ void print_predictions(const Candidates& candidates) {
   fmt::print("{:<{}} {:>12}\n", "schedule", width, "predicted ms");
   for (const ScheduleCandidate& c : candidates)
     fmt::print("{:<{}} {:>12.3f}\n", moe::to_string(c.schedule), width, 1e3 * c.predicted);
-  const auto best = std::ranges::min_element(candidates, {}, &ScheduleCandidate::predicted);
-  fmt::print("predicted fastest: {}\n", moe::to_string(best->schedule));
+  fmt::print("predicted fastest: {}\n", moe::to_string(predicted_fastest(candidates).schedule));
+}
+
+/// Both tell an error as predicted over measured, minus one.
+struct Findings {
+  std::vector<double> errors;  // of each candidate, in their order
+  double median_error = 0, percentile_95_error = 0;
+  const ScheduleCandidate* fastest = nullptr;
+  const ScheduleCandidate* predicted_fastest = nullptr;
+  double excess = 0;  // of predicted_fastest over fastest, measured
+};
+
+Findings findings_of(const Candidates& candidates) {
+  Findings f;
+  std::vector<double> sizes;
+  for (const ScheduleCandidate& c : candidates) {
+    f.errors.push_back(c.predicted / c.measured_seconds() - 1);
+    sizes.push_back(std::abs(f.errors.back()));
+  }
+  f.median_error = quantile(sizes, 0.5), f.percentile_95_error = quantile(sizes, 0.95);
+  f.fastest = &*std::ranges::min_element(candidates, {}, &ScheduleCandidate::measured_seconds);
+  f.predicted_fastest = &predicted_fastest(candidates);
+  f.excess = f.predicted_fastest->measured_seconds() / f.fastest->measured_seconds() - 1;
+  return f;
 }
 
 void print_comparison(const Candidates& candidates) {
+  const Findings f = findings_of(candidates);
   const size_t width = widest(candidates);
   fmt::print("{:<{}} {:>12} {:>12} {:>8}\n", "schedule", width, "predicted ms", "measured ms", "error");
-  std::vector<double> errors;
-  for (const ScheduleCandidate& c : candidates) {
-    const double error = c.predicted / c.measured_seconds() - 1;
-    errors.push_back(std::abs(error));
-    fmt::print("{:<{}} {:>12.3f} {:>12.3f} {:>+7.1f}%\n", moe::to_string(c.schedule), width, 1e3 * c.predicted,
-               1e3 * c.measured_seconds(), 100 * error);
-  }
-  const auto faster = [](const auto& a, const auto& b) { return a.measured_seconds() < b.measured_seconds(); };
-  const auto foreseen = [](const auto& a, const auto& b) { return a.predicted < b.predicted; };
-  const auto best = std::min_element(candidates.begin(), candidates.end(), faster);
-  const auto expected = std::min_element(candidates.begin(), candidates.end(), foreseen);
-  fmt::print("error: median {:.1f}%, 95th percentile {:.1f}%\n", 100 * quantile(errors, 0.5),
-             100 * quantile(errors, 0.95));
-  fmt::print("fastest: {}; predicted: {}, which takes {:+.1f}%\n", moe::to_string(best->schedule),
-             moe::to_string(expected->schedule), 100 * (expected->measured_seconds() / best->measured_seconds() - 1));
+  for (size_t i = 0; i < candidates.size(); ++i)
+    fmt::print("{:<{}} {:>12.3f} {:>12.3f} {:>+7.1f}%\n", moe::to_string(candidates[i].schedule), width,
+               1e3 * candidates[i].predicted, 1e3 * candidates[i].measured_seconds(), 100 * f.errors[i]);
+  fmt::print("error: median {:.1f}%, 95th percentile {:.1f}%\n", 100 * f.median_error, 100 * f.percentile_95_error);
+  fmt::print("fastest: {}; predicted: {}, which takes {:+.1f}%\n", moe::to_string(f.fastest->schedule),
+             moe::to_string(f.predicted_fastest->schedule), 100 * f.excess);
+}
+
+void print_json(const Candidates& candidates, const std::string& file, const std::string& digest, int ranks,
+                bool measured) {
+  const nlohmann::ordered_json none;
+  const Findings f = measured ? findings_of(candidates) : Findings{};
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < candidates.size(); ++i)
+    list.push_back({{"schedule", moe::to_string(candidates[i].schedule)},
+                    {"predicted_seconds", candidates[i].predicted},
+                    {"measured_seconds", measured ? nlohmann::ordered_json(candidates[i].measured_seconds()) : none},
+                    {"error", measured ? nlohmann::ordered_json(f.errors[i]) : none}});
+  nlohmann::ordered_json json{{"predictions", file},
+                              {"predictions_xxh3", digest},
+                              {"ranks", ranks},
+                              {"schedules", list},
+                              {"predicted_fastest", moe::to_string(predicted_fastest(candidates).schedule)}};
+  if (measured)
+    json.update({{"median_error", f.median_error},
+                 {"percentile_95_error", f.percentile_95_error},
+                 {"fastest", moe::to_string(f.fastest->schedule)},
+                 {"predicted_fastest_excess", f.excess}});
+  fmt::print("{}\n", json.dump(2));
 }
 
 // The model has no memory here: schedules are priced by their graphs.
@@ -119,18 +160,27 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
          "bench predict: under schedule.pipeline.overlap a pass takes also what the other micro-batch computes "
          "meanwhile, which predictions do not know; set it to none");
   Candidates candidates = predicted(recipe, extensions, world);
+  std::string digest;
   if (world.rank() == 0) {
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);
-    fmt::print("{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out,
-               data::digest_of(text).to_string());
+    digest = data::digest_of(text).to_string();
+    // Beside a JSON object on standard output this is for people.
+    std::FILE* const out = bench.json ? stderr : stdout;
+    fmt::print(out, "{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print("they are those of a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
-    std::fflush(stdout);
+      fmt::print(out,
+                 "they are those of a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
+    std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && may_start(recipe, extensions, world);
   if (measures) measure(candidates, recipe, extensions, world, bench.rounds);
-  if (world.rank() == 0) measures ? print_comparison(candidates) : print_predictions(candidates);
+  if (world.rank() == 0) {
+    if (bench.json)
+      print_json(candidates, bench.out, digest, world.size(), measures);
+    else
+      measures ? print_comparison(candidates) : print_predictions(candidates);
+  }
   return measures || bench.rounds == 0 ? ExitCode::done : ExitCode::resource;
 }
 

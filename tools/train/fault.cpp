@@ -95,9 +95,11 @@ void inject_fault(int rank, int64_t step, ModelInstance& instance) {
   if (f->kind == "nan") ruin_a_weight(instance);
 }
 
-void inject_slowness(int rank, int64_t step) {
+void inject_slowness(int rank, int64_t step, device::SpanLog& spans) {
   const auto f = fault_from_environment();
-  if (f && f->kind == "slow" && f->rank == rank && step >= f->step) std::this_thread::sleep_for(milliseconds_of(*f));
+  if (!f || f->kind != "slow" || f->rank != rank || step < f->step) return;
+  const device::Span span(spans, "injected slowness");
+  std::this_thread::sleep_for(milliseconds_of(*f));
 }
 
 void inject_file_fault(int rank, const base::FileWork& work) {

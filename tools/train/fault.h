@@ -15,8 +15,8 @@ namespace hexad::train {
 /// step; `point` must be "step" or empty. Does nothing without HEXAD_FAULT; throws Error(usage) when it cannot be read.
 void inject_fault(int rank, int64_t step, ModelInstance& instance);
 
-/// `slow@rank,step,MILLISECONDS`: from that step on, that rank needs so much longer for each. Called in every step.
-void inject_slowness(int rank, int64_t step);
+/// `slow@rank,step,MILLISECONDS`: from that step on, that rank needs so much longer for each; `spans` shows it.
+void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 
 /// `slow_files@rank,N,MILLISECONDS`: from the N-th move of its file work on, each takes so much longer;
 /// `stuck_files@rank,N`: the N-th move never ends.

@@ -50,7 +50,6 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
       options.loss.gradient_scale = training->loss_gradient;
     }
     const auto part = static_cast<size_t>(chunk);
-    const device::Span span(instance_.context.spans(), "forward, micro-batch", std::to_string(micro));
     auto out = model.forward(tape, pass, part, input, options);
     const bool last = model.parts()[part].last;
     if (last && counts) add_up(stream, sum, out.value.data, kernels::Write::add);

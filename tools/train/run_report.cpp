@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -13,14 +12,13 @@
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
 #include "framework/kernels/kernel_table.h"
-#include "framework/telemetry/comparison.h"
 #include "framework/telemetry/metrics_json.h"
 #include "framework/telemetry/units.h"
 #include "tools/train/generation.h"
 #include "tools/train/heldout_prompts.h"
 #include "tools/train/machine.h"
-#include "tools/train/renamed_keys.h"
 #include "tools/train/run_directory.h"
+#include "tools/train/trained_steps.h"
 #include "tools/train/version.h"
 
 namespace hexad::train {
@@ -61,79 +59,6 @@ std::string held_memory(const std::map<std::string, int64_t>& measured) {
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string counted(int64_t n, std::string_view thing) { return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s"); }
-
-// Of "runs/a/" and ".", too.
-std::string folder_name(const std::filesystem::path& dir) {
-  const auto path = std::filesystem::weakly_canonical(dir);
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
-
-// Names of folders, or whole paths of those that share one.
-std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
-  std::vector<std::string> names;
-  for (const std::string& dir : dirs) names.push_back(folder_name(dir));
-  for (size_t i = 0; i < dirs.size(); ++i)
-    if (std::ranges::count_if(dirs, [&](const std::string& d) { return folder_name(d) == folder_name(dirs[i]); }) > 1)
-      names[i] = dirs[i];
-  return names;
-}
-
-void require_different(const std::vector<std::string>& dirs) {
-  std::map<std::filesystem::path, std::string> seen;
-  for (const std::string& dir : dirs) {
-    require_run_directory(dir);
-    const auto [before, is_new] = seen.try_emplace(std::filesystem::weakly_canonical(dir + "/recipe.yaml"), dir);
-    if (!is_new)
-      base::fail(base::ExitCode::usage, "'", dir, "' is the same run as '", before->second,
-                 "', expected different ones to compare");
-  }
-}
-
-// What of a run directory its reports are about.
-struct TrainedSteps {
-  std::vector<telemetry::StepMetrics> steps;
-  RunHistory history;  // of the starts that trained a step; the others say nothing of these
-  std::filesystem::path recipe;
-};
-
-TrainedSteps trained_steps(const std::filesystem::path& dir) {
-  require_run_directory(dir.string());
-  TrainedSteps run{telemetry::read_metrics(dir / "metrics.jsonl").steps, read_history(dir), dir / "recipe.yaml"};
-  auto& starts = run.history.starts;
-  const int64_t last = run.steps.empty() ? 0 : run.steps.back().step;
-  std::erase_if(starts, [&](const RunStart& s) { return s.run.first_step >= last; });
-  if (!starts.empty() && std::filesystem::is_regular_file(recipe_of_start(dir, starts.back())))
-    run.recipe = recipe_of_start(dir, starts.back());
-  return run;
-}
-
-struct ReadRecipe {
-  Recipe recipe;
-  std::vector<config::Problems::Problem> unread;  // keys that have their default for it
-};
-
-ReadRecipe read_recipe(const std::filesystem::path& path) {
-  auto document = config::load(path);
-  rename_keys(document);
-  config::Problems problems;
-  Recipe recipe = config::read<Recipe>(document, problems);
-  return {std::move(recipe), problems.list()};
-}
-
-// Of `recipe` from `first`, and what of it cannot be compared.
-std::vector<std::string> differences(const ReadRecipe& first, ReadRecipe recipe) {
-  recipe.recipe.run.dir = first.recipe.run.dir;  // which no two runs share
-  std::vector<std::string> lines = config::differences(first.recipe, recipe.recipe);
-  for (const auto& unread : {first.unread, recipe.unread})
-    for (const auto& u : unread)
-      std::erase_if(lines, [&](const std::string& line) {
-        return !u.path.empty() && (line.starts_with(u.path + ":") || line.starts_with(u.path + "."));
-      });
-  for (const auto& u : recipe.unread) lines.push_back(fmt::format("not compared: {}: {}", u.at.text(), u.line));
-  return lines;
 }
 
 std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetrics>& steps, int64_t after) {
@@ -190,30 +115,9 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     inputs.trouble = "Its end is not recorded: the run was killed, or went on when this report was made.";
   }
   inputs.environment.push_back({"Written", utc_now()});
-  const auto memory = most_memory(run.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
+  const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
   if (memory.contains("held")) inputs.environment.push_back({"Memory held on the card", held_memory(memory)});
   telemetry::write_report(inputs);
-}
-
-void write_run_comparison(const std::vector<std::string>& run_dirs, const std::filesystem::path& output) {
-  require_different(run_dirs);
-  telemetry::ComparisonInputs inputs;
-  inputs.output = output;
-  const std::vector<std::string> names = short_names(run_dirs);
-  std::optional<ReadRecipe> first;
-  for (size_t i = 0; i < run_dirs.size(); ++i) {
-    const std::filesystem::path dir = run_dirs[i];
-    const TrainedSteps trained = trained_steps(dir);
-    telemetry::ComparisonInputs::Run run{
-        .name = names[i], .metrics = dir / "metrics.jsonl", .layout = {}, .differences = {}};
-    if (const auto& starts = trained.history.starts; !starts.empty())
-      run.layout = counted(starts.back().run.ranks, "rank") + ": " + starts.back().layout;
-    ReadRecipe recipe = read_recipe(trained.recipe);
-    if (!first) first = recipe;
-    run.differences = differences(*first, std::move(recipe));
-    inputs.runs.push_back(std::move(run));
-  }
-  telemetry::write_comparison(inputs);
 }
 
 }  // namespace hexad::train

@@ -31,8 +31,4 @@ std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_
 /// Error(data) when no step was trained.
 void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {});
 
-/// Writes the runs over each other into `output`. They are named after their folders. Throws as above, and Error(usage)
-/// when a run is there twice.
-void write_run_comparison(const std::vector<std::string>& run_dirs, const std::filesystem::path& output);
-
 }  // namespace hexad::train

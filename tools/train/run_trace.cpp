@@ -18,7 +18,7 @@ namespace {
 
 using Recorded = device::SpanLog::Recorded;
 
-constexpr std::string_view other_micro_batch = " (other micro-batch)";
+constexpr std::string_view other_micro_batch = " (other micro-batch)", at_once = " at once";
 
 std::vector<TraceEvent> events_of(const std::vector<Recorded>& spans, const std::string& lane, int rank, double zero) {
   std::vector<TraceEvent> events;
@@ -31,9 +31,35 @@ std::vector<TraceEvent> events_of(const std::vector<Recorded>& spans, const std:
   return events;
 }
 
-void append(std::vector<TraceEvent>& to, std::vector<TraceEvent> events) {
-  separate_overlaps(events, other_micro_batch);
+void append(std::vector<TraceEvent>& to, std::vector<TraceEvent> events, std::string_view mark) {
+  separate_overlaps(events, mark);
   std::ranges::move(events, std::back_inserter(to));
+}
+
+// A row a class and kind of link: "dp (intra)".
+std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
+  std::vector<TraceEvent> events;
+  for (const comm::TrafficRecord& r : records)
+    events.push_back({.name = r.what,
+                      .lane = cat(name_of(r.traffic), r.crosses_nodes ? " (inter)" : " (intra)"),
+                      .rank = rank,
+                      .start_us = 1e6 * (r.begin - zero),
+                      .duration_us = 1e6 * (r.end - r.begin),
+                      .args = {{"wire_bytes", r.bytes}}});
+  return events;
+}
+
+// Of the rank's thread, inside the part of the step that it is in then.
+std::vector<TraceEvent> waits_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
+  std::vector<TraceEvent> events;
+  for (const comm::TrafficRecord& r : records)
+    if (r.waited_from > 0)
+      events.push_back({.name = cat("wait: ", name_of(r.traffic), " ", r.what),
+                        .lane = "host",
+                        .rank = rank,
+                        .start_us = 1e6 * (r.waited_from - zero),
+                        .duration_us = 1e6 * (r.end - r.waited_from)});
+  return events;
 }
 
 }  // namespace
@@ -72,7 +98,7 @@ void RunTrace::close_step() {
       events.push_back(std::move(e));
     }
   }
-  append(mine_.events, std::move(events));
+  append(mine_.events, std::move(events), other_micro_batch);
   passes_.reset();
 }
 
@@ -83,6 +109,7 @@ void RunTrace::start() {
     zero_ = world_.all_reduce_value(first, comm::Reduce::max, instance_.context) + ahead;
   }
   instance_.context.spans().start();
+  world_.meter()->log().start();
 }
 
 void RunTrace::end() {
@@ -92,8 +119,12 @@ void RunTrace::end() {
   const device::SpanLog::Records spans = log.stop();
   const int rank = world_.rank();
   TraceRecords mine;
-  append(mine.events, events_of(spans.host, "host", rank, *zero_));
-  append(mine.events, events_of(spans.device, "device", rank, *zero_));
+  const std::vector<comm::TrafficRecord> operations = world_.meter()->log().stop();
+  std::vector<TraceEvent> host = events_of(spans.host, "host", rank, *zero_);
+  std::ranges::move(waits_of(operations, rank, *zero_), std::back_inserter(host));
+  append(mine.events, std::move(host), other_micro_batch);
+  append(mine.events, events_of(spans.device, "device", rank, *zero_), other_micro_batch);
+  append(mine.events, operations_of(operations, rank, *zero_), at_once);
   std::ranges::move(mine_.events, std::back_inserter(mine.events));
   mine_ = {};
   for (const device::SpanLog::Sample& sample : spans.memory) {

@@ -12,9 +12,9 @@
 
 namespace hexad::train {
 
-/// Rows of each rank in trace.json.gz: "host", the parts of the step as the rank's thread comes to them; on a device
-/// "device", the same parts as its compute queue does; the lanes of the MoE layers' passes; and the memory in use, by
-/// category.
+/// Rows of each rank in trace.json.gz: "host", the parts of the step as the rank's thread comes to them, and in these
+/// what it waits for; on a device "device", the same parts as its compute queue does; the lanes of the MoE layers'
+/// passes; the operations of every class of communication; and the memory in use, by category.
 class RunTrace {
  public:
   /// `say` is told, on rank 0, what was written or why not. All else outlives the trace.

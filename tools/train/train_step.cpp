@@ -101,6 +101,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   Stream& stream = instance_.context.compute();
   const auto& world = instance_.mesh.world();
   const std::vector<MicroBatch> batches = take(source, first_sequence);
+  device::SpanLog& spans = instance_.context.spans();
+  auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
@@ -108,7 +110,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   // All labels masked: a loss of zero and zero gradients, not 0/0.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
-  device::SpanLog& spans = instance_.context.spans();
+  span.emplace(spans, "start of gradients");
   statistics_.reset(stream);
   for (const auto& p : instance_.parameters) p->clear_gradient();
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
@@ -116,22 +118,22 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const auto contributed = [&](Parameter& p, bool last) {
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
+  span.reset();
   const Tensor loss_sum = pipeline_.train(batches, {.step = step,
                                                     .loss_gradient = gradient_scale,
                                                     .aux_losses_gradient = 1 / micro_batches,
                                                     .statistics = &statistics_.layers,
                                                     .contributed = contributed});
-  {
-    const device::Span span(spans, "gradients: reduction");
-    buckets_.finish(stream);
-  }
+  span.emplace(spans, "gradients: reduction");
+  buckets_.finish(stream);
+  span.reset();
   if (on_gradients_) on_gradients_();
 
   // What decides about the update stays on the device: the host reads it while weights are updated already.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
-  auto span = std::make_optional<device::Span>(spans, "gradients: norm");
+  span.emplace(spans, "gradients: norm");
   optim::squared_gradient_norm(sums.slice(0, 0, 1), instance_.parameters, instance_.mesh, stream);
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));

@@ -123,6 +123,11 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   open_sinks();
 }
 
+bool Trainer::anyone(bool flag) {
+  const device::Span span(instance_->context.spans(), "agreement on stopping");
+  return world_.group().any(flag, instance_->context);
+}
+
 void Trainer::warn(const std::string& text) { log_->warn(text); }
 
 void Trainer::expect_save(double seconds) {
@@ -388,11 +393,13 @@ ExitCode Trainer::train() {
     trace_->begin_step(step);
     if (adviser_) adviser_->begin_step(step);
     clock_->begin();
-    inject_slowness(world_.rank(), step);
+    inject_slowness(world_.rank(), step, instance_->context.spans());
     const StepResult result = step_->run(*data_.train, progress_);
     clock_->end();
-    if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0)
+    if (recipe_.distributed.replica_check_every > 0 && step % recipe_.distributed.replica_check_every == 0) {
+      const device::Span span(instance_->context.spans(), "replica check");
       check_replicas(instance_->parameters, world_.group());
+    }
 
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
     if (result.skipped)

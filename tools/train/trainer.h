@@ -53,7 +53,7 @@ class Trainer {
   void write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued = {});
   void warn(const std::string& text);
   void warn_of_short_patience();
-  bool anyone(bool flag) { return world_.group().any(flag, instance_->context); }
+  bool anyone(bool flag);
   bool leader() const { return world_.rank() == 0; }
 
   const comm::World& world_;

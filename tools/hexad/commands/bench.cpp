@@ -78,6 +78,7 @@ void add_predict(const Command& bench, const Program& program) {
       .path();
   command.add_option("--rounds", &options->bench.rounds, "steps of each schedule; 0: predict only")
       .legal(whole_number(0, 1000));
+  command.add_flag("--json", options->bench.json, "print the results as one JSON object");
   command.run([program, options] { return bench_predict(*options, program.extensions); });
 }
 

@@ -1,4 +1,7 @@
+#include <cmath>
+
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/units.h"
@@ -23,7 +26,23 @@ struct Options {
   std::string run, step = "auto";
   std::vector<std::string> overrides;
   int64_t sequences = 0;
+  bool json = false;
 };
+
+void print_json(const Options& options, int64_t step, const Evaluation& e, bool has_bytes) {
+  const auto number = [](double value) {
+    return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+  };
+  const nlohmann::ordered_json json{
+      {"run", options.run},
+      {"step", step},
+      {"heldout_loss", number(e.loss)},
+      {"bits_per_byte", has_bytes ? number(e.bits_per_byte) : nlohmann::ordered_json(nullptr)},
+      {"tokens", e.tokens},
+      {"seconds", number(e.seconds)},
+      {"tokens_per_second", number(static_cast<double>(e.processed) / e.seconds)}};
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
 
 ExitCode run_eval(const Options& options, const Extensions& extensions, comm::World& world) {
   // Alone, one rank holds the whole model, however the run was laid out.
@@ -49,6 +68,10 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
   const auto bytes = data.tokenizer ? data::bytes_per_id(*data.tokenizer) : std::vector<int32_t>{};
   const Evaluation e = evaluate(instance, recipe, *data.heldout, options.sequences, bytes);
   if (world.rank() != 0) return ExitCode::done;
+  if (options.json) {
+    print_json(options, checkpoint.step(), e, data.tokenizer != nullptr);
+    return ExitCode::done;
+  }
   const std::string by_byte = data.tokenizer ? fmt::format(", {:.4f} bits per byte", e.bits_per_byte) : "";
   fmt::print("step {}: held-out loss {:.4f} nats per token{} ({} tokens)\n", checkpoint.step(), e.loss, by_byte,
              telemetry::grouped(e.tokens));
@@ -66,6 +89,7 @@ void add_eval(const Program& program) {
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
   command.add_option("--sequences", &options->sequences, "sequences to evaluate; 0: all").legal(whole_number(0));
+  command.add_flag("--json", options->json, "as one JSON object");
   command.run([program, options] {
     return on_all_ranks([&](comm::World& world) { return run_eval(*options, program.extensions, world); });
   });

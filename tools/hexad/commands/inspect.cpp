@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "framework/data/inspect.h"
 #include "framework/io/inspect.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -45,10 +46,19 @@ base::ExitCode verify_all(const io::CheckpointStore& store, const Options& optio
   return scan.problems.empty() ? base::ExitCode::done : base::ExitCode::data;
 }
 
+base::ExitCode show_dataset(const Options& options) {
+  const auto check = options.verify ? data::DatasetCheck::everything : data::DatasetCheck::structure;
+  const data::InspectedDataset dataset = data::open_dataset(options.path, check, say);
+  fmt::print("{}\n", options.json ? data::describe_json(dataset) : data::describe(dataset));
+  return base::ExitCode::done;
+}
+
 base::ExitCode inspect(const Options& options) {
-  const auto folder = std::filesystem::path(options.path) / "checkpoints";
+  const std::filesystem::path path = options.path, folder = path / "checkpoints";
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
+    if (!std::filesystem::exists(path / "manifest.json", error) && data::is_dataset(options.path))
+      return show_dataset(options);
     show(io::Checkpoint::open(options.path, options.verify ? io::Check::full : io::Check::quick), options);
     return base::ExitCode::done;
   }
@@ -63,9 +73,10 @@ base::ExitCode inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(const Program& program) {
-  const Command command = program.root.add_command("inspect", "Show what a checkpoint holds");
+  const Command command = program.root.add_command("inspect", "Show what a checkpoint or a dataset holds");
   auto options = std::make_shared<Options>();
-  command.add_option("checkpoint", &options->path, "checkpoint folder, or a run directory").required();
+  command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
+      .required();
   command.add_flag("--json", options->json, "as one JSON object");
   command.add_flag("--verify", options->verify,
                    "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");

@@ -3,29 +3,41 @@
 
 #include <fmt/core.h>
 
+#include "framework/base/atomic_file.h"
+#include "framework/telemetry/comparison.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/train/run_comparison.h"
 #include "tools/train/run_report.h"
+#include "tools/train/say.h"
+#include "tools/train/trained_steps.h"
 
 namespace hexad::app {
 namespace {
 
 struct Options {
   std::vector<std::string> runs;
-  std::string out;
+  std::string out, csv;
+  bool json = false;
 };
 
 base::ExitCode report(const Options& o) {
-  const bool one = o.runs.size() == 1;
+  const bool one =
+      o.runs.size() == 1 && (train::is_run_directory(o.runs.front()) || !std::filesystem::is_directory(o.runs.front()));
   std::string out = o.out;
   if (out.empty()) out = one ? (std::filesystem::path(o.runs.front()) / "report.html").string() : "comparison.html";
   require_replaceable(out, "<!DOCTYPE html>", "report");
-  if (one)
-    train::write_run_report(o.runs.front(), out);
-  else
-    train::write_run_comparison(o.runs, out);
-  fmt::print("{}\n", out);
+  if (!o.csv.empty()) require_replaceable(o.csv, "run,folder,", "table of runs");
+  const std::vector<std::string> runs = train::find_runs(o.runs, train::say);
+  if (one) train::write_run_report(runs.front(), out);
+  if (!one || o.json || !o.csv.empty()) {
+    const telemetry::Sweep sweep = train::sweep_of(runs);
+    if (!one) telemetry::write_comparison(sweep, out);
+    if (!o.csv.empty()) base::write_file(o.csv, telemetry::csv_of(sweep));
+    if (o.json) fmt::print("{}\n", telemetry::json_of(sweep, out));
+  }
+  if (!o.json) fmt::print("{}\n", out);
   return base::ExitCode::done;
 }
 
@@ -35,11 +47,13 @@ void add_report(const Program& program) {
   const Command command =
       program.root.add_command("report", "Make a run's report.html again; of several runs, compare them");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->runs, "run directories").required();
+  command.add_option("run", &options->runs, "run directories, or folders of them").required();
   command
       .add_option("--out", &options->out,
                   "HTML file to write; without it report.html in the run directory, of several runs comparison.html")
       .path();
+  command.add_option("--csv", &options->csv, "write the table of the runs into this file, too").path();
+  command.add_flag("--json", options->json, "print the table as one JSON object, with the page's path in it");
   command.run(on_one_rank(command, [options] { return report(*options); }));
 }
 

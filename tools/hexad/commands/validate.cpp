@@ -8,6 +8,7 @@
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
+#include "tools/hexad/commands/validate_json.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
@@ -36,7 +37,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::string include_root;
   int64_t world = 0;
-  bool mesh = false;
+  bool mesh = false, json = false;
   std::string svg;
 };
 
@@ -61,10 +62,10 @@ void print_checkpoint(double bytes, const WriteTime& time) {
 }
 
 // With it, the launcher does not refuse what `validate` has found good.
-std::string start_line(const Options& options, double save_seconds) {
-  const std::string text = fmt::format("{} {} train {}", launcher_to_train(options.world, save_seconds), program_name(),
-                                       shell_word(options.recipe));
-  return text + recipe_words(options) + "\n" + explain_launcher();
+std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
+  const std::string text =
+      fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
+  return text + recipe_words(options);
 }
 
 // A recipe may be meant for another machine: what only this one lacks is no error.
@@ -75,6 +76,48 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   } catch (const base::Error& e) {
     return base::cat("does not start on this machine: ", e.what());
   }
+}
+
+struct Checked {
+  Recipe recipe;
+  mesh::Layout layout;
+  std::vector<std::string> warnings;
+  double checkpoint_bytes;
+  WriteTime save;
+};
+
+void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
+                const MemoryReport& memory) {
+  const int ranks = c.layout.world();
+  const std::string table = memory.table();  // makes the model, whose layers may refuse it
+  fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
+             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
+  if (options.world > 1)
+    fmt::print("here it is started by: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
+  for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
+  print_size(c.recipe, extensions);
+  fmt::print("\n{}", table);
+  print_checkpoint(c.checkpoint_bytes, c.save);
+  if (c.recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(c.recipe, extensions));
+  if (options.mesh) fmt::print("\n{}", mesh_table(c.layout));
+}
+
+void print_json(const Options& options, const Checked& c, const train::Extensions& extensions,
+                const MemoryReport& memory) {
+  for (const std::string& warning : c.warnings) say("warning: " + warning);
+  fmt::print("{}\n", json_of(Validation{.recipe = options.recipe,
+                                        .ranks = c.layout.world(),
+                                        .fewest_ranks = options.world == 0,
+                                        .start_line = start_line(options, c.layout.world(), c.save.most),
+                                        .warnings = c.warnings,
+                                        .size = layers::model_size(c.recipe.model, extensions),
+                                        .tokens_per_step = c.recipe.batch.global * c.recipe.model.context,
+                                        .layout = c.layout,
+                                        .with_mesh = options.mesh,
+                                        .estimates = memory.estimates(),
+                                        .memory_limit_bytes = c.recipe.memory.limit(),
+                                        .checkpoint_bytes = c.checkpoint_bytes,
+                                        .checkpoint_time = c.save}));
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
@@ -91,21 +134,15 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   const MemoryReport memory(recipe, extensions, ranks);
   const std::string too_much = memory.problem();
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
-  const std::string table = memory.table();
   if (std::string text = caution_of_machine(recipe, extensions, ranks); !text.empty())
     warnings.push_back(std::move(text));
-  fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
-             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
   const double bytes = checkpoint_bytes(recipe, extensions);
-  const WriteTime save = estimate_write(recipe.run.dir, bytes);
-  if (options.world > 1) fmt::print("here it is started by: {}\n\n", start_line(options, save.most));
-  for (const std::string& warning : warnings) fmt::print("warning: {}\n\n", warning);
-  print_size(recipe, extensions);
-  fmt::print("\n{}", table);
-  print_checkpoint(bytes, save);
-  if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
-  if (!options.mesh) return base::ExitCode::done;
-  fmt::print("\n{}", mesh_table(layout));
+  const Checked checked{.recipe = recipe,
+                        .layout = layout,
+                        .warnings = std::move(warnings),
+                        .checkpoint_bytes = bytes,
+                        .save = estimate_write(recipe.run.dir, bytes)};
+  options.json ? print_json(options, checked, extensions, memory) : print_text(options, checked, extensions, memory);
   if (options.svg.empty()) return base::ExitCode::done;
   require_replaceable(options.svg, "<svg ", "drawing");
   base::write_file(options.svg, mesh_svg(layout));
@@ -125,7 +162,12 @@ void add_validate(const Program& program) {
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
   command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh).path();
-  command.run(on_one_rank(command, [program, options] { return validate(*options, program.extensions); }));
+  command.add_flag("--json", options->json,
+                   "as one JSON object; of a recipe that is not valid its problems, with file, line, key and message");
+  command.run(on_one_rank(command, [program, options] {
+    const auto run = [&] { return validate(*options, program.extensions); };
+    return options->json ? with_json_problems(options->recipe, options->overrides, run) : run();
+  }));
 }
 
 }  // namespace hexad::app

@@ -1,0 +1,14 @@
+// What a group's traffic is for.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace hexad::comm {
+
+/// The key of the accounts in metrics.jsonl, and of priorities, highest first.
+enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
+inline constexpr int traffic_class_count = 6;
+std::string_view name_of(TrafficClass traffic);
+
+}  // namespace hexad::comm

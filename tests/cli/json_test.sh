@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# --json: what programs read of a command's results, alone on standard output.
+. "$(dirname "$0")/cli.sh"
+
+# The file `out` is one JSON object, by a parser where there is one.
+expect_json() {
+  [ "$(head -c 1 out)" == "{" ] || failed "no JSON object"
+  if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "no JSON"; fi
+  expect_text out "$@"
+}
+
+test_validate_prints_its_findings() {
+  expect 0 "$HEXAD" validate tiny.yaml --json
+  expect_json '"recipe": "tiny.yaml"' '"valid": true' '"ranks": 1' '"fewest_ranks": true' '"warnings": []' \
+    '"parameters": 10448' '"tokens_per_step": 128' '"memory_bytes": {' '"total": ' '"checkpoint": {'
+  expect 0 "$HEXAD" validate tiny.yaml --json --world 4 parallel.pp=2 parallel.ep=2 --mesh --svg mesh.svg
+  expect_json '"ranks": 4' '"pp": 2' '"memory_bytes_by_stage": [' '"sent_bytes_per_step": {' '"mesh": ['
+  expect_file mesh.svg
+}
+
+test_warnings_of_validate_are_in_the_object_and_on_standard_error() {
+  sed -i 's/^  lr: 0.01/&\n  warmup: 3/' tiny.yaml
+  expect 0 "$HEXAD" validate tiny.yaml --json train.steps=2
+  expect_json '"warnings": [' '"optim.warmup (3) is above train.steps (2)'
+  expect_text err "optim.warmup (3) is above train.steps (2)"
+}
+
+test_problems_have_a_file_a_line_a_key_and_a_message() {
+  sed -i 's/^  hidden: 16/  hidden: 15/; s/^  steps: 6/  steps: six/; s/^batch:/bach:/' tiny.yaml
+  expect 2 "$HEXAD" validate tiny.yaml --json
+  expect_json '"valid": false' '"exit_code": 2' '"file": "tiny.yaml"' '"line": 4' '"key": "model.hidden"' \
+    '"key": "train.steps"' '"message": "train.steps (six)' '"key": "bach"'
+  expect_text err "tiny.yaml:4: model.hidden (15)"
+  expect_equal "$(grep -c '"message"' out)" "$(grep -c '^\(hexad: \)\?tiny.yaml:' err)"
+}
+
+test_problems_of_the_command_line_name_the_override() {
+  expect 2 "$HEXAD" validate tiny.yaml --json train.steps=six
+  expect_json '"file": null' '"line": null' '"override": "train.steps=six"' '"key": "train.steps"'
+}
+
+test_problems_without_a_position_are_placed_by_their_key() {
+  printf 'memory:\n  limit_bytes: 1\n' >>tiny.yaml
+  expect 2 "$HEXAD" validate tiny.yaml --json
+  expect_json '"key": "memory.limit_bytes"' "\"line\": $(grep -n limit_bytes tiny.yaml | cut -d: -f1)"
+  expect 3 "$HEXAD" validate tiny.yaml --json memory.limit_bytes=0 data.synthetic=false data.dataset=nowhere model.vocab=0
+  expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "there is no such folder"
+}
+
+test_what_is_no_recipe_is_a_problem_too() {
+  expect 2 "$HEXAD" validate nowhere.yaml --json
+  expect_json '"valid": false' '"file": "nowhere.yaml"' '"message": "no such file"'
+  printf 'a: [1\n' >broken.yaml
+  expect 2 "$HEXAD" validate broken.yaml --json
+  expect_json '"file": "broken.yaml"' '"line": ' '"key": null' "not valid YAML"
+}
+
+prepared() {
+  expect 0 "$HEXAD" prepare --input "$CLI_TESTS" --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
+}
+
+test_eval_prints_loss_and_throughput() {
+  prepared
+  expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0
+  expect 0 "$HEXAD" eval run --json
+  expect_json '"run": "run"' '"step": 6' '"heldout_loss": ' '"bits_per_byte": ' '"tokens": ' '"tokens_per_second": '
+}
+
+test_report_prints_the_figures_of_runs() {
+  expect 0 "$HEXAD" train tiny.yaml run.dir=slow
+  expect 0 "$HEXAD" train tiny.yaml run.dir=fast optim.lr=0.03
+  expect 0 "$HEXAD" report slow fast --json
+  expect_json '"page": "comparison.html"' '"title": "optim.lr: 0.01, 0.03"' '"optim.lr": 0.03' '"efficiency": 1.0' \
+    '"step_seconds": {' '"exposed_share_by_class": {'
+  expect_file comparison.html
+  expect 0 "$HEXAD" report slow --json
+  expect_json '"page": "slow/report.html"' '"title": "slow"' '"last_step": 6'
+}
+
+test_inspect_tells_what_a_dataset_holds() {
+  prepared
+  expect 0 "$HEXAD" inspect data
+  expect_text out "tokenizer bytes, vocabulary 258, digest " "made from $CLI_TESTS: " "train " "heldout " "data/train.hxd, u16" \
+    " documents " "train document 0 ("
+  expect 0 "$HEXAD" inspect data --json
+  expect_json '"dataset": "data"' '"kind": "bytes"' '"vocab_size": 258' '"part": "train"' '"part": "heldout"' '"dtype": "u16"' \
+    '"documents": ' '"tokens": ' '"digest": "' '"text": "'
+  expect 0 "$HEXAD" inspect data/train.hxd --json
+  expect_json '"part": "train.hxd"' '"kind": "bytes"'
+  expect 0 "$HEXAD" inspect data --verify
+  printf 'X' | dd of=data/heldout.hxd bs=1 seek=100 conv=notrunc status=none
+  expect 3 "$HEXAD" inspect data --verify
+  expect_text err "data/heldout.hxd"
+}
+
+test_inspect_says_when_the_tokenizer_is_another() {
+  prepared
+  expect 0 "$HEXAD" prepare --input "$CLI_TESTS" --output other --tokenizer bpe --vocab 300 --heldout 0.1 --split-bytes 1024
+  cp other/tokenizer.json data/tokenizer.json
+  expect 0 "$HEXAD" inspect data
+  expect_text err "data/train.hxd: was encoded with another tokenizer"
+  expect_text out "no tokenizer: samples are token ids"
+}
+
+test_bench_predict_prints_its_table() {
+  expect 0 "$HEXAD" bench predict tiny.yaml --json --rounds 1 schedule.moe.chunks=auto
+  expect_json '"predictions": "predictions.json"' '"schedules": [' '"predicted_seconds": ' '"measured_seconds": ' \
+    '"median_error": ' '"fastest": "'
+  expect_text err "predictions in predictions.json"
+}
+
+run_tests "$@"

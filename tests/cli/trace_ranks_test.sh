@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# profile.steps: where the time of a step goes, on every rank.
+. "$(dirname "$0")/cli.sh"
+
+# Steps of some twenty milliseconds: 9 are recorded, 2 to 10.
+traced() { # RANKS OVERRIDE...
+  expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
+    batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
+  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
+}
+
+# "RANK STEP SHARE" lines: the share of a step in which its rank's row "host" has no other span.
+uncovered() {
+  awk '
+    function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
+    /"name":"thread_name"/ && /"name":"host"/ { host[field("pid") " " field("tid")] = 1 }
+    /"ph":"X"/ && (field("pid") " " field("tid")) in host { print field("pid"), field("ts"), field("ts") + field("dur"), field("name") }
+  ' trace.json | sed 's/"//g' | sort -k1,1n -k2,2n -k3,3nr | awk '
+    function close_step() { if (step != "") { if (end < last) gaps += last - end; print rank, step, gaps / (last - begin) } step = "" }
+    $4 == "step" { close_step(); rank = $1; begin = end = $2; last = $3; step = $5; gaps = 0; next }
+    step == "" || $1 != rank || $2 > last { next }
+    { if ($2 > end) gaps += $2 - end; if ($3 > end) end = $3 }
+    END { close_step() }'
+}
+
+# The median over the steps of each rank: a rank may lose its core between two spans.
+expect_covered() {
+  uncovered >shares
+  [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing: $(cat shares)"
+  sort -k1,1n -k3,3g shares | awk -v ranks="$1" '
+    { share[$1, n[$1]++] = $3 }
+    END { for (r = 0; r < ranks; ++r) { m = share[r, int(n[r] / 2)]; print "rank " r ": " m; if (!(m <= 0.03)) bad = 1 }; exit bad }
+  ' >medians || failed "more than 3% of a step is in no span: $(cat medians)"
+}
+
+expect_rows() { # ROW...
+  local row
+  for row in "$@"; do expect_text trace.json "\"name\":\"$row\""; done
+  expect_no_text trace.json '"name":"inter' '(inter)"'
+}
+
+test_pipeline_and_tensor_ranks_show_what_they_wait_for() {
+  traced 4 parallel.pp=2 parallel.tp=2
+  expect_covered 4
+  expect_rows "pp (intra)" "tp (intra)" "control (intra)"
+  expect_text trace.json '"name":"wait: pp receive of ' '"name":"wait: tp ' '"name":"wait: control '
+}
+
+test_context_and_data_ranks_show_what_they_wait_for() {
+  traced 4 parallel.cp=2
+  expect_covered 4
+  expect_rows "cp (intra)" "dp (intra)"
+  expect_text trace.json '"name":"wait: cp ' '"name":"wait: dp '
+}
+
+test_ranks_of_experts_show_what_they_wait_for() {
+  traced 2 parallel.ep=2 schedule.trace=3
+  expect_covered 2
+  expect_rows "ep (intra)" "intra (all-to-all)"
+  expect_text trace.json '"name":"wait: ep all_to_all of ' '"name":"intra (all-to-all) (predicted)"'
+}
+
+test_ranks_that_gather_their_weights_show_what_they_wait_for() {
+  traced 2 parallel.zero=3
+  expect_covered 2
+  expect_rows "dp (intra)"
+  expect_text trace.json '"name":"wait: dp all_gather of '
+}
+
+test_waiting_for_a_slow_rank_is_seen() {
+  HEXAD_FAULT=slow@1,1,20 traced 2 parallel.pp=2
+  expect_covered 2
+  expect_text trace.json '"name":"injected slowness"'
+}
+
+run_tests "$@"

@@ -1,0 +1,149 @@
+#include "tools/hexad/commands/validate_json.h"
+
+#include <regex>
+#include <sstream>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/config/recipe.h"
+#include "framework/config/recipe_error.h"
+
+namespace hexad::app {
+namespace {
+
+using config::RecipeProblem;
+using Json = nlohmann::ordered_json;
+
+Json memory_of(const plan::MemoryEstimate& m) {
+  return {
+      {"weights", m.weights},   {"gradients", m.gradients}, {"optimizer", m.optimizer}, {"activations", m.activations},
+      {"temporary", m.passing}, {"offloaded", m.offloaded}, {"total", m.total}};
+}
+
+Json by_axis(const std::function<int(base::Axis)>& value) {
+  using enum base::Axis;
+  Json json = Json::object();
+  for (const base::Axis axis : {pp, dp, cp, tp, edp, ep, etp}) json[std::string(mesh::name_of(axis))] = value(axis);
+  return json;
+}
+
+// The key that a message begins with; "": none.
+std::string leading_key(const std::string& message) {
+  static const std::regex dotted("^[a-z][a-z0-9_]*(\\.[a-z0-9_]+)+");
+  std::smatch found;
+  return std::regex_search(message, found, dotted) ? found.str() : "";
+}
+
+const config::Node* node_of(const config::Document& document, const std::string& key) {
+  const config::Node* node = &document.root;
+  std::istringstream parts(key);
+  for (std::string part; node && std::getline(parts, part, '.');) {
+    const bool index = node->kind == config::Node::Kind::list && part.find_first_not_of("0123456789") == part.npos;
+    const size_t i = index ? std::stoul(part) : 0;
+    node = !index ? node->find(part) : i < node->children.size() ? &node->children[i] : nullptr;
+  }
+  return node;
+}
+
+/// Of a message that is text alone: "recipe.yaml:14: what", "recipe.yaml: what" or "what". Lines without a position
+/// belong to the problem before them.
+std::vector<RecipeProblem> problems_in(const std::string& text, const std::string& recipe) {
+  static const std::regex placed("^(.+?\\.ya?ml|command line: .*?)(:([0-9]+))?: (.*)$");
+  std::vector<RecipeProblem> problems;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch m;
+    if (line.starts_with(recipe + ": "))
+      problems.push_back({.source = recipe, .key = "", .message = line.substr(recipe.size() + 2)});
+    else if (std::regex_match(line, m, placed))
+      problems.push_back({.source = m[1], .line = m[3].matched ? std::stoi(m[3]) : 0, .key = "", .message = m[4]});
+    else if (problems.empty())
+      problems.push_back({.source = recipe, .key = "", .message = line});
+    else
+      problems.back().message += "\n" + line;
+  }
+  for (RecipeProblem& p : problems) p.key = leading_key(p.message);
+  return problems;
+}
+
+/// Finds the lines of keys whose problem does not say where they are written.
+void place(std::vector<RecipeProblem>& problems, const std::string& recipe, const std::vector<std::string>& overrides) {
+  try {
+    const config::Document document = config::load(recipe, overrides);
+    for (RecipeProblem& p : problems) {
+      const config::Node* node = p.line > 0 || p.key.empty() ? nullptr : node_of(document, p.key);
+      if (node && node->at.source) p.source = *node->at.source, p.line = node->at.line;
+    }
+  } catch (const base::Error&) {  // it is no YAML: that is the problem
+  }
+}
+
+Json json_of(const RecipeProblem& p) {
+  const bool given = p.source.starts_with(config::command_line_source);  // as key.path=value
+  const auto text = [](const std::string& s) { return s.empty() ? Json(nullptr) : Json(s); };
+  return {{"file", given ? Json(nullptr) : text(p.source)},
+          {"line", given || p.line == 0 ? Json(nullptr) : Json(p.line)},
+          {"override", given ? Json(p.source.substr(config::command_line_source.size())) : Json(nullptr)},
+          {"key", text(p.key)},
+          {"message", p.message}};
+}
+
+void print(const Json& json) { fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace)); }
+
+void print_problems(const base::Error& error, const std::string& recipe, const std::vector<std::string>& overrides) {
+  const auto* listed = dynamic_cast<const config::RecipeError*>(&error);
+  std::vector<RecipeProblem> problems = listed ? listed->problems() : problems_in(error.what(), recipe);
+  place(problems, recipe, overrides);
+  Json list = Json::array();
+  for (const RecipeProblem& p : problems) list.push_back(json_of(p));
+  print({{"recipe", recipe}, {"valid", false}, {"exit_code", static_cast<int>(error.code())}, {"problems", list}});
+}
+
+}  // namespace
+
+std::string json_of(const Validation& v) {
+  Json stages = Json::array(), traffic = Json::object();
+  for (const plan::MemoryEstimate& stage : v.estimates.stages) stages.push_back(memory_of(stage));
+  for (int c = 0; c < comm::traffic_class_count; ++c)
+    if (const auto kind = static_cast<comm::TrafficClass>(c); v.estimates.traffic[kind] > 0)
+      traffic[std::string(name_of(kind))] = v.estimates.traffic[kind];
+  const auto& neediest = v.estimates.stages.at(v.estimates.neediest());
+  Json json{
+      {"recipe", v.recipe},
+      {"valid", true},
+      {"exit_code", 0},
+      {"ranks", v.ranks},
+      {"fewest_ranks", v.fewest_ranks},
+      {"layout", by_axis([&](base::Axis axis) { return v.layout.size(axis); })},
+      {"start", v.start_line},
+      {"warnings", v.warnings},
+      {"parameters", v.size.parameters},
+      {"active_parameters", v.size.active_parameters},
+      {"expert_parameters", v.size.expert_parameters},
+      {"flops_per_token", v.size.flops_per_token},
+      {"tokens_per_step", v.tokens_per_step},
+      {"memory_bytes", memory_of(neediest)},
+      {"memory_limit_bytes", v.memory_limit_bytes > 0 ? Json(v.memory_limit_bytes) : Json(nullptr)},
+      {"memory_bytes_by_stage", stages},
+      {"sent_bytes_per_step", traffic},
+      {"checkpoint",
+       {{"bytes", v.checkpoint_bytes},
+        {"seconds", v.checkpoint_time.most > 0 ? Json{v.checkpoint_time.least, v.checkpoint_time.most} : Json(nullptr)},
+        {"seconds_are", v.checkpoint_time.source}}}};
+  for (int rank = 0; v.with_mesh && rank < v.layout.world(); ++rank)
+    json["mesh"].push_back(by_axis([&](base::Axis axis) { return v.layout.coordinate(axis, rank); }));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+base::ExitCode with_json_problems(const std::string& recipe, const std::vector<std::string>& overrides,
+                                  const std::function<base::ExitCode()>& validate) {
+  try {
+    return validate();
+  } catch (const base::Error& e) {
+    print_problems(e, recipe, overrides);
+    throw;
+  }
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,40 @@
+// What `hexad validate --json` prints.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/model_size.h"
+#include "parallel/mesh/layout.h"
+#include "tools/plan/checkpoint_estimate.h"
+#include "tools/plan/memory_report.h"
+
+namespace hexad::app {
+
+/// What was found of a recipe that is valid.
+struct Validation {
+  std::string recipe;  // its path
+  int64_t ranks = 0;
+  bool fewest_ranks = false;  // nobody asked for a number of ranks
+  std::string start_line;     // that starts it here
+  std::vector<std::string> warnings;
+  layers::ModelSize size;
+  int64_t tokens_per_step = 0;
+  mesh::Layout layout;
+  bool with_mesh = false;  // also where on it each rank is
+  plan::MemoryReport::Estimates estimates;
+  int64_t memory_limit_bytes = 0;  // 0: none
+  double checkpoint_bytes = 0;
+  plan::WriteTime checkpoint_time;
+};
+
+std::string json_of(const Validation& validation);
+
+/// Runs `validate`. When it throws base::Error, prints {"recipe", "valid": false, "problems"}, each problem with file,
+/// line, key and message, and lets the error go on.
+base::ExitCode with_json_problems(const std::string& recipe, const std::vector<std::string>& overrides,
+                                  const std::function<base::ExitCode()>& validate);
+
+}  // namespace hexad::app

@@ -1,0 +1,22 @@
+// Several runs beside each other: what `hexad report` makes of more than one, or of a folder of runs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/telemetry/sweep.h"
+
+namespace hexad::train {
+
+/// The run directories that `arguments` name: a folder that is none stands for those below it, in the order of their
+/// names, numbers by value. `warn` is told of runs below a folder that have trained no step, which are left out.
+/// Throws Error(usage) where a folder has none, and when a run is there twice.
+std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
+                                   const std::function<void(const std::string&)>& warn);
+
+/// What the runs have in common and what not. They are named after their folders. Throws Error(usage) when one is no
+/// run directory, Error(data) when it has trained no step.
+telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs);
+
+}  // namespace hexad::train
