@@ -25,10 +25,10 @@ std::string row(const Run& run, size_t place, const MetricsHistory& history) {
   for (const StepMetrics& s : history.steps)
     if (const auto total = s.memory_peak_bytes.find("total"); total != s.memory_peak_bytes.end())
       peak = std::max(peak, total->second);
-  const std::string heldout = history.evals.empty() ? "" : fmt::format("{:.4f}", history.evals.back().loss);
+  const std::string heldout = history.evals.empty() ? "" : human_loss(history.evals.back().loss);
   const std::string cells[] = {grouped(last.step),
                                human_count(static_cast<double>(last.tokens)),
-                               fmt::format("{:.4f}", last.loss),
+                               human_loss(last.loss),
                                heldout,
                                human_count(median(history.steps, &StepMetrics::tokens_per_second)),
                                human_bytes(static_cast<double>(peak)),

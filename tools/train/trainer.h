@@ -14,6 +14,7 @@
 #include "parallel/comm/world.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/evaluation.h"
+#include "tools/train/peak_meter.h"
 #include "tools/train/rank_clock.h"
 #include "tools/train/run_trace.h"
 #include "tools/train/schedule_adviser.h"
@@ -39,7 +40,11 @@ class Trainer {
   void open_sinks();
   void begin_steps();
   telemetry::StepMetrics metrics_of(const StepResult& result, double lr);
-  std::optional<Evaluation> evaluate_heldout(int64_t sequences);
+  /// True if the metrics of `step` show the load of every expert.
+  bool shows_loads(int64_t step) const;
+  std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
+  /// At the end: one more point of the curve, and the whole set.
+  std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
   std::vector<telemetry::ReportInputs::Sample> samples();
   std::vector<telemetry::ReportInputs::Sample> samples_of_checkpoint();
@@ -72,7 +77,9 @@ class Trainer {
   std::optional<RunTrace> trace_;
   std::unique_ptr<ScheduleAdviser> adviser_;  // null: the recipe's schedule stands
   int64_t saved_step_ = -1;
-  double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks
+  double flops_per_token_ = 0;
+  std::optional<PeakMeter> peak_;
+  bool told_of_no_targets_ = false;
 };
 
 }  // namespace hexad::train

@@ -11,7 +11,8 @@
   function drawAll() {
     reset();
     draw('loss', lines((c) => smooth(c.loss)), {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
-    const heldout = lines((c) => (c.eval.step.length ? c.eval.loss : null), (c) => ({table: c.eval, pointRadius: 3}));
+    const heldout = runs.flatMap((r, i) => r.columns.heldout.map((curve) =>
+      line(`${r.name}: ${curve.name}`, curve.loss, series(i), {table: curve, pointRadius: 3})));
     if (heldout.length) draw('heldout', heldout, {legend: true});
     else hide('heldout');
     draw('throughput', lines((c) => smooth(c.tokens_per_second)), {legend: true, format: human, y: {beginAtZero: true}});
