@@ -63,7 +63,7 @@ step 'letting the model write'
 "$hexad" generate "$run" --prompt 'It was a pleasant morning, and' --temperature 0.7
 
 step 'done'
-last_value() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$run/metrics.jsonl" | tail -n 1; }
+last_value() { sed -n "s/.*\"$1\": *\([0-9.eE+-]\+\).*/\1/p" "$run/metrics.jsonl" | tail -n 1; }
 printf 'held-out loss: %.3f nats per token, %.3f bits per byte\n' "$(last_value eval_loss)" \
   "$(last_value eval_bits_per_byte)"
 echo "report: $PWD/$run/report.html"

@@ -31,16 +31,27 @@ void expect_product(const Tensor& out, int64_t inputs) {
   });
 }
 
-double median_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply,
-                   const Check& check) {
+double flops_of(const Product& p) { return 2.0 * static_cast<double>(p.rows * p.inputs * p.outputs); }
+
+struct Matrices {
+  Tensor x, w, out;
+};
+
+Matrices matrices_of(const Product& p, Device device, Dtype dtype) {
   const KernelTable& k = kernels(device);
   Stream& stream = device.context().compute();
-  const Tensor x = Tensor::empty({p.rows, p.inputs}, dtype, device);
-  const Tensor w = Tensor::empty({p.outputs, p.inputs}, dtype, device);
-  const Tensor out = Tensor::empty({p.rows, p.outputs}, dtype, device);
-  k.pointwise.fill(stream, x, x_value);
-  k.pointwise.fill(stream, w, w_value);
+  const Matrices m{.x = Tensor::empty({p.rows, p.inputs}, dtype, device),
+                   .w = Tensor::empty({p.outputs, p.inputs}, dtype, device),
+                   .out = Tensor::empty({p.rows, p.outputs}, dtype, device)};
+  k.pointwise.fill(stream, m.x, x_value);
+  k.pointwise.fill(stream, m.w, w_value);
   stream.synchronize();
+  return m;
+}
+
+double median_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply,
+                   const Check& check) {
+  const auto [x, w, out] = matrices_of(p, device, dtype);
   std::vector<double> times;
   const double start = now();
   // The first run also finds its memory; it is not counted.
@@ -52,7 +63,21 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   } while (now() - start < seconds || times.size() < 3);
   if (check) check(out, p.inputs);
   std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2), times.end());
-  return 2.0 * static_cast<double>(p.rows * p.inputs * p.outputs) / times[times.size() / 2];
+  return flops_of(p) / times[times.size() / 2];
+}
+
+// All products of `seconds` together: one alone may have had a core to itself that others want, too.
+double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
+  const auto [x, w, out] = matrices_of(p, device, dtype);
+  multiply(out, x, w);  // finds its memory, too
+  const double start = now();
+  double took = 0, products = 0;
+  while (took < seconds) {
+    multiply(out, x, w);
+    ++products;
+    took = now() - start;
+  }
+  return products * flops_of(p) / took;
 }
 
 GemmRate best_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply, const Check& check) {
@@ -65,15 +90,29 @@ GemmRate best_rate(Device device, Dtype dtype, double seconds, const Multiply& m
   return best;
 }
 
-}  // namespace
-
-GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
-  Stream& stream = device.context().compute();
-  const auto multiply = [&](const Tensor& out, const Tensor& x, const Tensor& w) {
+Multiply own_products(Device device) {
+  return [device, &stream = device.context().compute()](const Tensor& out, const Tensor& x, const Tensor& w) {
     kernels(device).matmul.forward(stream, out, x, w, Write::replace);
     stream.synchronize();
   };
-  return best_rate(device, dtype, seconds, multiply, nullptr);
+}
+
+}  // namespace
+
+GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
+  return best_rate(device, dtype, seconds, own_products(device), nullptr);
+}
+
+GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least) {
+  constexpr double slices = 0.04, longest = 0.1;  // seconds: of each size, of a product
+  const bool card = device.kind() == device::DeviceKind::cuda;
+  const int64_t smallest = card ? 1024 : 256, largest = card ? 8192 : 2048;
+  GemmRate best;
+  for (int64_t n = std::max(least, smallest);; n *= 2) {
+    const double rate = mean_rate(device, dtype, {n, n, n}, slices, own_products(device));
+    if (rate > best.flops_per_second) best = {rate, n, n, n};
+    if (2 * n > largest || flops_of({2 * n, 2 * n, 2 * n}) / rate > longest) return best;
+  }
 }
 
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply) {

@@ -1,10 +1,12 @@
 #include "framework/telemetry/logger.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <mutex>
 
 #include "framework/base/error.h"
@@ -56,10 +58,31 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
 
 }  // namespace
 
+namespace {
+
+/// ", 13:05:07 +0100" after the time in UTC, where the local time is another one.
+class LocalTime : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::time_t time = spdlog::log_clock::to_time_t(message.time);
+    const std::tm local = fmt::localtime(time);
+    if (local.tm_gmtoff != 0) fmt::format_to(std::back_inserter(out), ", {:%H:%M:%S %z}", local);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<LocalTime>(); }
+};
+
+std::unique_ptr<spdlog::formatter> line_of_file() {
+  auto line = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  line->add_flag<LocalTime>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e UTC%* %n %l: %v");
+  return line;
+}
+
+}  // namespace
+
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level) {
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<LogFileSink>(path)};
-  sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S.%e %n %l: %v");
+  sinks.back()->set_formatter(line_of_file());
   if (rank == 0) {
     sinks.push_back(std::make_shared<StandardErrorSink>());
     sinks.back()->set_pattern("%l: %v");

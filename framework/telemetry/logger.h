@@ -10,9 +10,9 @@
 namespace hexad::telemetry {
 
 /// A thread-safe logger named "rank N" that appends to `path` (folders are created) and, on rank 0, also writes to
-/// standard error. Each line is written at once. When the file cannot be written any more (full disk), one line on
-/// standard error says so and logging goes on without an exception. Throws base::Error(resource) when `path` cannot be
-/// opened.
+/// standard error. A line of the file begins with the time in UTC, as all else that a run writes, and the local one
+/// beside it. Each line is written at once. When the file cannot be written any more (full disk), one line on standard
+/// error says so and logging goes on without an exception. Throws base::Error(resource) when `path` cannot be opened.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level);
 

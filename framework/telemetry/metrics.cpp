@@ -1,8 +1,20 @@
 #include "framework/telemetry/metrics.h"
 
+#include <chrono>
+
+#include <fmt/chrono.h>
+
 #include "framework/base/error.h"
 
 namespace hexad::telemetry {
+
+std::string utc_time() {
+  using std::chrono::milliseconds, std::chrono::seconds;
+  const auto now = std::chrono::time_point_cast<milliseconds>(std::chrono::system_clock::now());
+  const auto second = std::chrono::floor<seconds>(now);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(second)),
+                     (now - second).count());
+}
 
 void MetricsHub::on_start(const RunInfo& run) {
   for (auto& sink : sinks_) sink->on_start(run);

@@ -1,9 +1,11 @@
 #include "framework/telemetry/metrics_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "framework/base/error.h"
 #include "framework/base/path_problem.h"
@@ -18,6 +20,7 @@ Json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 }
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
 /// Six decimals: a share needs no more, and 60 layers of 256 experts fill a line.
 double share(double value) { return std::round(value * 1e6) / 1e6; }
@@ -34,6 +37,12 @@ void read(const Json& json, double& out) {
 }
 
 void read(const Json& json, int64_t& out) { json.get_to(out); }
+void read(const Json& json, std::string& out) { json.get_to(out); }
+
+void read(const Json& json, std::optional<double>& out) {
+  if (json.is_null()) return out.reset();
+  read(json, out.emplace());
+}
 
 template <class T>
 void read(const Json& json, std::vector<T>& out) {
@@ -103,6 +112,7 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "tokens_per_second", s.tokens_per_second);
   read(object, "model_flops_per_second", s.model_flops_per_second);
   read(object, "mfu", s.mfu);
+  read(object, "peak_flops_per_second", s.peak_flops_per_second);
   read(object, "memory_peak_bytes", s.memory_peak_bytes);
   read(object, "aux_loss", s.aux_loss);
   read(object, "z_loss", s.z_loss);
@@ -114,6 +124,8 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "expert_load", s.expert_load);
   read_schedule(object, s.schedule);
   read_ranks(object, s.ranks);
+  read(object, "started_after", s.started_after);
+  read(object, "time", s.time);
 }
 
 void read(const Json& object, EvalMetrics& e) {
@@ -121,12 +133,38 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_tokens", e.tokens);
   read(object, "eval_loss", e.loss);
   read(object, "eval_bits_per_byte", e.bits_per_byte);
+  read(object, "eval_sequences", e.sequences);
+  read(object, "heldout_sequences", e.of_sequences);
+  read(object, "eval_seconds", e.seconds);
+  read_comm(object, e.comm);
+  read(object, "time", e.time);
+  // Older programs wrote 0 where there was nothing to divide by.
+  if (e.tokens == 0) e.loss.reset();
+  if (e.bits_per_byte == 0.0) e.bits_per_byte.reset();
 }
 
 void read(const Json& object, SaveMetrics& s) {
   object.at("step").get_to(s.step);
   read(object, "checkpoint_bytes", s.bytes);
   read(object, "checkpoint_seconds", s.seconds);
+  read_comm(object, s.comm);
+  read(object, "time", s.time);
+}
+
+/// What a line tells of: its kind, or in lines of older programs the key that only this kind has.
+std::string kind_of(const Json& line) {
+  if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
+  return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";
+}
+
+void correct_mfu(std::vector<StepMetrics>& steps) {
+  double peak = 0;
+  int64_t start = -1;
+  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+    if (std::exchange(start, s->started_after) != s->started_after) peak = 0;
+    peak = std::max(peak, s->peak_flops_per_second);
+    if (peak > s->peak_flops_per_second) s->mfu = s->model_flops_per_second / peak;
+  }
 }
 
 /// [least, median, most].
@@ -143,16 +181,25 @@ Json to_json(const RankTimes& times) {
           {"slowest", slowest}};
 }
 
+void add_comm(Json& line, const CommByClass& comm) {
+  Json bytes = Json::object(), seconds = Json::object(), exposed = Json::object();
+  for (const auto& [name, c] : comm) {
+    bytes[name] = c.bytes;
+    seconds[name] = number(c.seconds);
+    exposed[name] = number(c.exposed_seconds);
+  }
+  line["comm_bytes"] = std::move(bytes);
+  line["comm_seconds"] = std::move(seconds);
+  line["comm_exposed_seconds"] = std::move(exposed);
+}
+
 }  // namespace
 
 std::string to_json_line(const StepMetrics& s) {
-  Json comm_bytes = Json::object(), comm_seconds = Json::object(), comm_exposed = Json::object();
-  for (const auto& [name, c] : s.comm) {
-    comm_bytes[name] = c.bytes;
-    comm_seconds[name] = number(c.seconds);
-    comm_exposed[name] = number(c.exposed_seconds);
-  }
-  Json json{{"step", s.step},
+  Json json{{"kind", "step"},
+            {"step", s.step},
+            {"time", s.time},
+            {"started_after", s.started_after},
             {"tokens", s.tokens},
             {"loss", number(s.loss)},
             {"lr", number(s.lr)},
@@ -161,15 +208,14 @@ std::string to_json_line(const StepMetrics& s) {
             {"tokens_per_second", number(s.tokens_per_second)},
             {"model_flops_per_second", number(s.model_flops_per_second)},
             {"mfu", number(s.mfu)},
+            {"peak_flops_per_second", number(s.peak_flops_per_second)},
             {"memory_peak_bytes", s.memory_peak_bytes},
             {"aux_loss", number(s.aux_loss)},
             {"z_loss", number(s.z_loss)},
             {"router_max_load", number(s.router_max_load)},
-            {"dropped_fraction", number(s.dropped_fraction)},
-            {"comm_bytes", comm_bytes},
-            {"comm_seconds", comm_seconds},
-            {"comm_exposed_seconds", comm_exposed},
-            {"skipped_steps", s.skipped_steps}};
+            {"dropped_fraction", number(s.dropped_fraction)}};
+  add_comm(json, s.comm);
+  json["skipped_steps"] = s.skipped_steps;
   if (!s.host_reads.empty()) json["host_reads"] = s.host_reads;
   if (!s.expert_load.empty()) {
     Json& layers = json["expert_load"] = Json::array();
@@ -190,15 +236,27 @@ std::string to_json_line(const StepMetrics& s) {
 }
 
 std::string to_json_line(const EvalMetrics& e) {
-  return Json{{"step", e.step},
-              {"eval_tokens", e.tokens},
-              {"eval_loss", number(e.loss)},
-              {"eval_bits_per_byte", number(e.bits_per_byte)}}
-      .dump();
+  Json json{{"kind", "evaluation"},
+            {"step", e.step},
+            {"time", e.time},
+            {"eval_tokens", e.tokens},
+            {"eval_loss", number(e.loss)},
+            {"eval_bits_per_byte", number(e.bits_per_byte)},
+            {"eval_sequences", e.sequences},
+            {"heldout_sequences", e.of_sequences},
+            {"eval_seconds", number(e.seconds)}};
+  add_comm(json, e.comm);
+  return json.dump();
 }
 
 std::string to_json_line(const SaveMetrics& s) {
-  return Json{{"step", s.step}, {"checkpoint_bytes", s.bytes}, {"checkpoint_seconds", number(s.seconds)}}.dump();
+  Json json{{"kind", "save"},
+            {"step", s.step},
+            {"time", s.time},
+            {"checkpoint_bytes", s.bytes},
+            {"checkpoint_seconds", number(s.seconds)}};
+  add_comm(json, s.comm);
+  return json.dump();
 }
 
 MetricsRecord parse_json_line(std::string_view line) try {
@@ -207,9 +265,10 @@ MetricsRecord parse_json_line(std::string_view line) try {
     read(json, record);
     return record;
   };
-  if (json.contains("eval_loss")) return parsed(EvalMetrics{});
-  if (json.contains("checkpoint_bytes")) return parsed(SaveMetrics{});
-  if (json.contains("loss")) return parsed(StepMetrics{});
+  const std::string kind = kind_of(json);
+  if (kind == "evaluation") return parsed(EvalMetrics{});
+  if (kind == "save") return parsed(SaveMetrics{});
+  if (kind == "step" && json.contains("loss")) return parsed(StepMetrics{});
   return {};
 } catch (const nlohmann::json::exception&) {
   return {};
@@ -235,6 +294,7 @@ MetricsHistory read_metrics(const std::filesystem::path& path) {
     else
       history.unreadable_lines.push_back(number);
   }
+  correct_mfu(history.steps);
   return history;
 }
 

@@ -1,7 +1,7 @@
-// metrics.jsonl: one JSON object a line. A line with "loss" is a step, a line with "eval_loss" a held-out evaluation, a
-// line with "checkpoint_bytes" a save, so that a reader who asks for "loss" sees the steps only. JSON has no NaN or
-// infinity: they are written as the strings "NaN", "Infinity", "-Infinity", which Python's float() and JavaScript's
-// Number() read back.
+// metrics.jsonl: one JSON object a line. Each has a "kind" (step, evaluation, save) and a "time" (UTC). Only steps have
+// a "loss", only evaluations an "eval_loss", only saves "checkpoint_bytes", by which lines of older programs, without a
+// kind, are told apart. A loss of no targets is null. JSON has no NaN or infinity: they are written as the strings
+// "NaN", "Infinity", "-Infinity", which Python's float() and JavaScript's Number() read back.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +28,8 @@ struct MetricsHistory {
 };
 
 /// Reads a file that a crash may have torn; keys this program does not know are passed over, missing ones keep their
-/// default. Throws base::Error(data) when the file cannot be opened.
+/// default. A higher peak that was measured later corrects the MFU of the earlier steps of the same start. Throws
+/// base::Error(data) when the file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
 /// What one line says; monostate: it cannot be read.

@@ -17,14 +17,15 @@ std::string join(const std::vector<std::string>& fields, size_t count) {
   return fmt::format("{}", fmt::join(fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(count), "  "));
 }
 
+std::string loss_field(const StepMetrics& s) { return (s.loss ? "loss " : "") + human_loss(s.loss); }
+
 /// Most important first.
 std::vector<std::string> short_fields(const RunInfo& run, const StepMetrics& s, double seconds_left) {
   // The count keeps its width from step to step, or the line would jitter.
   const std::string total = grouped(run.total_steps);
-  std::vector<std::string> fields{fmt::format("step {:>{}}/{}", grouped(s.step), total.size(), total),
-                                  fmt::format("loss {:.4f}", s.loss),
+  std::vector<std::string> fields{fmt::format("step {:>{}}/{}", grouped(s.step), total.size(), total), loss_field(s),
                                   fmt::format("{} tokens/s", human_count(s.tokens_per_second))};
-  if (s.mfu > 0) fields.push_back("MFU " + human_percent(s.mfu));
+  if (s.mfu > 0) fields.push_back("MFU " + human_mfu(s.mfu));
   if (seconds_left > 0) fields.push_back(human_duration(seconds_left) + " left");
   if (s.skipped_steps > 0) fields.push_back(fmt::format("{} skipped", s.skipped_steps));
   return fields;
@@ -78,9 +79,9 @@ void ProgressSink::on_step(const StepMetrics& s) {
     output_.write(fmt::format("{}{}\r", clear_line, line));
     line_stands_ = true;
   } else if (s.step == run_.first_step + 1 || s.step % every_ == 0 || s.step == run_.total_steps) {
-    std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3g}  {} tokens/s", s.step,
-                                   run_.total_steps, s.loss, s.lr, s.grad_norm, human_count(s.tokens_per_second));
-    if (s.mfu > 0) line += "  MFU " + human_percent(s.mfu);
+    std::string line = fmt::format("step {}/{}  {}  lr {:.2e}  grad norm {}  {} tokens/s", s.step, run_.total_steps,
+                                   loss_field(s), s.lr, with_digits(s.grad_norm, 3), human_count(s.tokens_per_second));
+    if (s.mfu > 0) line += "  MFU " + human_mfu(s.mfu);
     line += fmt::format("  {} a step", human_duration(s.step_seconds));
     if (const double left = seconds_left(s); left > 0) line += fmt::format("  {} left", human_duration(left));
     if (s.skipped_steps > 0) line += fmt::format("  {} skipped", s.skipped_steps);
@@ -89,11 +90,17 @@ void ProgressSink::on_step(const StepMetrics& s) {
   }
 }
 
+std::string heldout_text(const EvalMetrics& e) {
+  std::string text = e.loss ? fmt::format("held-out loss {} nats per token", human_loss(e.loss))
+                            : fmt::format("held-out loss: {}", human_loss(e.loss));
+  if (e.bits_per_byte) text += fmt::format(", {} bits per byte", with_decimals(*e.bits_per_byte, 4));
+  const std::string part =
+      e.whole_set() ? "" : fmt::format("{} of {} sequences, ", grouped(e.sequences), grouped(e.of_sequences));
+  return text + fmt::format(" ({}{} tokens)", part, human_count(static_cast<double>(e.tokens)));
+}
+
 void ProgressSink::on_eval(const EvalMetrics& e) {
-  // Tokens of a source without a tokenizer stand for no bytes.
-  const std::string by_byte = e.bits_per_byte > 0 ? fmt::format(", {:.4f} bits per byte", e.bits_per_byte) : "";
-  lasting_line(fmt::format("step {}: held-out loss {:.4f} nats per token{} ({} tokens)", grouped(e.step), e.loss,
-                           by_byte, human_count(static_cast<double>(e.tokens))));
+  lasting_line(fmt::format("step {}: {}", grouped(e.step), heldout_text(e)));
 }
 
 void ProgressSink::on_end() {
@@ -104,7 +111,7 @@ void ProgressSink::on_end() {
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
   // The last step's line may stand right above.
-  const std::string loss = printed_ == last_.step ? "" : fmt::format("loss {:.4f} after ", last_.loss);
+  const std::string loss = printed_ == last_.step ? "" : loss_field(last_) + " after ";
   lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} a step on average", grouped(last_.step), loss,
                            human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),
                            trained == 1 ? "" : "s", human_duration(trained_seconds_),

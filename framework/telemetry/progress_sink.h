@@ -32,6 +32,10 @@ class ProgressSink : public MetricsSink {
   bool line_stands_ = false;  // on a terminal, to be written over
 };
 
+/// "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k tokens)"; of the whole set
+/// only the tokens are named.
+std::string heldout_text(const EvalMetrics& eval);
+
 /// The renewed line without control codes, at most `width` columns: whole fields are left out from the right until it
 /// fits, a bar fills what is left over.
 std::string progress_line(const RunInfo& run, const StepMetrics& step, double seconds_left, int width);

@@ -34,21 +34,34 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
                   human_duration(median(each)), human_percent(all / (all + trained_seconds))));
 }
 
+std::string heldout_tiles(const EvalMetrics& e) {
+  const std::string part =
+      e.whole_set() ? "" : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.of_sequences));
+  std::string out = tile("Held-out loss", human_loss(e.loss),
+                         fmt::format("{}step {}{}", e.loss ? "nats per token, " : "", grouped(e.step), part));
+  if (e.bits_per_byte)
+    out += tile("Bits per byte", with_decimals(*e.bits_per_byte, 4),
+                fmt::format("held-out, {} tokens", human_count(static_cast<double>(e.tokens))));
+  return out;
+}
+
+std::string loss_tile(const std::vector<StepMetrics>& steps) {
+  const auto has_loss = [](const StepMetrics& s) { return s.loss.has_value(); };
+  const auto first = std::ranges::find_if(steps, has_loss);
+  if (first == steps.end()) return tile("Training loss", human_loss({}), "in any step");
+  const auto last = std::find_if(steps.rbegin(), steps.rend(), has_loss);
+  const std::string where = last == steps.rbegin() ? "" : fmt::format("at step {}, ", grouped(last->step));
+  return tile("Training loss", human_loss(last->loss),
+              fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
+}
+
 std::string tiles(const MetricsHistory& history, const RunInfo& run) {
-  const StepMetrics &first = history.steps.front(), &last = history.steps.back();
+  const StepMetrics& last = history.steps.back();
   double seconds = 0;
   for (const auto& s : history.steps) seconds += std::isfinite(s.step_seconds) ? s.step_seconds : 0;
   std::string out;
-  if (!history.evals.empty()) {
-    const EvalMetrics& e = history.evals.back();
-    out +=
-        tile("Held-out loss", fmt::format("{:.4f}", e.loss), fmt::format("nats per token, step {}", grouped(e.step)));
-    if (e.bits_per_byte > 0)
-      out += tile("Bits per byte", fmt::format("{:.4f}", e.bits_per_byte),
-                  fmt::format("held-out, {} tokens", human_count(static_cast<double>(e.tokens))));
-  }
-  out += tile("Training loss", fmt::format("{:.4f}", last.loss),
-              fmt::format("from {:.4f} at step {}", first.loss, grouped(first.step)));
+  if (!history.evals.empty()) out += heldout_tiles(history.evals.back());
+  out += loss_tile(history.steps);
   out += tile("Tokens", human_count(static_cast<double>(last.tokens)),
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
                                   : fmt::format("{} steps", grouped(last.step)));
@@ -57,7 +70,8 @@ std::string tiles(const MetricsHistory& history, const RunInfo& run) {
   out += tile("Tokens per second", human_count(median(history.steps, &StepMetrics::tokens_per_second)),
               human_quantity(median(history.steps, &StepMetrics::model_flops_per_second), "FLOP/s") + " (medians)");
   if (const double mfu = median(history.steps, &StepMetrics::mfu); mfu > 0)
-    out += tile("MFU", human_percent(mfu), "of the machine's peak");
+    out += tile("MFU", human_percent(mfu),
+                mfu > 1 ? "more than the peak, which is set or measured too low" : "of the machine's peak");
   if (!history.saves.empty()) out += checkpoint_tile(history.saves, seconds);
   if (run.parameters > 0)
     out += tile("Parameters", human_count(static_cast<double>(run.parameters)),
@@ -69,7 +83,11 @@ std::string notices(const MetricsHistory& history, const std::string& trouble) {
   std::string out;
   auto notice = [&](const std::string& text) { out += fmt::format("<p class=\"notice\">{}</p>\n", escaped(text)); };
   if (!trouble.empty()) notice(trouble);
-  if (const int64_t skipped = history.steps.back().skipped_steps; skipped > 0)
+  const int64_t untargeted = std::ranges::count_if(history.steps, [](const StepMetrics& s) { return !s.loss; });
+  if (untargeted > 0)
+    notice(fmt::format("{} step{} no targets, so {} no loss and changed no weights.", grouped(untargeted),
+                       untargeted == 1 ? " had" : "s had", untargeted == 1 ? "it has" : "they have"));
+  if (const int64_t skipped = history.steps.back().skipped_steps - untargeted; skipped > 0)
     notice(fmt::format("{} step{} skipped because the loss or a gradient was not finite.", grouped(skipped),
                        skipped == 1 ? " was" : "s were"));
   if (const size_t lines = history.unreadable_lines.size(); lines > 0)

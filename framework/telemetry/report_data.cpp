@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+
+#include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
 
@@ -30,6 +33,8 @@ std::string in_script(const Json& json) {
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
   return text;
 }
+
+Json rounded(const std::optional<double>& value) { return value ? rounded(*value) : Json(nullptr); }
 
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
@@ -131,10 +136,35 @@ Json expert_data(const Table& table) {
   return out;
 }
 
+/// Evaluations of one text: the points of a curve.
+struct HeldoutCurve {
+  int64_t sequences, of_sequences, tokens;
+  std::vector<EvalMetrics> points{};
+
+  bool has(const EvalMetrics& e) const {
+    return e.sequences == sequences && e.of_sequences == of_sequences && e.tokens == tokens;
+  }
+  std::string name() const {
+    if (of_sequences == 0) return fmt::format("held-out, {} tokens", human_count(static_cast<double>(tokens)));
+    if (sequences == of_sequences) return "held-out, whole set";
+    return fmt::format("held-out, {} of {} sequences", grouped(sequences), grouped(of_sequences));
+  }
+};
+
+std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) {
+  std::vector<HeldoutCurve> curves;
+  for (const EvalMetrics& e : evals) {
+    auto curve = std::ranges::find_if(curves, [&](const HeldoutCurve& c) { return c.has(e); });
+    if (curve == curves.end()) curve = curves.insert(curve, {e.sequences, e.of_sequences, e.tokens});
+    curve->points.push_back(e);
+  }
+  return curves;
+}
+
 /// Evaluations at the tokens and time of the training step they followed.
-Json eval_columns(const MetricsHistory& history, const std::vector<double>& seconds) {
+Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const std::vector<double>& seconds) {
   Json step = Json::array(), tokens = Json::array(), time = Json::array(), loss = Json::array(), bits = Json::array();
-  for (const auto& e : history.evals) {
+  for (const auto& e : curve.points) {
     const auto after = std::upper_bound(history.steps.begin(), history.steps.end(), e.step,
                                         [](int64_t at, const StepMetrics& s) { return at < s.step; });
     const auto row = static_cast<size_t>(after - history.steps.begin());
@@ -144,7 +174,14 @@ Json eval_columns(const MetricsHistory& history, const std::vector<double>& seco
     loss.push_back(rounded(e.loss));
     bits.push_back(rounded(e.bits_per_byte));
   }
-  return {{"step", step}, {"tokens", tokens}, {"seconds", time}, {"loss", loss}, {"bits_per_byte", bits}};
+  return {{"name", curve.name()}, {"step", step}, {"tokens", tokens},
+          {"seconds", time},      {"loss", loss}, {"bits_per_byte", bits}};
+}
+
+Json heldout_data(const MetricsHistory& history, const std::vector<double>& seconds) {
+  Json out = Json::array();
+  for (const HeldoutCurve& curve : heldout_curves(history.evals)) out.push_back(columns_of(curve, history, seconds));
+  return out;
 }
 
 }  // namespace
@@ -160,9 +197,16 @@ std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit) {
   for (size_t b = 0; b < buckets; ++b) {
     const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(n * b / buckets);
     const auto end = steps.begin() + static_cast<std::ptrdiff_t>(n * (b + 1) / buckets);
-    const auto [low, high] = std::minmax_element(begin, end, [](const auto& x, const auto& y) {
-      return finite_or_infinity(x.loss) < finite_or_infinity(y.loss);
-    });
+    // A step without targets has no loss: it neither is nor hides a lowest or highest one.
+    const auto lower = [](const auto& x, const auto& y) {
+      return finite_or_infinity(*x.loss) < finite_or_infinity(*y.loss);
+    };
+    auto low = begin, high = begin;
+    for (auto s = begin; s != end; ++s) {
+      if (!s->loss) continue;
+      if (!low->loss || lower(*s, *low)) low = s;
+      if (!high->loss || !lower(*s, *high)) high = s;
+    }
     chosen.insert(static_cast<size_t>(low - steps.begin()));
     chosen.insert(static_cast<size_t>(high - steps.begin()));
   }
@@ -187,7 +231,7 @@ std::string report_data(const MetricsHistory& history) {
   const Json data{{"step", table.column([](const StepMetrics& s) { return s.step; })},
                   {"tokens", table.column([](const StepMetrics& s) { return s.tokens; })},
                   {"seconds", time},
-                  {"loss", table.numbers(&StepMetrics::loss)},
+                  {"loss", table.column([](const StepMetrics& s) { return rounded(s.loss); })},
                   {"lr", table.numbers(&StepMetrics::lr)},
                   {"grad_norm", table.numbers(&StepMetrics::grad_norm)},
                   {"step_seconds", table.numbers(&StepMetrics::step_seconds)},
@@ -201,7 +245,7 @@ std::string report_data(const MetricsHistory& history) {
                   {"memory", memory_columns(table)},
                   {"comm", comm_columns(table)},
                   {"experts", expert_data(table)},
-                  {"eval", eval_columns(history, seconds)}};
+                  {"heldout", heldout_data(history, seconds)}};
   return in_script(data);
 }
 

@@ -64,8 +64,8 @@ RunSummary summary_of(const MetricsHistory& history, int64_t after) {
   RunSummary summary;
   summary.last_step = steps.back().step;
   summary.tokens = steps.back().tokens;
-  summary.loss = steps.back().loss;
-  summary.heldout_loss = history.evals.empty() ? unknown : history.evals.back().loss;
+  summary.loss = steps.back().loss.value_or(unknown);
+  summary.heldout_loss = history.evals.empty() ? unknown : history.evals.back().loss.value_or(unknown);
   for (const StepMetrics& s : steps)
     if (const auto total = s.memory_peak_bytes.find("total"); total != s.memory_peak_bytes.end())
       summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, total->second);

@@ -108,7 +108,7 @@ void TensorboardSink::on_start(const RunInfo& run) {
 
 void TensorboardSink::on_step(const StepMetrics& s) {
   Scalars scalars;
-  scalars.add("train/loss", s.loss);
+  if (s.loss) scalars.add("train/loss", *s.loss);
   scalars.add("train/lr", s.lr);
   scalars.add("train/grad_norm", s.grad_norm);
   scalars.add("train/tokens", static_cast<double>(s.tokens));
@@ -116,7 +116,8 @@ void TensorboardSink::on_step(const StepMetrics& s) {
   scalars.add("speed/step_seconds", s.step_seconds);
   scalars.add("speed/tokens_per_second", s.tokens_per_second);
   scalars.add("speed/model_flops_per_second", s.model_flops_per_second);
-  scalars.add("speed/mfu", s.mfu);
+  scalars.add("speed/mfu", std::min(s.mfu, 1.0));  // more says that the peak beside it is too low
+  scalars.add("speed/peak_flops_per_second", s.peak_flops_per_second);
   scalars.add("moe/aux_loss", s.aux_loss);
   scalars.add("moe/z_loss", s.z_loss);
   scalars.add("moe/router_max_load", s.router_max_load);
@@ -143,9 +144,12 @@ void TensorboardSink::on_step(const StepMetrics& s) {
 }
 
 void TensorboardSink::on_eval(const EvalMetrics& e) {
+  if (!e.loss) return;
+  // The sample on the way and the whole set are different texts: each has a curve.
+  const std::string group = e.whole_set() ? "eval/" : "eval_sample/";
   Scalars scalars;
-  scalars.add("eval/loss", e.loss);
-  if (e.bits_per_byte > 0) scalars.add("eval/bits_per_byte", e.bits_per_byte);
+  scalars.add(group + "loss", *e.loss);
+  if (e.bits_per_byte) scalars.add(group + "bits_per_byte", *e.bits_per_byte);
   file_.append(tensorboard_record(scalars.event(e.step)));
 }
 

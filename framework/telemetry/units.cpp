@@ -19,9 +19,11 @@ std::string three_digits(double value, bool whole) {
   return fmt::format("{:.{}f}", value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
 }
 
+std::string not_finite(double value) { return std::isnan(value) ? "NaN" : value < 0 ? "-Inf" : "Inf"; }
+
 /// Divides by `base` until three digits remain: "1.23", and the prefix chosen.
 std::string scaled(double value, double base, std::span<const std::string_view> prefixes, std::string_view unit) {
-  if (!std::isfinite(value)) return std::isnan(value) ? "NaN" : value < 0 ? "-Inf" : "Inf";
+  if (!std::isfinite(value)) return not_finite(value);
   size_t i = 0;
   // 999.5 would print as "1000": it belongs to the next prefix. Binary units print 1000..1023 with four digits.
   while (std::abs(value) >= base - 0.5 && i + 1 < prefixes.size()) value /= base, ++i;
@@ -59,7 +61,21 @@ std::string human_duration(double seconds) {
   return fmt::format("{} d {} h", days, hours % 24);
 }
 
-std::string human_percent(double share) { return fmt::format("{:.1f}%", share * 100); }
+std::string human_percent(double share) { return with_decimals(share * 100, 1) + "%"; }
+
+std::string with_decimals(double value, int decimals) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals) : not_finite(value);
+}
+
+std::string with_digits(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : not_finite(value);
+}
+
+std::string human_loss(std::optional<double> loss) { return loss ? with_decimals(*loss, 4) : "no targets"; }
+
+std::string human_mfu(double mfu) {
+  return human_percent(mfu) + (mfu > 1 ? " (the peak is set or measured too low)" : "");
+}
 
 std::string grouped(int64_t value) {
   std::string digits = fmt::format("{}", value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,13 @@ std::string human_bytes(double bytes);
 std::string human_duration(double seconds);
 /// "43.2%" of a share 0..1.
 std::string human_percent(double share);
+/// `value` with so many decimals, or significant digits; "NaN", "Inf" or "-Inf".
+std::string with_decimals(double value, int decimals);
+std::string with_digits(double value, int digits);
+/// "3.4567", or "no targets" where there was nothing to predict.
+std::string human_loss(std::optional<double> loss);
+/// "43.2%"; above 100% with the reason, which is not the machine.
+std::string human_mfu(double mfu);
 /// "1,234,567".
 std::string grouped(int64_t value);
 

@@ -14,6 +14,14 @@ TEST(GemmRate, NamesTheShapeThatReachedIt) {
   EXPECT_GE(rate.outputs, 1024);
 }
 
+TEST(GemmRate, ASampleBeginsAtTheSizeThatIsAskedFor) {
+  device::DeviceContext context;
+  const GemmRate first = sample_gemm_rate(context, Dtype::f32, 0), next = sample_gemm_rate(context, Dtype::f32, 512);
+  EXPECT_GT(first.flops_per_second, 0);
+  EXPECT_GE(first.rows, 256);
+  EXPECT_GE(next.rows, 512);
+}
+
 TEST(GemmRate, OfAnotherImplementationIsRefusedWhereItIsWrong) {
   device::DeviceContext context;
   const auto forward = [&](const Tensor& out, const Tensor& x, const Tensor& w) {

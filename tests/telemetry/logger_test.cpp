@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
+#include <regex>
 #include <thread>
 
 #include "framework/base/error.h"
@@ -66,6 +69,29 @@ TEST(Logger, LinesOfThreadsDoNotMix) {
   for (std::string line; std::getline(lines, line); ++count)
     EXPECT_EQ(line.substr(line.find("rank 1")), "rank 1 info: abcdefghij");
   EXPECT_EQ(count, 200);
+}
+
+std::string first_line_in(const char* zone) {
+  const TemporaryFolder folder;
+  setenv("TZ", zone, 1);
+  tzset();
+  make_logger(folder / "x.log", 1, spdlog::level::info)->info("text");
+  unsetenv("TZ");
+  tzset();
+  return contents(folder / "x.log");
+}
+
+TEST(Logger, LinesHaveTheTimeInUtcAndTheLocalOneBesideIt) {
+  const std::string day = "[0-9]{4}-[0-9]{2}-[0-9]{2} ", time = "[0-9]{2}:[0-9]{2}:[0-9]{2}";
+  const auto matches = [](const std::string& line, const std::string& pattern) {
+    return std::regex_match(line, std::regex(pattern));
+  };
+  const std::string abroad = first_line_in("XYZ-05:30"), here = first_line_in("UTC");
+  EXPECT_TRUE(matches(abroad, day + time + R"(\.[0-9]{3} UTC, )" + time + R"( \+0530 rank 1 info: text\n)")) << abroad;
+  EXPECT_TRUE(matches(here, day + time + R"(\.[0-9]{3} UTC rank 1 info: text\n)")) << here;
+  const auto minutes = [](const std::string& text) { return 60 * std::stoi(text) + std::stoi(text.substr(3)); };
+  const size_t local = abroad.find("UTC, ") + 5;
+  EXPECT_EQ((minutes(abroad.substr(local)) - minutes(abroad.substr(11)) + 1440) % 1440, 5 * 60 + 30) << abroad;
 }
 
 TEST(Logger, LevelsAreReadByName) {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <time.h>
+
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -25,6 +28,9 @@ StepMetrics full_step(int64_t step) {
   s.tokens_per_second = 2048;
   s.model_flops_per_second = 1e11;
   s.mfu = 0.4;
+  s.peak_flops_per_second = 2.5e11;
+  s.started_after = 3;
+  s.time = "2026-11-24T03:05:07.089Z";
   s.memory_peak_bytes = {{"activation", int64_t{1} << 40}, {"parameter", 7}};
   s.aux_loss = 0.01;
   s.z_loss = 0.001;
@@ -44,7 +50,10 @@ StepMetrics full_step(int64_t step) {
 
 TEST(MetricsJson, ALineHoldsEveryFixedName) {
   const auto json = nlohmann::json::parse(to_json_line(full_step(5)));
-  for (const char* name : {"step",
+  for (const char* name : {"kind",
+                           "step",
+                           "time",
+                           "started_after",
                            "tokens",
                            "loss",
                            "lr",
@@ -53,6 +62,7 @@ TEST(MetricsJson, ALineHoldsEveryFixedName) {
                            "tokens_per_second",
                            "model_flops_per_second",
                            "mfu",
+                           "peak_flops_per_second",
                            "memory_peak_bytes",
                            "aux_loss",
                            "z_loss",
@@ -97,7 +107,82 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.schedule->measured_seconds, before.schedule->measured_seconds);
   EXPECT_EQ(after.schedule->exposed_seconds, before.schedule->exposed_seconds);
   EXPECT_EQ(after.ranks, before.ranks);
+  EXPECT_EQ(after.started_after, 3);
+  EXPECT_EQ(after.time, before.time);
   EXPECT_EQ(to_json_line(after), to_json_line(before));
+}
+
+TEST(MetricsJson, EveryLineHasItsKindAndItsTime) {
+  const auto expect_kind = [](const std::string& line, const char* kind) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json.at("kind"), kind);
+    EXPECT_EQ(json.at("time"), "2026-11-24T03:05:07.089Z");
+  };
+  const std::string time = full_step(1).time;
+  expect_kind(to_json_line(full_step(1)), "step");
+  expect_kind(to_json_line(EvalMetrics{.step = 1, .time = time}), "evaluation");
+  expect_kind(to_json_line(SaveMetrics{.step = 1, .time = time}), "save");
+}
+
+TEST(MetricsJson, TheTimeIsInUtc) {
+  const std::string time = utc_time();
+  ASSERT_EQ(time.size(), std::string("2026-11-24T03:05:07.089Z").size()) << time;
+  std::tm utc{};
+  ASSERT_NE(strptime(time.c_str(), "%Y-%m-%dT%H:%M:%S.", &utc), nullptr) << time;
+  EXPECT_NEAR(static_cast<double>(timegm(&utc)), static_cast<double>(std::time(nullptr)), 60);
+}
+
+TEST(MetricsJson, LinesOfOlderProgramsAreToldApartByTheirKeys) {
+  const auto step = std::get<StepMetrics>(parse_json_line(R"({"step":3,"loss":2.5,"mfu":1.3})"));
+  EXPECT_EQ(step.loss, 2.5);
+  EXPECT_EQ(step.mfu, 1.3);
+  const auto eval =
+      std::get<EvalMetrics>(parse_json_line(R"({"step":3,"eval_tokens":9,"eval_loss":2.5,"eval_bits_per_byte":0})"));
+  EXPECT_EQ(eval.loss, 2.5);
+  EXPECT_FALSE(eval.bits_per_byte) << "there was no text to divide by";
+  const auto save = std::get<SaveMetrics>(parse_json_line(R"({"step":3,"checkpoint_bytes":7,"checkpoint_seconds":1})"));
+  EXPECT_EQ(save.bytes, 7);
+}
+
+TEST(MetricsJson, ALossOfNoTargetsIsNull) {
+  StepMetrics step = full_step(5);
+  step.loss.reset();
+  const auto json = nlohmann::json::parse(to_json_line(step));
+  EXPECT_TRUE(json.at("loss").is_null());
+  EXPECT_FALSE(std::get<StepMetrics>(parse_json_line(json.dump())).loss);
+  const std::string eval = to_json_line(EvalMetrics{.step = 5});
+  EXPECT_TRUE(nlohmann::json::parse(eval).at("eval_loss").is_null());
+  EXPECT_TRUE(nlohmann::json::parse(eval).at("eval_bits_per_byte").is_null());
+  EXPECT_FALSE(std::get<EvalMetrics>(parse_json_line(eval)).loss);
+}
+
+TEST(MetricsJson, EvaluationsAndSavesHaveTrafficOfTheirOwn) {
+  const CommByClass comm{{"ep", {.bytes = 7, .seconds = 0.5, .exposed_seconds = 0.25}}};
+  const auto eval = std::get<EvalMetrics>(
+      parse_json_line(to_json_line(EvalMetrics{.step = 1, .tokens = 1, .loss = 1, .seconds = 2, .comm = comm})));
+  EXPECT_EQ(eval.seconds, 2);
+  EXPECT_EQ(eval.comm.at("ep").bytes, 7);
+  const auto save = std::get<SaveMetrics>(parse_json_line(to_json_line(SaveMetrics{.step = 1, .comm = comm})));
+  EXPECT_EQ(save.comm.at("ep").exposed_seconds, 0.25);
+}
+
+TEST(MetricsJson, AHigherPeakCorrectsTheMfuOfTheSameStart) {
+  std::string lines;
+  const auto add = [&](int64_t step, int64_t started_after, double peak) {
+    StepMetrics s = full_step(step);
+    s.started_after = started_after;
+    s.model_flops_per_second = 10;
+    s.peak_flops_per_second = peak;
+    s.mfu = 10 / peak;
+    lines += to_json_line(s) + "\n";
+  };
+  add(1, 0, 8), add(2, 0, 20);   // the first measurement met a busy machine
+  add(3, 2, 40), add(4, 2, 40);  // another machine
+  const TemporaryFolder folder;
+  write_text(folder / "m.jsonl", lines);
+  std::vector<double> mfu;
+  for (const StepMetrics& s : read_metrics(folder / "m.jsonl").steps) mfu.push_back(s.mfu);
+  EXPECT_EQ(mfu, (std::vector{0.5, 0.5, 0.25, 0.25}));
 }
 
 TEST(MetricsJson, EvaluationsHaveNamesOfTheirOwn) {

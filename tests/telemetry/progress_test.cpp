@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/telemetry/progress_sink.h"
 
@@ -91,6 +92,43 @@ TEST(ProgressSink, SkippedStepsAreShown) {
   StepMetrics s = step_metrics(1);
   s.skipped_steps = 3;
   EXPECT_NE(progress_line(run, s, 1, 200).find("3 skipped"), std::string::npos);
+}
+
+std::string line_of(const StepMetrics& s) {
+  const Pipe pipe;
+  ProgressSink sink(TextOutput(pipe.in()), 1);
+  sink.on_step(s);
+  return pipe.text();
+}
+
+TEST(ProgressSink, AStepWithoutTargetsIsNoPerfectOne) {
+  StepMetrics s = step_metrics(1);
+  s.loss.reset();
+  EXPECT_NE(progress_line(run, s, 1, 200).find("1/1,000  no targets  2.00 k tokens/s"), std::string::npos);
+  EXPECT_NE(line_of(s).find("step 1/0  no targets  lr 3.00e-04"), std::string::npos) << line_of(s);
+  EXPECT_EQ(heldout_text({.step = 1}), "held-out loss: no targets (0 tokens)");
+}
+
+TEST(ProgressSink, NanHasNoSign) {
+  StepMetrics s = step_metrics(1);
+  s.loss = s.grad_norm = -std::nan("");
+  EXPECT_NE(line_of(s).find("loss NaN  lr 3.00e-04  grad norm NaN"), std::string::npos) << line_of(s);
+  EXPECT_NE(progress_line(run, s, 1, 200).find("loss NaN"), std::string::npos);
+  EXPECT_EQ(heldout_text({.step = 1, .tokens = 9, .loss = -std::nan("")}),
+            "held-out loss NaN nats per token (9 tokens)");
+}
+
+TEST(ProgressSink, AnMfuAboveTheWholeHasItsReason) {
+  StepMetrics s = step_metrics(1);
+  s.mfu = 1.76;
+  const std::string expected = "MFU 176.0% (the peak is set or measured too low)";
+  EXPECT_NE(line_of(s).find(expected), std::string::npos) << line_of(s);
+  EXPECT_NE(progress_line(run, s, 1, 200).find(expected), std::string::npos);
+}
+
+TEST(ProgressSink, ASampleOfTheHeldOutSetSaysSo) {
+  EXPECT_EQ(heldout_text({.step = 1, .tokens = 5000, .loss = 2.5, .sequences = 64, .of_sequences = 1512}),
+            "held-out loss 2.5000 nats per token (64 of 1,512 sequences, 5.00 k tokens)");
 }
 
 TEST(ProgressSink, ATerminalGetsOneLineRenewedInPlace) {

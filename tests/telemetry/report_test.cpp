@@ -185,7 +185,69 @@ TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
   EXPECT_EQ(data["experts"]["layers"], Json::parse("[1]")) << "layer 0 is dense";
   EXPECT_EQ(data["experts"]["max_over_mean"], Json::parse("[[null, 1.5, null]]"));
   EXPECT_EQ(data["experts"]["snapshots"], Json::parse(R"([{"step": 2, "load": [[0.25, 0.75]]}])"));
-  EXPECT_EQ(data["eval"]["tokens"], Json::parse("[200]")) << "training tokens at the evaluation, its place on the axis";
+  EXPECT_EQ(data["heldout"][0]["tokens"], Json::parse("[200]"))
+      << "training tokens at the evaluation, its place on the axis";
+}
+
+TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
+  const auto eval = [](int64_t step, int64_t sequences, int64_t of, int64_t tokens) {
+    return EvalMetrics{
+        .step = step, .tokens = tokens, .loss = 2, .sequences = sequences, .of_sequences = of, .seconds = 0};
+  };
+  MetricsHistory history;
+  history.steps = steps_with_losses(std::vector<double>(40, 3));
+  // An older program did not say which sequences; then 4 of 9; the whole set at the end; more held-out data later.
+  history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
+                   eval(30, 4, 1'200, 60)};
+  const auto data = nlohmann::json::parse(report_data(history));
+  std::vector<std::string> names;
+  for (const auto& curve : data["heldout"]) names.push_back(curve["name"]);
+  EXPECT_EQ(names, (std::vector<std::string>{"held-out, 2.00 k tokens", "held-out, 4 of 9 sequences",
+                                             "held-out, whole set", "held-out, 4 of 1,200 sequences"}));
+  EXPECT_EQ(data["heldout"][1]["step"], nlohmann::json::parse("[10, 20]"));
+}
+
+TEST(ReportData, AStepWithoutTargetsLeavesAGap) {
+  MetricsHistory history;
+  history.steps = steps_with_losses({4, 3, 2});
+  history.steps[1].loss.reset();
+  EXPECT_EQ(nlohmann::json::parse(report_data(history))["loss"], nlohmann::json::parse("[4, null, 2]"));
+}
+
+TEST(ReportData, StepsWithoutTargetsHideNoSpike) {
+  std::vector<StepMetrics> steps = steps_with_losses(std::vector<double>(10'000, 3.0));
+  for (size_t i = 0; i < steps.size(); i += 2) steps[i].loss.reset();
+  steps[4'321].loss = 50;
+  steps[7'777].loss = 0.5;
+  const std::vector<size_t> kept = thin(steps, 100);
+  for (size_t index : {4'321, 7'777}) EXPECT_TRUE(std::ranges::binary_search(kept, index)) << index;
+}
+
+TEST(Report, StepsWithoutTargetsAreNoticedAndGiveNoLoss) {
+  const TemporaryFolder folder;
+  const ReportInputs inputs = small_run(folder);
+  std::vector<StepMetrics> steps = steps_with_losses({4, 3, 2});
+  steps[2].loss.reset();
+  for (StepMetrics& s : steps) s.skipped_steps = s.step - 1;  // the second was not finite
+  std::string lines;
+  for (const auto& s : steps) lines += to_json_line(s) + "\n";
+  write_text(inputs.metrics, lines + to_json_line(EvalMetrics{.step = 3}) + "\n");
+  const std::string html = report_of(inputs);
+  for (const char* part :
+       {"1 step had no targets, so it has no loss and changed no weights.", "1 step was skipped because",
+        "<dt>Training loss</dt><dd>3.0000<small>at step 2, from 4.0000 at step 1</small>",
+        "<dt>Held-out loss</dt><dd>no targets<small>step 3</small>"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(Report, AnMfuAboveTheWholeHasItsReason) {
+  const TemporaryFolder folder;
+  const ReportInputs inputs = small_run(folder);
+  StepMetrics s = steps_with_losses({1}).front();
+  s.mfu = 1.26;
+  write_text(inputs.metrics, to_json_line(s) + "\n");
+  EXPECT_NE(report_of(inputs).find("<dd>126.0%<small>more than the peak, which is set or measured too low"),
+            std::string::npos);
 }
 
 TEST(Report, SaysWhichStepsRanHow) {

@@ -158,6 +158,46 @@ TEST(TensorboardSink, EventsDecodeToWhatWasReported) {
   EXPECT_EQ(events[3].scalars.at("eval/bits_per_byte"), 1.5f);
 }
 
+TEST(TensorboardSink, WithoutTargetsThereIsNoPointOfTheLoss) {
+  const TemporaryFolder folder;
+  TensorboardSink sink(folder / "tb");
+  sink.on_start({});
+  StepMetrics s;
+  s.step = 1;
+  s.grad_norm = 2;
+  sink.on_step(s);
+  sink.on_eval({.step = 1});
+  const std::vector<Event> events = read_events(folder / "tb");
+  ASSERT_EQ(events.size(), 3u) << "none of the evaluation";
+  EXPECT_EQ(events[2].scalars.count("train/loss"), 0u);
+  EXPECT_EQ(events[2].scalars.at("train/grad_norm"), 2.0f);
+}
+
+TEST(TensorboardSink, TheSampleAndTheWholeHeldOutSetAreTwoCurves) {
+  const TemporaryFolder folder;
+  TensorboardSink sink(folder / "tb");
+  sink.on_start({});
+  sink.on_eval({.step = 1, .tokens = 8, .loss = 2.5, .sequences = 2, .of_sequences = 9});
+  sink.on_eval({.step = 1, .tokens = 36, .loss = 2.25, .sequences = 9, .of_sequences = 9});
+  const std::vector<Event> events = read_events(folder / "tb");
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[2].scalars.at("eval_sample/loss"), 2.5f);
+  EXPECT_EQ(events[3].scalars.at("eval/loss"), 2.25f);
+}
+
+TEST(TensorboardSink, TheChartOfTheMfuEndsAtTheWhole) {
+  const TemporaryFolder folder;
+  TensorboardSink sink(folder / "tb");
+  sink.on_start({});
+  StepMetrics s;
+  s.mfu = 1.76;
+  s.peak_flops_per_second = 1e9;
+  sink.on_step(s);
+  const Event event = read_events(folder / "tb").at(2);
+  EXPECT_EQ(event.scalars.at("speed/mfu"), 1.0f);
+  EXPECT_EQ(event.scalars.at("speed/peak_flops_per_second"), 1e9f);
+}
+
 TEST(TensorboardSink, AResumedRunPurgesTheStepsItRepeats) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");

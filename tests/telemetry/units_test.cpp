@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace hexad::telemetry {
@@ -59,6 +60,24 @@ TEST(Units, PercentAndGroups) {
   EXPECT_EQ(grouped(123456), "123,456");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");
   EXPECT_EQ(grouped(46702792704), "46,702,792,704");
+}
+
+TEST(Units, NumbersThatAreNotFiniteHaveOneSpelling) {
+  for (const double nan : {std::nan(""), -std::nan("")}) {
+    EXPECT_EQ(with_decimals(nan, 4), "NaN");
+    EXPECT_EQ(with_digits(nan, 3), "NaN");
+    EXPECT_EQ(human_loss(nan), "NaN");
+    EXPECT_EQ(human_percent(nan), "NaN%");
+    EXPECT_EQ(human_count(nan), "NaN");
+  }
+  EXPECT_EQ(with_digits(-std::numeric_limits<double>::infinity(), 3), "-Inf");
+  EXPECT_EQ(with_decimals(1.0 / 3, 2), "0.33");
+  EXPECT_EQ(with_digits(1234.5, 3), "1.23e+03");
+}
+
+TEST(Units, ALossOfNothingIsInWords) {
+  EXPECT_EQ(human_loss(std::nullopt), "no targets");
+  EXPECT_EQ(human_loss(0.0), "0.0000");
 }
 
 }  // namespace

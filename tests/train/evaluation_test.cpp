@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <set>
 
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
@@ -116,14 +117,52 @@ TEST(Evaluation, TakesAtMostWhatIsThere) {
   EXPECT_LT(evaluate_alone(recipe, source, 2).tokens, evaluate_alone(recipe, source, 0).tokens);
 }
 
-TEST(Evaluation, F29_WithoutTargetsIsZero) {
+// Says which sequences were read.
+class ReadSequences final : public data::Source {
+ public:
+  ReadSequences(const FixedSource& rows, int64_t size) : rows_(rows, size) {}
+  int64_t context() const override { return rows_.context(); }
+  int64_t size() const override { return rows_.size(); }
+  int64_t epoch(int64_t index) const override { return rows_.epoch(index); }
+  void fill(int64_t index, const data::Row& row) const override {
+    read.insert(index);
+    rows_.fill(index, row);
+  }
+  mutable std::set<int64_t> read;
+
+ private:
+  FiniteSource rows_;
+};
+
+TEST(Evaluation, ASampleIsSpreadOverTheWholeSet) {
+  Recipe recipe = small_recipe();
+  recipe.batch.micro = 1;  // no padding, which reads the first sequence
+  const FixedSource rows = documents_of(recipe);
+  const auto read = [&](int64_t sequences) {
+    const ReadSequences source(rows, 11);
+    const Evaluation e = evaluate_alone(recipe, source, sequences);
+    EXPECT_EQ(e.sequences, std::ssize(source.read));
+    EXPECT_EQ(e.of_sequences, 11);
+    return source.read;
+  };
+  EXPECT_EQ(read(4), (std::set<int64_t>{0, 2, 5, 8}));
+  EXPECT_EQ(read(1), std::set<int64_t>{0});
+  EXPECT_EQ(std::ssize(read(0)), 11);
+  EXPECT_EQ(std::ssize(read(100)), 11);
+}
+
+TEST(Evaluation, F29_WithoutTargetsHasNoLoss) {
   const Recipe recipe = small_recipe();
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
   const Evaluation e = evaluate_alone(recipe, FixedSource(batch), 8, std::vector<int32_t>(31, 1));
   EXPECT_EQ(e.tokens, 0);
-  EXPECT_EQ(e.loss, 0);
+  EXPECT_TRUE(std::isnan(e.loss)) << e.loss;
   EXPECT_EQ(e.bits_per_byte, 0);
+  const telemetry::EvalMetrics metrics = metrics_of(e, 7);
+  EXPECT_EQ(metrics.step, 7);
+  EXPECT_FALSE(metrics.loss);
+  EXPECT_FALSE(metrics.bits_per_byte);
 }
 
 }  // namespace

@@ -148,17 +148,42 @@ TEST(TrainStep, L1_TheLossIsTheMeanOverValidTokensWhereverTheyAre) {
   expect_close(two.gradients(), eight.gradients(), 100 * rounding);
 }
 
-TEST(TrainStep, F29_AllLabelsMaskedGiveLossZero) {
-  for (const char* precision : {"f64", "f32", "bf16"}) {
-    TrainingRun run(small_recipe({std::string("train.precision=") + precision}), self);
-    data::Batch batch = documents_of(run.recipe).batch(0, 8);
-    std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
-    const StepResult r = run.step(FixedSource(batch));
-    EXPECT_EQ(r.loss, 0);
-    EXPECT_FALSE(r.skipped);
-    EXPECT_TRUE(std::isfinite(r.grad_norm));
-    EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss is still there";
-  }
+FixedSource without_targets(const FixedSource& source) {
+  data::Batch batch = source.batch(0, 8);
+  std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
+  return FixedSource(batch);
+}
+
+// Neither weight decay nor momentum, auxiliary losses or router biases.
+TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNothingMoves) {
+  for (const char* optimizer : {"adamw", "sgd"})
+    for (const char* precision : {"f64", "f32", "bf16"}) {
+      TrainingRun run(small_recipe({std::string("train.precision=") + precision, std::string("optim.name=") + optimizer,
+                                    "optim.weight_decay=0.5", "model.moe.bias_rate=0.1"}),
+                      self);
+      const FixedSource source = documents_of(run.recipe);
+      run.step(source);
+      const TensorMap before = run.weights(), states = run.states();
+      const StepResult r = run.step(without_targets(source));
+      EXPECT_EQ(r.targets, 0);
+      EXPECT_TRUE(std::isnan(r.loss)) << r.loss;
+      EXPECT_FALSE(r.skipped);
+      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss is still there";
+      EXPECT_TRUE(std::isfinite(r.grad_norm));
+      expect_bitwise(before, run.weights());
+      expect_bitwise(states, run.states());
+    }
+}
+
+TEST(TrainStep, F29_AStepWithoutTargetsDoesNotCountAsAnUpdate) {
+  const Recipe recipe = small_recipe({"optim.schedule=constant"});
+  const FixedSource source = documents_of(recipe);
+  TrainingRun with(recipe, self), without(recipe, self);
+  with.step(without_targets(source));
+  with.progress.next_sequence = 0;
+  EXPECT_EQ(with.progress.skipped, 1);
+  for (int s = 0; s < 2; ++s) with.step(source), without.step(source);
+  expect_bitwise(without.weights(), with.weights());
 }
 
 TEST(TrainStep, C1_TheNormIsThatOfAllGradients) {

@@ -29,8 +29,9 @@ for order in documents sequences; do
   "$hexad" train "$recipe" "$@" data.shuffle=$order run.dir="$output/$order" >"$output/$order.log" 2>&1
   grep eval_loss "$output/$order/metrics.jsonl" >"$scratch/held-out"
   paste -d' ' <(number step "$scratch/held-out") <(number eval_loss "$scratch/held-out") \
-    <(number eval_bits_per_byte "$scratch/held-out") |
-    awk -v order=$order '{ printf "%-9s step %d: held-out %.4f nats per token, %.4f bits per byte\n", order, $1, $2, $3 }'
+    <(number eval_bits_per_byte "$scratch/held-out") <(number eval_sequences "$scratch/held-out") |
+    awk -v order=$order '{
+      printf "%-9s step %d: held-out %.4f nats per token, %.4f bits per byte (%d sequences)\n", order, $1, $2, $3, $4 }'
   grep grad_norm "$output/$order/metrics.jsonl" >"$scratch/steps"
   number loss "$scratch/steps" | tail -n "$last" | awk -v order=$order '
     { y[NR] = $1; sx += NR; sy += $1; sxx += NR * NR; sxy += NR * $1 }

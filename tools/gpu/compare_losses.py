@@ -14,11 +14,17 @@ def read(path):
     return [step for step in map(json.loads, open(path)) if "loss" in step and "step_seconds" in step]
 
 
+def difference(a, b):
+    if a is None or b is None:  # a step without targets has no loss
+        return 0 if a is b else float("inf")
+    return abs(a - b) / max(abs(a), 1e-30)
+
+
 def worst_of(expected, actual):
     worst = {}
     for a, b in zip(expected, actual):
         for what in ("loss", "grad_norm", "aux_loss"):
-            worst[what] = max(worst.get(what, 0), abs(a[what] - b[what]) / max(abs(a[what]), 1e-30))
+            worst[what] = max(worst.get(what, 0), difference(a[what], b[what]))
     return worst
 
 

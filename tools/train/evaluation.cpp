@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numbers>
 
 #include "tools/train/model_pipeline.h"
@@ -10,6 +11,15 @@ namespace hexad::train {
 
 using namespace autograd;
 using namespace base;
+namespace {
+
+// The place in the source of sequence `i` of a sample of `count`.
+int64_t place_of(int64_t i, int64_t count, const data::Source& source) {
+  if (source.size() == data::Source::endless) return i;
+  return i * (source.size() / count) + i * (source.size() % count) / count;
+}
+
+}  // namespace
 
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id) {
@@ -32,7 +42,7 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
       const int64_t valid = std::clamp<int64_t>(total - begin, 0, micro);
       data::Batch batch(micro, source.context());
       for (int64_t s = 0; s < micro; ++s) {
-        source.fill(s < valid ? begin + s : 0, batch.row(s));
+        source.fill(s < valid ? place_of(begin + s, total, source) : 0, batch.row(s));
         for (int64_t t = s * source.context(); t < (s + 1) * source.context(); ++t)
           batch.positions[static_cast<size_t>(t)] =
               static_cast<int32_t>(t % source.context()) - batch.first[static_cast<size_t>(t)];
@@ -53,10 +63,24 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
   Evaluation result;
   result.tokens = static_cast<int64_t>(targets);
   result.processed = total * source.context();
-  result.loss = targets > 0 ? loss / targets : 0;
+  result.loss = targets > 0 ? loss / targets : std::numeric_limits<double>::quiet_NaN();
   result.bits_per_byte = bytes > 0 ? loss / std::numbers::ln2 / bytes : 0;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.sequences = total;
+  result.of_sequences = source.size();
   return result;
+}
+
+telemetry::EvalMetrics metrics_of(const Evaluation& e, int64_t step) {
+  telemetry::EvalMetrics m{.step = step,
+                           .tokens = e.tokens,
+                           .sequences = e.sequences,
+                           .of_sequences = e.of_sequences,
+                           .seconds = e.seconds,
+                           .time = telemetry::utc_time()};
+  if (e.tokens > 0) m.loss = e.loss;
+  if (e.bits_per_byte > 0) m.bits_per_byte = e.bits_per_byte;
+  return m;
 }
 
 }  // namespace hexad::train

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "framework/data/source.h"
-#include "framework/kernels/gemm_rate.h"
 #include "framework/schedule/executor.h"
 #include "tools/train/machine_memory.h"
 #include "tools/train/pass_recorder.h"
@@ -40,13 +39,6 @@ const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Extensions& ext
   const moe::IssueOrder* order = extensions.moe_order(s.order);
   require(order != nullptr, "[model] no order is called '", s.order, "'");
   return *order;
-}
-
-// Among the ranks of this node.
-int place_of(const comm::ProcessGroup& world) {
-  const std::vector<int>& nodes = world.node_of_rank();
-  const auto end = nodes.begin() + world.rank();
-  return static_cast<int>(std::count(nodes.begin(), end, *end));
 }
 
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
@@ -109,9 +101,10 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
   run_passes_by(nullptr);
 }
 
-double measure_peak_flops(const Recipe& recipe, const comm::ProcessGroup& world) {
-  device::DeviceContext context({.kind = recipe.device, .place = place_of(world)});
-  return kernels::measure_gemm_rate(context, dtype_of(recipe.train.precision), 0.1).flops_per_second;
+int place_of(const comm::ProcessGroup& world) {
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto end = nodes.begin() + world.rank();
+  return static_cast<int>(std::count(nodes.begin(), end, *end));
 }
 
 void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {

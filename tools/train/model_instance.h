@@ -66,9 +66,8 @@ struct ModelInstance {
   Device device() { return context; }
 };
 
-/// FLOP/s of this rank's device in products of the recipe's precision, in a context of its own: the matrices are
-/// neither the run's memory nor bound by its limit.
-double measure_peak_flops(const Recipe& recipe, const comm::ProcessGroup& world);
+/// This rank's number among the ranks of its node.
+int place_of(const comm::ProcessGroup& world);
 
 /// Of `ranks` that share the sequences.
 struct ContextRank {

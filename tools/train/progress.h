@@ -12,7 +12,7 @@ namespace hexad::train {
 /// Where a run stands between two steps.
 struct Progress {
   int64_t step = 0;                          // steps done, skipped ones included
-  int64_t skipped = 0;                       // steps that changed no weights
+  int64_t skipped = 0;                       // steps that changed no weights: not finite, or without targets
   int64_t tokens = 0;                        // seen
   int64_t next_sequence = 0;                 // of the training data
   std::vector<data::Digest> fingerprints{};  // of the training data's files

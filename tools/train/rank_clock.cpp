@@ -2,6 +2,7 @@
 #include "framework/base/clock.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,26 @@ std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   return kinds;
 }
 
+// Of gathered accounts: bytes of all ranks, seconds of a rank on average; at most `seconds`, those of the rank that
+// reports, since others may have taken longer.
+telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, double seconds) {
+  telemetry::CommByClass comm;
+  double exposed = 0;
+  for (size_t c = 0; c < comm::traffic_class_count; ++c) {
+    telemetry::CommMetrics& m = comm[std::string(comm::name_of(static_cast<comm::TrafficClass>(c)))];
+    for (const auto& rank : ranks) {
+      m.bytes += rank[3 * c + 2];
+      m.seconds += seconds_of(rank[3 * c + 3]) / static_cast<double>(ranks.size());
+      m.exposed_seconds += seconds_of(rank[3 * c + 4]) / static_cast<double>(ranks.size());
+    }
+    m.seconds = std::min(m.seconds, seconds);
+    exposed += m.exposed_seconds;
+  }
+  if (exposed > seconds)
+    for (auto& [name, m] : comm) m.exposed_seconds *= seconds / exposed;
+  return comm;
+}
+
 }  // namespace
 
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
@@ -33,43 +54,67 @@ RankClock::Traffic RankClock::take() const {
   return traffic;
 }
 
+void RankClock::keep_late_bytes() {
+  const Traffic late = take();
+  for (size_t c = 0; c < late.size(); ++c)
+    if (static_cast<comm::TrafficClass>(c) != comm::TrafficClass::control) late_bytes_[c] += late[c].bytes;
+}
+
+RankClock::Account RankClock::account_since(double began) const {
+  Account account{.seconds = now() - began, .traffic = take()};
+  double waited = 0;
+  for (comm::TrafficStats& t : account.traffic) {
+    t.seconds = std::min(t.seconds, account.seconds);  // a device may tell late, and of several that overlapped
+    waited += t.exposed_seconds;
+  }
+  account.waited_seconds = std::min(waited, account.seconds);
+  // Two threads may have waited at once: the classes share the time in which this rank waited.
+  if (waited > account.seconds)
+    for (comm::TrafficStats& t : account.traffic) t.exposed_seconds *= account.seconds / waited;
+  return account;
+}
+
 void RankClock::begin() {
-  traffic_ = take();
+  keep_late_bytes();
   began_ = now();
 }
 
 void RankClock::end() {
-  seconds_ = now() - began_;
-  const Traffic step = take();
-  waited_ = 0;
-  for (size_t c = 0; c < step.size(); ++c) {
-    waited_ += step[c].exposed_seconds;
-    traffic_[c].bytes += step[c].bytes;
-    traffic_[c].seconds += step[c].seconds;
-    traffic_[c].exposed_seconds += step[c].exposed_seconds;
+  step_ = account_since(began_);
+  for (size_t c = 0; c < late_bytes_.size(); ++c) step_.traffic[c].bytes += std::exchange(late_bytes_[c], 0);
+}
+
+std::vector<std::vector<int64_t>> RankClock::gathered(const Account& account, device::Device device) const {
+  std::vector<int64_t> mine{nanoseconds(account.seconds), nanoseconds(account.waited_seconds)};
+  for (const comm::TrafficStats& t : account.traffic)
+    mine.insert(mine.end(), {t.bytes, nanoseconds(t.seconds), nanoseconds(t.exposed_seconds)});
+  const std::vector<int64_t> all = world_.group().all_gather_values(mine, device);
+  std::vector<std::vector<int64_t>> ranks;
+  for (auto at = all.begin(); at != all.end(); at += std::ssize(mine)) ranks.emplace_back(at, at + std::ssize(mine));
+  return ranks;
+}
+
+RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::function<void()>& work) {
+  context.compute().synchronize();
+  keep_late_bytes();
+  const double began = now();
+  try {
+    work();
+  } catch (...) {
+    take();  // of no step
+    throw;
   }
-  waited_ = std::min(waited_, seconds_);  // two threads may have waited at once
+  const Account account = account_since(began);
+  return {account.seconds, comm_of(gathered(account, context), account.seconds)};
 }
 
 std::vector<std::string> RankClock::report(telemetry::StepMetrics& metrics, device::Device device) {
-  std::vector<int64_t> mine{nanoseconds(seconds_), nanoseconds(waited_)};
-  for (const comm::TrafficStats& t : traffic_)
-    mine.insert(mine.end(), {t.bytes, nanoseconds(t.seconds), nanoseconds(t.exposed_seconds)});
-  const auto& group = world_.group();
-  const std::vector<int64_t> all = group.all_gather_values(mine, device);
+  const auto ranks = gathered(step_, device);
+  metrics.step_seconds = step_.seconds;
+  metrics.comm = comm_of(ranks, step_.seconds);
+  if (ranks.size() == 1) return {};
   std::vector<telemetry::RankTime> times;
-  std::vector<int64_t> sums(mine.size());
-  for (size_t at = 0; at < all.size(); at += mine.size()) {
-    times.push_back({seconds_of(all[at]), seconds_of(all[at + 1])});
-    for (size_t i = 0; i < mine.size(); ++i) sums[i] += all[at + i];
-  }
-  metrics.step_seconds = seconds_;
-  for (size_t c = 0; c < traffic_.size(); ++c)
-    metrics.comm[std::string(comm::name_of(static_cast<comm::TrafficClass>(c)))] = {
-        .bytes = sums[3 * c + 2],
-        .seconds = seconds_of(sums[3 * c + 3]) / group.size(),
-        .exposed_seconds = seconds_of(sums[3 * c + 4]) / group.size()};
-  if (group.size() == 1) return {};
+  for (const auto& rank : ranks) times.push_back({seconds_of(rank[0]), seconds_of(rank[1])});
   metrics.ranks = telemetry::rank_times(times);
   for (size_t r = 0; r < times.size(); ++r) totals_[r].own_seconds += times[r].own_seconds();
   ++totals_[static_cast<size_t>(metrics.ranks->slowest.front().rank)].slowest;

@@ -1,7 +1,9 @@
-// What a step took and sent, rank by rank, and which ranks are slow by themselves.
+// What a step took and sent, rank by rank, and which ranks are slow by themselves; likewise, apart from the steps, what
+// an evaluation or a save took and sent.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,26 +18,44 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Around a step. What is sent and waited for between steps counts as the next one's traffic, not as its waiting.
+  /// Around a step. A step's traffic is its own: what ranks tell each other between steps counts nowhere.
   void begin();
   void end();
-  double seconds() const { return seconds_; }
+  double seconds() const { return step_.seconds; }
   /// Collective, after end(). Fills comm and ranks of `metrics`, equal on all ranks, and step_seconds, this rank's own.
   /// Returns warnings about slow ranks.
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
+
+  struct Phase {
+    double seconds = 0;  // of this rank
+    telemetry::CommByClass comm;
+  };
+  /// Collective. Runs `work`, which is no part of a step, and returns its own account.
+  Phase measure(device::DeviceContext& context, const std::function<void()>& work);
+
   /// One line about the slowest ranks of the run so far; empty before the first step and alone.
   std::string summary() const;
 
  private:
   using Traffic = std::array<comm::TrafficStats, comm::traffic_class_count>;
+  struct Account {
+    double seconds = 0, waited_seconds = 0;
+    Traffic traffic{};
+  };
   Traffic take() const;
+  void keep_late_bytes();
+  Account account_since(double began) const;
+  /// Collective: the accounts of all ranks, one after the other.
+  std::vector<std::vector<int64_t>> gathered(const Account& mine, device::Device device) const;
   std::string name(int rank) const { return name_of(world_.topology(), rank); }
   std::vector<std::string> warnings(const std::vector<telemetry::RankTime>& times);
 
   const comm::World& world_;
   telemetry::SlowRanks slow_ranks_;
-  double began_ = 0, seconds_ = 0, waited_ = 0;
-  Traffic traffic_{};
+  double began_ = 0;
+  Account step_;
+  /// Bytes of operations that a device ended after the step that issued them; they count in the next step.
+  std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // steps
     double own_seconds = 0;

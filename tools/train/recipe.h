@@ -48,7 +48,7 @@ struct TrainConfig {
   Precision precision = Precision::f32;
   uint64_t seed = 1;
   std::optional<int64_t> threads;
-  int64_t log_every = 10, eval_every = 0, eval_sequences = 256;
+  int64_t log_every = 10, router_every = 20, eval_every = 0, eval_sequences = 256;
   int64_t max_skipped = 5;
   bool deterministic = false;
   std::optional<double> peak_flops;
@@ -63,14 +63,24 @@ struct TrainConfig {
     v("threads", threads, "threads of a rank's kernels; auto: its share of the cores that its node's ranks may use",
       automatic, at_least(1));
     v("log_every", log_every, "steps between plain progress lines", at_least(1));
+    v("router_every", router_every,
+      "steps between records of every expert's load in metrics.jsonl, beside those of the first and the last step; 0: "
+      "none",
+      at_least(0));
     v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
-    v("eval_sequences", eval_sequences, "sequences of a held-out evaluation during training; 0: all", at_least(0));
+    v("eval_sequences", eval_sequences,
+      "sequences of a held-out evaluation during training, always the same ones, spread over the held-out set, which "
+      "is "
+      "evaluated whole at the end; 0: all",
+      at_least(0));
     v("max_skipped", max_skipped, "consecutive steps without a finite loss and gradient before giving up (exit 5)",
       at_least(1));
     v("deterministic", deterministic,
       "every kernel gives the same bits whenever it is run, also where that costs speed or memory (attention's "
       "backward on a GPU); on the CPU all do anyway");
-    v("peak_flops", peak_flops, "FLOP/s of a rank at full speed, for MFU; auto: measured with a product at the start",
+    v("peak_flops", peak_flops,
+      "FLOP/s of a rank at full speed, for MFU; auto: measured with products at the start and now and then during the "
+      "run, the best of each rank",
       automatic, positive());
     v("init_from", init_from, "checkpoint folder whose weights a new run starts from");
   }

@@ -49,6 +49,8 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
 
 namespace {
 
+constexpr std::string_view peak_fact = "Peak for MFU";
+
 // What tensors leave of the memory that the allocator holds.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
@@ -61,6 +63,15 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// How the peak is known is a fact of the start; how high it is, the run may have found out later. Programs before wrote
+// both at the start.
+void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
+  const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
+  for (auto& fact : facts)
+    if (peak > 0 && fact.name == peak_fact)
+      fact.value = fmt::format("{}, all ranks ({})", telemetry::human_quantity(peak, "FLOP/s"), fact.value);
+}
+
 std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetrics>& steps, int64_t after) {
   std::map<std::string, int64_t> most;
   for (const telemetry::StepMetrics& s : steps)
@@ -71,16 +82,14 @@ std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetr
 
 }  // namespace
 
-std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks, double peak_flops) {
-  return {
-      {"Version", fmt::format("hexad {} ({})", version, architecture)},
-      {"Host of rank 0", host_name()},
-      {"Command", command_line()},
-      {"Machine", processor_name()},
-      {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
-                             counted(recipe.train.threads.value_or(1), "thread"))},
-      {"Peak for MFU", fmt::format("{} ({})", telemetry::human_quantity(peak_flops, "FLOP/s"),
-                                   recipe.train.peak_flops ? "from the recipe" : "measured by a product, all ranks")}};
+std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks) {
+  return {{"Version", fmt::format("hexad {} ({})", version, architecture)},
+          {"Host of rank 0", host_name()},
+          {"Command", command_line()},
+          {"Machine", processor_name()},
+          {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
+                                 counted(recipe.train.threads.value_or(1), "thread"))},
+          {std::string(peak_fact), recipe.train.peak_flops ? "from the recipe" : "the best sample of each rank"}};
 }
 
 std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step) {
@@ -99,6 +108,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     const RunStart& newest = history.starts.back();
     inputs.run = newest.run;
     inputs.environment = newest.facts;
+    add_peak(inputs.environment, run.metrics.steps);
     inputs.environment.push_back({"Started", newest.date});
   }
   inputs.run.name = folder_name(run_dir);

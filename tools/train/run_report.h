@@ -20,8 +20,8 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
                                                               const data::TrainingData& data,
                                                               const std::function<void(const std::string&)>& warn);
 
-/// What a report says of the program, the machine and the layout of a start. `peak_flops` is that of all ranks.
-std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks, double peak_flops);
+/// What a report says of the program, the machine and the layout of a start.
+std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks);
 
 /// The highest bytes of the steps after `step`, by category: those before may have run in another layout.
 std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step);

@@ -1,6 +1,7 @@
 #include "tools/train/train_step.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "framework/tensor/host_read.h"
@@ -13,6 +14,8 @@ using namespace autograd;
 using namespace base;
 using namespace tensor;
 namespace {
+
+constexpr double skips_update = -1;  // as OptimizerKernels::clip has it
 
 std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
   return r.offload.activations ? offload_policy(r.offload.min_bytes) : keep_policy();
@@ -93,7 +96,7 @@ StepResult TrainStep::run(const data::Source& source, Progress& progress, double
   progress.step = step;
   progress.tokens += result.tokens;
   progress.next_sequence += recipe_.batch.global;
-  progress.skipped += result.skipped;
+  progress.skipped += !result.updated();
   return result;
 }
 
@@ -107,7 +110,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
-  // All labels masked: a loss of zero and zero gradients, not 0/0.
+  // Without targets the loss has no gradient.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
   span.emplace(spans, "start of gradients");
@@ -138,6 +141,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
+  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // neither decay nor momentum may move a weight
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
   // Equal on all ranks: all update or none does.
   span.emplace(spans, "optimizer");
@@ -154,14 +158,15 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   StepResult result;
   result.lr = lr;
   result.tokens = recipe_.batch.global * recipe_.model.context;
+  result.targets = static_cast<int64_t>(valid);
   statistics_.read(stream);
   result.routers = statistics_.layers;
   reduce_statistics(result.routers);
   const auto values = read.wait<double>();
-  result.loss = values[1] * gradient_scale;
+  result.loss = valid > 0 ? values[1] * gradient_scale : std::numeric_limits<double>::quiet_NaN();
   result.grad_norm = std::sqrt(values[0]);
   result.skipped = !std::isfinite(values[0]) || !std::isfinite(values[1]);
-  if (result.skipped) return result;
+  if (!result.updated()) return result;
   for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
   return result;
 }

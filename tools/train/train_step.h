@@ -18,12 +18,16 @@ using layers::ModelStatistics;
 
 /// What a step gave, equal on all ranks.
 struct StepResult {
-  double loss = 0;                        // nats per valid token of the global batch
+  double loss = 0;                        // nats per target of the global batch; NaN without targets
   double grad_norm = 0;                   // before clipping
   bool skipped = false;                   // loss or gradient was not finite: weights are as before
   double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // of the global batch
+  int64_t targets = 0;                    // tokens to predict among them; 0: weights are as before
   std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
+
+  /// True if weights, optimizer states and router biases took a step.
+  bool updated() const { return !skipped && targets > 0; }
 };
 
 class TrainStep {

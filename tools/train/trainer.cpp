@@ -1,6 +1,5 @@
 #include "tools/train/trainer.h"
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
@@ -42,10 +41,6 @@ namespace {
 
 std::filesystem::path log_path(const Recipe& r, int rank) {
   return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
-}
-
-double seconds_since(std::chrono::steady_clock::time_point began) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
 // What may end the process before it has saved.
@@ -97,8 +92,7 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
   checkpoints_->clean();
   auto checkpoint = checkpoints_->find();
   open_data(checkpoint);
-  const double peak_of_rank =
-      recipe_.train.peak_flops.value_or(0) > 0 ? *recipe_.train.peak_flops : measure_peak_flops(recipe_, world.group());
+  peak_.emplace(recipe_, world.group());
   instance_ = std::make_unique<ModelInstance>(recipe_, extensions_, world.group(),
                                               [this](const std::string& text) { log_->info(text); });
   optimizer_ = std::make_unique<optim::Optimizer>(recipe_.optim, instance_->parameters, recipe_.offload.optimizer,
@@ -113,7 +107,6 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
 
   const ModelSize size = model_size(recipe_.model, extensions_);
   flops_per_token_ = size.flops_per_token;
-  peak_flops_ = world.group().all_reduce_value(peak_of_rank, comm::Reduce::sum, instance_->context);
   info_ = {.name = std::filesystem::path(recipe_.run.dir).filename().string(),
            .first_step = progress_.step,
            .total_steps = recipe_.train.steps,
@@ -211,7 +204,7 @@ void Trainer::begin_steps() {
                {.run = info_,
                 .date = utc_now(),
                 .layout = describe(recipe_.parallel, world_.size()),
-                .facts = facts_of_start(recipe_, world_.size(), peak_flops_),
+                .facts = facts_of_start(recipe_, world_.size()),
                 .changes = changes_},
                config::write(recipe_));
 }
@@ -220,13 +213,16 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result) {
   telemetry::StepMetrics m;
   m.step = progress_.step;
   m.tokens = progress_.tokens;
-  m.loss = result.loss;
+  if (result.targets > 0) m.loss = result.loss;
   m.lr = result.lr;
   m.grad_norm = result.grad_norm;
   m.tokens_per_second = static_cast<double>(result.tokens) / clock_->seconds();
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
-  m.mfu = m.model_flops_per_second / peak_flops_;
+  m.mfu = m.model_flops_per_second / peak_->of_all_ranks();
+  m.peak_flops_per_second = peak_->of_all_ranks();
   m.skipped_steps = progress_.skipped;
+  m.started_after = info_.first_step;
+  m.time = telemetry::utc_time();
 
   device::MemoryStats memory = instance_->context.allocator()->stats();
   if (recipe_.offload.any()) {  // kept in a file, by an allocator of its own
@@ -259,18 +255,35 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result) {
       load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
     m.router_max_load =
         std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
-    m.expert_load.push_back(std::move(load));
+    if (shows_loads(progress_.step)) m.expert_load.push_back(std::move(load));
   }
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
   return m;
 }
 
-std::optional<Evaluation> Trainer::evaluate_heldout(int64_t sequences) {
+// Of the first and the last step of this start, too, so that every report has some.
+bool Trainer::shows_loads(int64_t step) const {
+  const int64_t every = recipe_.train.router_every;
+  return every > 0 && (step % every == 0 || step == info_.first_step + 1 || step == recipe_.train.steps);
+}
+
+std::optional<telemetry::EvalMetrics> Trainer::evaluate_heldout(int64_t sequences) {
   if (!data_.heldout) return {};
   const device::Span span(instance_->context.spans(), "held-out evaluation");
-  const Evaluation e = evaluate(*instance_, recipe_, *data_.heldout, sequences, bytes_per_id_);
-  sinks_.on_eval({.step = progress_.step, .tokens = e.tokens, .loss = e.loss, .bits_per_byte = e.bits_per_byte});
-  return e;
+  Evaluation e;
+  const RankClock::Phase phase = clock_->measure(
+      instance_->context, [&] { e = evaluate(*instance_, recipe_, *data_.heldout, sequences, bytes_per_id_); });
+  telemetry::EvalMetrics metrics = train::metrics_of(e, progress_.step);
+  metrics.comm = phase.comm;
+  sinks_.on_eval(metrics);
+  return metrics;
+}
+
+std::optional<telemetry::EvalMetrics> Trainer::evaluate_at_end() {
+  const int64_t sample = recipe_.train.eval_sequences;
+  const bool curve = recipe_.train.eval_every > 0 && sample > 0 && data_.heldout && sample < data_.heldout->size();
+  if (curve) evaluate_heldout(sample);
+  return evaluate_heldout(0);
 }
 
 void Trainer::save(SaveFailure on_failure) {
@@ -278,15 +291,21 @@ void Trainer::save(SaveFailure on_failure) {
   const device::Span span(instance_->context.spans(), "checkpoint");
   if (lock_) lock_->require_held_now();
   try {
-    const auto began = std::chrono::steady_clock::now();
-    const auto mine = static_cast<double>(checkpoints_->save(progress_, *instance_, *optimizer_));
-    const double seconds = seconds_since(began);
+    double mine = 0;
+    const RankClock::Phase phase = clock_->measure(instance_->context, [&] {
+      mine = static_cast<double>(checkpoints_->save(progress_, *instance_, *optimizer_));
+    });
     saved_step_ = progress_.step;
     const double bytes = world_.group().all_reduce_value(mine, comm::Reduce::sum, instance_->context);
     log_file_->info("saved step {} in {}: {}, {} of it by this rank", progress_.step,
-                    telemetry::human_duration(seconds), telemetry::human_bytes(bytes), telemetry::human_bytes(mine));
-    sinks_.on_save({.step = progress_.step, .bytes = static_cast<int64_t>(bytes), .seconds = seconds});
-    if (save_seconds_) save_seconds_ = seconds;
+                    telemetry::human_duration(phase.seconds), telemetry::human_bytes(bytes),
+                    telemetry::human_bytes(mine));
+    sinks_.on_save({.step = progress_.step,
+                    .bytes = static_cast<int64_t>(bytes),
+                    .seconds = phase.seconds,
+                    .comm = phase.comm,
+                    .time = telemetry::utc_time()});
+    if (save_seconds_) save_seconds_ = phase.seconds;
   } catch (const Error& e) {
     if (on_failure == SaveFailure::stop) throw;
     warn(e.what());
@@ -403,11 +422,19 @@ ExitCode Trainer::train() {
 
     skipped_in_a_row = result.skipped ? skipped_in_a_row + 1 : 0;
     if (result.skipped)
-      warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, result.loss, result.grad_norm));
+      warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, telemetry::with_digits(result.loss, 6),
+                       telemetry::with_digits(result.grad_norm, 6)));
+    if (result.targets == 0 && !std::exchange(told_of_no_targets_, true))
+      warn(fmt::format(
+          "step {} has no targets: no token of the global batch is followed by another one of its document, "
+          "or all are masked; such a step has no loss and changes no weights",
+          step));
     std::optional<device::Span> span(std::in_place, instance_->context.spans(), "metrics");
     telemetry::StepMetrics metrics = metrics_of(result);
     if (adviser_) adviser_->end_step(metrics);
     sinks_.on_step(metrics);
+    peak_->after_step(metrics.ranks ? metrics.ranks->step_seconds.most : metrics.step_seconds,
+                      static_cast<double>(result.tokens) * flops_per_token_);
     span.reset();
     if (skipped_in_a_row >= recipe_.train.max_skipped)
       fail(ExitCode::numeric, "step ", step, ": ", skipped_in_a_row,
@@ -443,12 +470,10 @@ ExitCode Trainer::train() {
     write_report("The run was " + text + ".");
     return ExitCode::preempted;
   }
-  const auto heldout = evaluate_heldout(0);
+  const auto heldout = evaluate_at_end();
   sinks_.on_end();
   if (const std::string text = clock_->summary(); leader() && !text.empty()) log_->info(text);
-  if (leader() && heldout)
-    log_file_->info("held-out loss {:.4f} nats per token{}", heldout->loss,
-                    data_.tokenizer ? fmt::format(", {:.4f} bits per byte", heldout->bits_per_byte) : "");
+  if (leader() && heldout) log_file_->info(telemetry::heldout_text(*heldout));
   write_report("", samples());
   log_file_->info("done after step {}", progress_.step);
   return ExitCode::done;

@@ -14,6 +14,7 @@
 #include "parallel/comm/world.h"
 #include "tools/train/checkpointing.h"
 #include "tools/train/evaluation.h"
+#include "tools/train/peak_meter.h"
 #include "tools/train/rank_clock.h"
 #include "tools/train/run_trace.h"
 #include "tools/train/schedule_adviser.h"
@@ -42,7 +43,11 @@ class Trainer {
   void open_sinks();
   void begin_steps();
   telemetry::StepMetrics metrics_of(const StepResult& result);
-  std::optional<Evaluation> evaluate_heldout(int64_t sequences);
+  /// True if the metrics of `step` show the load of every expert.
+  bool shows_loads(int64_t step) const;
+  std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
+  /// At the end: one more point of the curve, and the whole set.
+  std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
   std::vector<telemetry::ReportInputs::Sample> samples();
   std::vector<telemetry::ReportInputs::Sample> samples_of_checkpoint();
@@ -78,7 +83,9 @@ class Trainer {
   int64_t saved_step_ = -1;
   double fastest_step_ = 0;             // in seconds; 0: not known yet
   std::optional<double> save_seconds_;  // of the next save; none: unknown, or the warning about it has been given
-  double flops_per_token_ = 0, peak_flops_ = 0;  // peak: of all ranks
+  double flops_per_token_ = 0;
+  std::optional<PeakMeter> peak_;
+  bool told_of_no_targets_ = false;
 };
 
 }  // namespace hexad::train

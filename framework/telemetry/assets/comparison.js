@@ -55,7 +55,8 @@
     reset();
     drawLegend();
     drawLines('loss', lines((c) => smooth(c.loss)), {y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
-    drawLines('heldout', lines((c) => (c.eval.step.length ? c.eval.loss : null), (c) => ({table: c.eval, pointRadius: 3})), {});
+    drawLines('heldout', runs.flatMap((run, i) => hidden.has(i) ? [] : run.columns.heldout.map((curve) =>
+      line(`${run.name}: ${curve.name}`, curve.loss, look(i).hex, {table: curve, borderDash: look(i).dash, pointRadius: 3}))), {});
     drawLines('throughput', lines((c) => smooth(c.tokens_per_second)), {format: human, y: {beginAtZero: true}});
     drawLines('memory', lines((c) => c.memory.total ?? null), {format: bytes,
       y: {beginAtZero: true, ticks: byteTicks(Math.max(...runs.flatMap((r) => r.columns.memory.total ?? [0])))}});

@@ -6,12 +6,12 @@
 
   function drawLoss() {
     element('card-loss').querySelector('p').textContent = 'Nats per token' +
-      (settings.smoothing > 0 ? '; the faint line is each step, the strong one smoothed.' : ', each step.');
+      (settings.smoothing > 0 ? '; the faint line is each step, the strong one smoothed.' : ', each step.') +
+      (data.heldout.length > 1 ? ' Each held-out curve is of a text of its own: only its own points compare.' : '');
     const datasets = smoothed('training', data.loss, series(0));
-    if (data.eval.step.length) {
-      datasets.unshift(line('held-out', data.eval.loss, series(1), {
-        table: data.eval, pointRadius: data.eval.step.length > 60 ? 0 : 3, pointStyle: 'circle'}));
-    }
+    datasets.unshift(...data.heldout.map((curve, i) => line(curve.name, curve.loss, series(2 * i + 1), {
+      table: curve, pointRadius: curve.step.length > 60 ? 0 : curve.step.length === 1 ? 5 : 3,
+      pointStyle: i % 2 ? 'rectRot' : 'circle', clip: 6})));
     draw('loss', datasets, {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
   }
 
@@ -93,13 +93,23 @@
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
+  /// More than 100% says that the peak is wrong: the chart ends there, and the caption gives the reason.
+  function drawMfu() {
+    const most = Math.max(0, ...finite(data.mfu));
+    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak spent on the model\u2019s own products.' +
+      (most > 1 ? ` Steps of up to ${percent(most)} are cut off at 100%: the peak is set (train.peak_flops) or measured too low.` : '');
+    const shown = data.mfu.map((v) => v === null ? null : Math.min(v, 1));
+    drawIfAny('mfu', [shown], () => smoothed('MFU', shown, series(2)),
+              {format: percent, y: {beginAtZero: true, ...(most > 0.8 ? {max: 1} : {})}});
+  }
+
   function drawAll() {
     reset();
     drawLoss();
     draw('lr', [line('learning rate', data.lr, series(0))], {y: {beginAtZero: true}});
     draw('grad', smoothed('gradient norm', data.grad_norm, series(0)), {y: {beginAtZero: true}});
     draw('throughput', smoothed('tokens/s', data.tokens_per_second, series(2)), {format: human, y: {beginAtZero: true}});
-    drawIfAny('mfu', [data.mfu], () => smoothed('MFU', data.mfu, series(2)), {format: percent, y: {beginAtZero: true}});
+    drawMfu();
     if (data.experts.layers.length) drawBalance();
     drawIfAny('router', [data.aux_loss, data.z_loss], () => [
       ...smoothed('load balance', data.aux_loss, series(3)), ...smoothed('z-loss', data.z_loss, series(5))]

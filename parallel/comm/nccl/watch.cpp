@@ -81,6 +81,8 @@ void Watch::launched(cudaStream_t stream, Launch launch) {
   std::lock_guard lock(mutex_);
   if (failed_) return;
   const bool was_idle = idle();
+  // Bytes count at once, in the step that sends them; this thread may see the end of that much later.
+  if (launch.meter) launch.meter->flew(launch.traffic, 0, launch.bytes);
   flights_[stream].push_back({.launch = std::move(launch)});
   if (was_idle) changed_.notify_all();
 }
@@ -118,8 +120,7 @@ std::string Watch::look_at(std::deque<InFlight>& flights, double seconds) const 
       return options_.watchdog_seconds > 0 && first.waits > options_.watchdog_seconds ? first.launch.what : "";
     }
     if (first.launch.meter)
-      first.launch.meter->flew(first.launch.traffic, seconds_between(first.launch.begin, first.launch.end),
-                               first.launch.bytes);
+      first.launch.meter->flew(first.launch.traffic, seconds_between(first.launch.begin, first.launch.end), 0);
     flights.pop_front();
   }
   return {};

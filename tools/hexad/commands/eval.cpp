@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/kernels/cpu/parallel.h"
+#include "framework/telemetry/progress_sink.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -72,9 +73,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
     print_json(options, checkpoint.step(), e, data.tokenizer != nullptr);
     return ExitCode::done;
   }
-  const std::string by_byte = data.tokenizer ? fmt::format(", {:.4f} bits per byte", e.bits_per_byte) : "";
-  fmt::print("step {}: held-out loss {:.4f} nats per token{} ({} tokens)\n", checkpoint.step(), e.loss, by_byte,
-             telemetry::grouped(e.tokens));
+  fmt::print("step {}: {}\n", checkpoint.step(), telemetry::heldout_text(metrics_of(e, checkpoint.step())));
   fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.processed) / e.seconds, "tokens/s"));
   return ExitCode::done;
 }
@@ -88,7 +87,8 @@ void add_eval(const Program& program) {
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
-  command.add_option("--sequences", &options->sequences, "sequences to evaluate; 0: all").legal(whole_number(0));
+  command.add_option("--sequences", &options->sequences, "sequences to evaluate, spread over the held-out set; 0: all")
+      .legal(whole_number(0));
   command.add_flag("--json", options->json, "as one JSON object");
   command.run([program, options] {
     return on_all_ranks([&](comm::World& world) { return run_eval(*options, program.extensions, world); });

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# What metrics.jsonl says of steps, evaluations and saves: each speaks for itself alone.
+. "$(dirname "$0")/cli.sh"
+
+# Documents of one byte: with a context of 1, half of all sequences are an end of document, which nothing follows.
+bytes_prepared() {
+  printf '{"text": "%s"}\n' {a..z} {A..Z} {0..9} >bytes.jsonl
+  expect 0 "$HEXAD" prepare --input bytes.jsonl --output data --tokenizer bytes --heldout 0.3
+}
+text_prepared() {
+  seq -f "line %g of a text about the quick brown fox that jumps over the lazy dog" 500 >text.txt
+  expect 0 "$HEXAD" prepare --input text.txt --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
+}
+data=(data.synthetic=false data.dataset=data model.vocab=0)
+
+# The checkpoint of a step holds the bytes of the one before.
+expect_equal_weights_before() { # RUN STEP
+  local shard before now
+  printf -v before '%s/checkpoints/step-%08d' "$1" $(($2 - 1))
+  printf -v now '%s/checkpoints/step-%08d' "$1" "$2"
+  for shard in "$now"/*.safetensors; do
+    cmp -s "$shard" "$before/${shard##*/}" || failed "$shard and that of $before differ"
+  done
+}
+
+of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
+number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY, of lines on standard input
+bytes_of_steps() { of_kind step "$1" | grep -o '"comm_bytes":{[^}]*}'; }
+
+# Every share of every class, and all that was waited for together, fits into the step.
+expect_seconds_within_steps() {
+  of_kind step "$1" | awk '
+    function sums(name, text, n, parts, i, sum) {
+      match($0, "\"" name "\":{[^}]*}"); text = substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5)
+      n = split(text, parts, ","); sum = most = 0
+      for (i = 1; i <= n; ++i) { sub(/.*:/, "", parts[i]); sum += parts[i]; if (parts[i] + 0 > most) most = parts[i] + 0 }
+      return sum
+    }
+    { match($0, /"step_seconds":[^,]*/); step = substr($0, RSTART + 15, RLENGTH - 15) + 0
+      sums("comm_seconds"); if (most > step) { print "in flight " most " of " step; bad = 1 }
+      exposed = sums("comm_exposed_seconds"); if (exposed > step * (1 + 1e-12)) { print "exposed " exposed " of " step; bad = 1 } }
+    END { exit bad || NR == 0 }' >difference || failed "seconds of the steps of $1: $(head -3 difference)"
+}
+
+# Routing is the same in all steps, so that their bytes are, too.
+test_a_steps_traffic_is_its_own() {
+  local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
+  text_prepared
+  printf '0 1\n2 3\n' >trace
+  for layout in parallel.ep=2 parallel.tp=2 parallel.pp=2 parallel.cp=2 parallel.zero=1 parallel.zero=3; do
+    run=$((run + 1))
+    fixed=("${data[@]}" model.moe.routing=trace model.moe.trace=trace "$layout")
+    expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.plain checkpoint.every=0 checkpoint.at_end=false
+    expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.disturbed "${disturbed[@]}"
+    expect_equal "$(bytes_of_steps $run.disturbed)" "$(bytes_of_steps $run.plain)"
+    expect_equal "$(bytes_of_steps $run.plain | sort -u | wc -l)" 1
+    expect_seconds_within_steps $run.plain
+    expect_seconds_within_steps $run.disturbed
+  done
+  # What was left out of the steps has lines of its own.
+  expect_equal "$(of_kind evaluation 1.disturbed | number eval_seconds | awk '$1 > 0' | wc -l)" 7
+  expect_equal "$(of_kind evaluation 1.disturbed | number ep | awk '$1 > 0' | wc -l)" 7
+  expect_equal "$(of_kind save 1.disturbed | number control | awk '$1 > 0' | wc -l)" 6
+}
+
+test_every_line_has_a_kind_and_the_time_in_utc() {
+  text_prepared
+  expect 0 ranks 2 train tiny.yaml "${data[@]}" train.eval_every=2 checkpoint.every=3
+  ! grep -vE '^\{"kind":"(step|evaluation|save)","step":[0-9]+,"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z",' \
+    run/metrics.jsonl >out || failed "lines without"
+  of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "no time of now, in UTC"
+}
+
+test_lines_without_a_kind_are_read() {
+  text_prepared
+  expect 0 "$HEXAD" train tiny.yaml "${data[@]}" train.steps=4 optim.schedule=constant
+  sed -i -E 's/"kind":"[a-z]+",//; s/"time":"[^"]*",//; s/"(eval_sequences|heldout_sequences|started_after)":[0-9]+,//g' \
+    run/metrics.jsonl
+  expect_no_text run/metrics.jsonl '"kind"' '"time"'
+  expect 0 "$HEXAD" report run
+  expect_no_text run/report.html "could not be read"
+  expect 0 "$HEXAD" train tiny.yaml "${data[@]}" train.steps=6 optim.schedule=constant checkpoint.resume=2
+  expect_equal "$(losses run | cut -d' ' -f1 | xargs)" "1 2 3 4 5 6"
+  expect_text run/report.html '"step":[1,2,3,4,5,6]'
+}
+
+test_a_step_without_targets_has_no_loss_and_moves_no_weight() {
+  local step some=0 one=("${data[@]}" model.context=1 batch.micro=1 checkpoint.every=1 checkpoint.keep=0 train.steps=12)
+  bytes_prepared
+  run_without_targets() { # RUN RANKS KEY=VALUE...
+    expect 0 ranks "$2" train tiny.yaml "${one[@]}" batch.global="$2" optim.weight_decay=0.5 run.dir="$1" "${@:3}"
+    some=0
+    for step in $(of_kind step "$1" | grep -F '"loss":null' | number step); do
+      [ "$step" -gt 1 ] || continue
+      some=$((some + 1))
+      expect_text out "step $step/12  no targets  lr "
+      expect_equal_weights_before "$1" "$step"
+    done
+    [ "$some" -gt 0 ] || failed "all steps of $1 have targets"
+    expect_count 1 err "has no targets: no token of the global batch is followed"
+    expect_no_text "$1/metrics.jsonl" '"loss":0.0'
+    expect_text "$1/report.html" " no targets, so "
+  }
+  run_without_targets alone 1
+  run_without_targets dp 2
+  run_without_targets zero 2 parallel.zero=3 parallel.ep=2
+  run_without_targets tp 2 parallel.tp=2 parallel.sp=false
+  run_without_targets pp 2 parallel.pp=2 optim.name=sgd
+}
+
+test_heldout_points_are_of_the_same_texts_and_the_whole_set_is_apart() {
+  local sample whole
+  text_prepared
+  expect 0 "$HEXAD" train tiny.yaml "${data[@]}" train.eval_every=2 train.eval_sequences=5
+  expect_equal "$(of_kind evaluation run | number eval_sequences | xargs | cut -c1-7)" "5 5 5 1"  # the rest: the whole set
+  expect_equal "$(of_kind evaluation run | number eval_tokens | head -n 3 | uniq | wc -l)" 1
+  sample=$(sed -n 's/^step 6: held-out loss \([0-9.]*\) .* (5 of .*/\1/p' out)
+  whole=$(sed -n 's/^step 6: held-out loss \([0-9.]*\) .* ([0-9][^o]*/\1/p' out)
+  expect 0 "$HEXAD" eval run --sequences 5
+  expect_text out "step 6: held-out loss $sample nats per token" "(5 of "
+  expect 0 "$HEXAD" eval run
+  expect_text out "step 6: held-out loss $whole nats per token"
+  expect_no_text out " of "
+  expect_text run/report.html '"name":"held-out, 5 of ' '"name":"held-out, whole set"'
+}
+
+test_loads_of_experts_are_recorded_every_so_many_steps() {
+  local steps
+  steps() { grep -F '"expert_load":' "$1/metrics.jsonl" | number step | xargs; }
+  expect 0 "$HEXAD" train tiny.yaml train.router_every=4
+  expect_equal "$(steps run)" "1 4 6"
+  expect 0 "$HEXAD" train tiny.yaml train.router_every=0 run.dir=never
+  expect_equal "$(steps never)" ""
+  expect_equal "$(of_kind step never | number router_max_load | wc -l)" 6
+}
+
+test_nan_has_no_sign() {
+  HEXAD_FAULT=nan@0,3 run "$HEXAD" train tiny.yaml train.max_skipped=2 train.precision=f32 optim.lr=1e30
+  expect_text out "grad norm NaN"
+  expect_text err "gradient norm NaN"
+  expect_no_text out "-nan" "-NaN"
+  expect_no_text err "-nan" "-NaN"
+}
+
+run_tests "$@"
