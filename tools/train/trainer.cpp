@@ -21,6 +21,7 @@
 #include "tools/train/fault.h"
 #include "tools/train/launch.h"
 #include "tools/train/machine.h"
+#include "tools/train/machine_memory.h"
 #include "tools/train/placement.h"
 #include "tools/train/rank_log.h"
 #include "tools/train/replica_check.h"
