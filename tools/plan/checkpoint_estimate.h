@@ -22,7 +22,8 @@ struct WriteTime {
 /// Writing `bytes` as fast and as slowly as the last saves in `run_dir`, where there are any. Else at the rates of some
 /// pieces of a file, written there or in the nearest folder above it that exists, by this process alone, in about a
 /// second; the file is gone afterwards. What else a disk has to do changes from one moment to the next, so the range
-/// then goes from half the time at the rate of the fastest piece to twice that at the rate of the slowest.
+/// then goes from half the time at the rate that a quarter of the pieces reach to twice that at the one that three
+/// quarters of them reach.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan
