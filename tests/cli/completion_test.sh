@@ -56,7 +56,7 @@ test_values_of_keys_are_completed() {
   completes train tiny.yaml device = "" -- cpu cuda emulated
   completes eval run parallel.sp = t -- true
   completes validate tiny.yaml train.threads = "" -- auto
-  completes train tiny.yaml schedule.moe.memory_reuse = "" -- none S1 S2 S3 S4 auto
+  completes train tiny.yaml schedule.moe.memory_reuse = "" -- none s1 s2 s3 s4 auto
   completes train tiny.yaml optim.name = s -- sgd
   completes train tiny.yaml model.mlp = "" -- gelu swiglu
   completes verify tiny.yaml --device em -- emulated

@@ -229,10 +229,10 @@ TEST(HeldoutPrompts, AreTheFirstWordsOfDocumentsFromPlacesSpreadOverThem) {
   for (int i = 0; i < 30; ++i)
     texts.push_back("Text " + std::to_string(i) +
                     " begins so and goes on with many more words than anybody wants to read.");
-  const TextSource heldout(*bytes, 16, texts);
+  const TextSource heldout(*bytes, 64, texts);
   const auto prompts = heldout_prompts(heldout, *bytes, 3);
   EXPECT_EQ(prompts, (std::vector<std::string>{"Text 0 begins so and goes on with many",
-                                               "Text 11 begins so and goes on with many",
+                                               "Text 10 begins so and goes on with many",
                                                "Text 20 begins so and goes on with many"}));
   EXPECT_EQ(prompts, heldout_prompts(heldout, *bytes, 3));
   EXPECT_TRUE(heldout_prompts(heldout, *bytes, 0).empty());

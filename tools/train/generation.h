@@ -19,11 +19,11 @@ struct SamplingOptions {
   int32_t stop_id = -1;  // ends the text, itself left out
 };
 
-/// A prompt for generate(): an end of document, after which a text begins, and the tokens of `text`.
+/// Returns the ids of a prompt for generate(): an end of document, after which texts begin, and the tokens of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// How many ids a model of this context takes of a prompt: all but one, so that it can write at least two.
+/// Number of a prompt's ids that generate() takes with this context: all but one, so that two can be written.
 int64_t longest_prompt(int64_t context);
-/// What to say of a prompt from prompt_of() that is longer, with what is cut off; empty where no text is.
+/// Warning about a prompt from prompt_of() that is longer: how much of its text is cut off. Empty if none is.
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
 /// Continues `prompt` (at least one id; of a longer one than longest_prompt() the end) until stop_id, max_tokens or the

@@ -32,7 +32,7 @@ std::string first_words(const Piece& piece) {
   return words;
 }
 
-// Of `ids` up to the end of their document.
+// First words of `ids` up to the end of their document.
 std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::Tokenizer& tokenizer) {
   const auto end = std::ranges::find(ids, tokenizer.end_of_document());
   const auto document = ids.first(static_cast<size_t>(end - ids.begin()));
@@ -40,7 +40,7 @@ std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::T
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }
 
-// Of a document that begins in sequence `first` or soon after it, else of what that begins with.
+// Prompt from a document that begins in sequence `first` or soon after it, else from the first text of that sequence.
 std::string prompt_near(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t first) {
   constexpr int64_t searched = 64;
   // A sequence goes on where the one before it ends.

@@ -9,8 +9,8 @@
 
 namespace hexad::train {
 
-/// At most `count` different ones, from places spread over `heldout`: the first words, some forty bytes, of a document
-/// that begins there, or where none does, of what stands there. The same whenever they are asked for.
+/// Returns at most `count` different prompts from places spread over `heldout`: the first words, some forty bytes, of a
+/// document that begins there, or, if none does, of the text that stands there. Equal arguments give equal prompts.
 std::vector<std::string> heldout_prompts(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t count);
 
 }  // namespace hexad::train

@@ -14,11 +14,11 @@ struct SavedRun {
   io::Checkpoint checkpoint;
 };
 
-/// `path` is a run directory, of which a checkpoint is opened, the newest good one or `step` ("auto" or a number), or
-/// the folder of a checkpoint. The recipe is the directory's recipe.yaml; without one (a program of a user's own writes
-/// none), or with a checkpoint's folder, it is the one that the checkpoint holds. Overrides are applied to it. Throws
-/// Error(usage) when `path` is neither, Error(data) when there is no good checkpoint or a dataset is not there. `work`
-/// is told what is read.
+/// Opens a checkpoint and its recipe. `path` is the folder of a checkpoint, or a run directory: then it is the newest
+/// good checkpoint or that of `step` ("auto" or a number). The recipe is the run directory's recipe.yaml. If there is
+/// none (a program of a user's own writes none), or `path` is a checkpoint's folder, it is the one that the checkpoint
+/// holds. Overrides are applied to it. Throws Error(usage) if `path` is neither, Error(data) if there is no good
+/// checkpoint or a dataset is missing. `work` is told what is read.
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 

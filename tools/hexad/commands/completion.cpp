@@ -10,7 +10,7 @@
 namespace hexad::app {
 namespace {
 
-// What an argument without a name may be: words, or a kind of file.
+// Words, or the kind of file, that an option or an argument without a name takes.
 std::string value_of(const Command::Taken& taken) {
   if (!taken.words.empty()) return taken.words;
   if (taken.argument == "recipe" || taken.argument == "input") return "RECIPES";
