@@ -11,7 +11,8 @@
 namespace hexad::data {
 
 /// What helps against every file that is no text.
-inline constexpr std::string_view leave_out_remedy = "leave the file out, or pass --binary to take bytes as they are";
+inline constexpr std::string_view leave_out_remedy =
+    "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN leaves files of folders out";
 
 class InputProblems {
  public:

@@ -32,9 +32,14 @@ bool has_text(const Json& object, std::string_view key) {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
-TextForm form_of_json(std::string_view contents, std::string_view key) {
+std::string_view first_line(std::string_view contents) {
   contents.remove_prefix(std::min(contents.find_first_not_of(" \t\r\n"), contents.size()));
-  const std::string_view line = contents.substr(0, contents.find('\n'));
+  return contents.substr(0, contents.find('\n'));
+}
+
+TextForm form_of_json(std::string_view contents, std::string_view key) {
+  const std::string_view line = first_line(contents);
+  contents.remove_prefix(static_cast<size_t>(line.data() - contents.data()));
   const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (first.is_object())
     return !is_blank(contents.substr(line.size())) || has_text(first, key) ? TextForm::json_lines : TextForm::text;
@@ -100,6 +105,11 @@ TextForm form_of(std::string_view path, std::string_view contents, std::string_v
   const std::string extension = lower_case_extension(path);
   if (std::ranges::find(lines, extension) != lines.end()) return TextForm::json_lines;
   return extension == ".json" ? form_of_json(contents, key) : TextForm::text;
+}
+
+bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key) {
+  const std::string_view line = first_line(contents);
+  return form == TextForm::text && line.starts_with('{') && has_text(Json::parse(line, nullptr, false), key);
 }
 
 std::string place_of(TextForm form, const std::string& path, int64_t number) {

@@ -18,6 +18,9 @@ std::string_view name_of(TextForm form);
 /// object, or objects that have a string under `key`, are JSON; other .json files are text like any other.
 TextForm form_of(std::string_view path, std::string_view contents, std::string_view key);
 
+/// Whether a file that is read as text begins with a line of JSON that has a string under `key`.
+bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key);
+
 /// Where object `number`, from 1, lies: "a.jsonl:3", "a.json: object 3".
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 

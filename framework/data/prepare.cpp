@@ -116,6 +116,7 @@ struct Scan {
   Digest inputs;
   int64_t empty_documents = 0;
   HeldOutRule held_out;
+  std::vector<std::string> unnamed_json;  // files of JSON lines, most likely, whose names do not say so
 };
 
 // Of one file.
@@ -152,6 +153,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     const Digest digest = digest_of(contents);
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
+    if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
     if (file.form != TextForm::text) {  // the same bytes under another name are other documents
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
@@ -238,8 +240,11 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
                            part.documents + s.train.documents, " documents to choose from"));
 }
 
-std::vector<std::string> warnings_of(const PrepareSummary& s, const PrepareOptions& options) {
+std::vector<std::string> warnings_of(const PrepareSummary& s, const Scan& scanned, const PrepareOptions& options) {
   std::vector<std::string> warnings;
+  if (!scanned.unnamed_json.empty())
+    warnings.push_back(cat(some_of(scanned.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
+                           options.jsonl_key, "\"; in a file named .jsonl each line is a document"));
   for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
   InputFiles held_back;
   for (const SkippedFile& file : s.inputs.skipped)
@@ -263,7 +268,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   const Digest request = request_digest(options, scanned.inputs);
   if (auto earlier = earlier_run(options, request)) {
     earlier->inputs = corpus.inputs();
-    earlier->warnings = warnings_of(*earlier, options);
+    earlier->warnings = warnings_of(*earlier, scanned, options);
     return *earlier;
   }
   if (!options.force) refuse_to_replace(options, request);
@@ -286,7 +291,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   summary.train = train.finish();
   if (heldout) summary.heldout = heldout->finish();
   summary.inputs = corpus.inputs();
-  summary.warnings = warnings_of(summary, options);
+  summary.warnings = warnings_of(summary, scanned, options);
   write_file(staged.path(summary_file_name), summary_json(options, request, summary));
   staged.commit(prepared_file_names);
   return summary;

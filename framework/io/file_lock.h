@@ -12,7 +12,8 @@ class FileLock {
   enum class Mode { shared, exclusive };
 
   /// Opens and locks without waiting. Nothing when another holder excludes it. A file that cannot be opened throws
-  /// Error(data), or Error(resource) for one that is made. Where the file system has no locks, the lock is held in name only.
+  /// Error(data); one that cannot be made, Error(resource). Where the file system has no locks, the lock is held in
+  /// name only.
   static std::optional<FileLock> take(const std::string& path, Mode mode, bool create = false);
 
   FileLock(FileLock&& other) noexcept;

@@ -328,6 +328,19 @@ TEST(Prepare, ReadsJsonObjectsUnderAllTheirNames) {
   EXPECT_EQ(documents_of("a.txt", lines), Texts{lines});
 }
 
+TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
+  Corpus f;
+  const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  f.folder.write("text/c.txt", lines);
+  f.folder.write("text/d.jsonl", lines);
+  f.folder.write("text/e.txt", "{\"id\": 3}\n");
+  const auto warnings = prepare(f.options).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0], f.folder / "text/c.txt" +
+                             ": taken as text, but the first line is JSON with the key \"text\"; in a "
+                             "file named .jsonl each line is a document");
+}
+
 TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   Corpus f;
   const auto refusal = [&](std::string_view name, std::string_view contents) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -40,10 +41,13 @@ std::vector<Kind> kinds_of(const data::InputFiles& files) {
 }
 
 void print_inputs(const data::InputFiles& files, const std::string& list) {
+  constexpr size_t most = 20;
+  const std::vector<Kind> kinds = kinds_of(files);
   std::vector<std::string> lines;
-  for (const Kind& kind : kinds_of(files))
+  for (const Kind& kind : std::span(kinds).first(std::min(kinds.size(), most)))
     lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, telemetry::human_bytes(kind.bytes),
                                 data::some_of(kind.files)));
+  if (kinds.size() > most) lines.push_back(fmt::format("and {} smaller kinds", kinds.size() - most));
   const auto print = [](std::string_view title, const std::vector<std::string>& of) {
     for (size_t i = 0; i < of.size(); ++i) fmt::print("  {:<9} {}\n", i == 0 ? title : "", of[i]);
   };
