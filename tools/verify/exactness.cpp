@@ -27,9 +27,12 @@ double of_other_rows(const Recipe& r) {
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});
 }
 
-bool sends_fp8(const Recipe& r) { return r.model.moe.experts > 0 && r.schedule.moe.wire == kernels::WireFormat::fp8; }
+// As base::rounded_share().
+constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 }  // namespace
+
+bool sends_fp8(const Recipe& r) { return r.model.moe.experts > 0 && r.schedule.moe.wire == kernels::WireFormat::fp8; }
 
 bool may_round(const Recipe& r) { return r.train.precision != Precision::f64 || sends_fp8(r); }
 
@@ -50,7 +53,7 @@ Exactness exactness_of(const Recipe& r) {
   if (exact && rounds_besides(r).empty()) return {"scales of fp8 rows", with_float_scales(r)};
   const double of_precision = exact ? 0 : base::rounded_step_tolerance(dtype, tokens_of(r), r.model.layers);
   return {fp8 ? "other rows in fp8" : base::name_of(dtype), std::max(of_precision, fp8 ? of_other_rows(r) : 0.0),
-          Measure::root_mean_square, base::rounded_share(fp8 ? base::Dtype::bf16 : dtype)};
+          Measure::root_mean_square, fp8 ? share_of_codes : base::rounded_share(dtype)};
 }
 
 }  // namespace hexad::verify

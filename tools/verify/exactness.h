@@ -17,16 +17,16 @@ struct Exactness {
   bool follows_routing() const { return measure == Measure::root_mean_square; }
 };
 
-/// `run` with its precision, its wire and what its MoE layers send. With schedule.moe.wire: fp8 the oracle rounds each
-/// slot's row, result and their gradients, as ranks do that send those. What is rounded besides is a sum of them, or a
-/// factor of them: see rounds_besides().
+/// The bound of `run` by its precision and its wire. With schedule.moe.wire: fp8 the oracle rounds each slot's row,
+/// result and their gradients, as ranks do that send those; other rows have a bound of their own (rounds_besides()).
 Exactness exactness_of(const train::Recipe& run);
 
+/// True if the experts' rows travel in fp8.
+bool sends_fp8(const train::Recipe& recipe);
 /// True if some layout of `run` follows its oracle's routing.
 bool may_round(const train::Recipe& run);
 
-/// Why `run`, with schedule.moe.wire: fp8, sends other rows than the oracle rounds, by the key that makes it; empty: it
-/// does not.
+/// The key of schedule.moe that makes `run` send other rows than the oracle rounds; empty if none does.
 ///   - rows: token            a rank returns the weighted sum of a token's results
 ///   - esp_exchange: direct   every etp rank returns an addend of a result
 ///   - memory_reuse           gradients are sent before they are weighed

@@ -1,4 +1,4 @@
-// A process for oracles: a crash or a hang of one is told as that.
+// A process for oracles: the crash or hang of an oracle is reported as such.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace hexad::verify {
 class OracleKeeper {
  public:
   using Run = std::function<Outcome(const Variant&)>;
-  /// `run` computes the oracle of a layout, if it has not yet, and has the layout run in a child of its own. Both happen
-  /// in a child of this process, which must be alone on its thread, and take at most `seconds`: more than a run may take
-  /// by itself.
+  /// `run` computes the oracle of a layout, if it has not yet, and has the layout run in a child of its own. Both
+  /// happen in a child of this process, which must be alone on its thread, and take at most `seconds`: more than a run
+  /// may take by itself.
   OracleKeeper(Run run, double seconds);
 
   /// Throws Error(numeric) when the oracle cannot be computed, crashes, or takes too long.

@@ -79,7 +79,7 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-// Of all targets of held-out text, counted in the data.
+// Targets of held-out text and the bytes behind them, counted in the data.
 struct Predicted {
   int64_t tokens = 0, bytes = 0;
 };
@@ -92,7 +92,7 @@ Predicted predicted(const Subject& subject, int64_t sequences) {
   return out;
 }
 
-// In the order in which forward uses them.
+// Names of parameters in the order in which forward uses them.
 std::vector<std::string> names_of(const TrainingRun& run) {
   std::vector<std::string> names;
   for (const auto& p : run.instance.parameters) names.push_back(p->name());
@@ -104,7 +104,7 @@ Expected state_of(const TrainingRun& run) {
   return {{}, {}, wholes_of(run.weights(), names), wholes_of(run.states(), names)};
 }
 
-// Beside what is not finite anything would agree. `ruined`: a gradient that is meant not to be.
+// Refuses an oracle beside which anything would agree. `ruined`: a tensor that is meant not to be finite.
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
     fail(ExitCode::numeric, what, " of step ", number, " is ", value,
@@ -231,7 +231,7 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
          static_cast<double>(predicted(subject, sequences).tokens);
 }
 
-// Of the last micro-batch, which is not full, the sequences that it has are computed one by one: nothing fills it up.
+// The sequences of the last micro-batch, which is not full, are computed one by one: nothing fills it up.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
   evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // for the log of routing

@@ -84,9 +84,9 @@ enum class Saves : uint8_t { no, yes };
 /// finite, and Error or what training throws, saying that it was the oracle.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
-/// What happens to runs of a kind, the oracle's too, before the first step and in each; nothing where `oracle` says
-/// nothing.
+/// Takes an eventful run to the weights that the oracle started at; other runs stay as they are. Before the first step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
+/// Ruins the gradient that the oracle says, in the first step of an eventful run. Gradients are reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
 /// Whether a run of this recipe can continue a text: no rank has a part of the model or of a sequence.

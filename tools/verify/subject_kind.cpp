@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "framework/base/error.h"
+#include "tools/verify/exactness.h"
 
 namespace hexad::verify {
 namespace {
@@ -39,8 +40,6 @@ Overrides in_bf16(const OwnSubject& own) {
 }
 
 bool always(const Recipe&) { return true; }
-
-bool sends_fp8(const Recipe& r) { return has_experts(r) && r.schedule.moe.wire == kernels::WireFormat::fp8; }
 
 }  // namespace
 

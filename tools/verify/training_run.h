@@ -65,7 +65,7 @@ class TrainingRun {
   const comm::ProcessGroup& world_;
 };
 
-/// Whether this rank owns the first element of the global tensor.
+/// True if this rank owns the first element of the global tensor.
 bool owns_first(const Parameter& parameter);
 
 /// What some steps gave.

@@ -77,7 +77,7 @@ std::string command_for(const Options& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
-// Of what is rounded, by name.
+// Prints the bounds of runs that are rounded, by name.
 void print_bounds(const Subject& subject) {
   std::map<std::string, Exactness> bounds;
   for (const SubjectKind& kind : subject_kinds())
@@ -170,7 +170,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   const Subject subject(loaded.recipe, extensions, o.steps, scratch.path());
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // All of it in the child alone, whose children have the oracles that were computed before them.
+  // Both are used in the keeper's process alone, whose children have the oracles that were computed before them.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
