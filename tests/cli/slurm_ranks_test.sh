@@ -114,7 +114,8 @@ test_what_mpirun_left_in_the_environment_of_one_task_changes_nothing() {
 }
 
 test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
-  expect 3 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
+  expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
+  expect_text err "task 2: Exited with exit code 3"
 }
 
 test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
@@ -124,8 +125,8 @@ test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
   pid=$!
   sleep 3
   kill -TERM $(ranks_on $(nodes))
-  wait_until says err "asked to stop while other ranks have not started"
-  expect_count 3 err "asked to stop while other ranks have not started"
+  wait_until has_lines err 3
+  expect_count 3 err "asked to stop, but other ranks have not come to MPI_Init"
   scancel --user root
   wait $pid
 }

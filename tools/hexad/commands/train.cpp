@@ -30,7 +30,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
     }
     return trainer.run();
   };
-  return on_all_ranks(body, {.asked_to_end = preemption_requested});
+  return on_all_ranks(body, {.asked_to_end = end_requested});
 }
 
 }  // namespace
