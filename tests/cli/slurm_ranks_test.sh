@@ -23,6 +23,7 @@ ranks_on() { # NODE...
     done
   done
 }
+idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
 saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; } # RUN
 
 # The batch script of docs/quickstart.md, on two nodes of two ranks; what it prints is in $job_RUN.out.
@@ -157,6 +158,9 @@ test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   [ $((SECONDS - began)) -le 12 ] || failed "after $((SECONDS - began)) s"
   expect_text run.out "does not answer: it is stopped, has ended or cannot be reached"
   scancel "$job"
+  # The other tests need the node.
+  "$CLI_TESTS/../../tools/testbed/enter_node.sh" "${all[1]}" slurmd -D >/dev/null 2>&1 &
+  wait_until idle_nodes 2
 }
 
 run_tests "$@"
