@@ -9,8 +9,8 @@
 
 namespace hexad::train {
 
-/// Command line before the program that starts `ranks` of it here, as this user. Inside an allocation of Slurm: srun; else
-/// "mpirun -np 4" with the flags without which Open MPI refuses.
+/// Command line before the program that starts `ranks` of it here, as this user. Inside an allocation of Slurm: srun;
+/// else "mpirun -np 4" with the flags without which Open MPI refuses.
 std::string launcher(int64_t ranks);
 
 /// True if this process was started by hand or by a script inside an allocation of Slurm.
