@@ -75,9 +75,10 @@ void CommEngine::await_connection() {
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
     // Nothing interrupts MPI_Init.
-    std::fprintf(stderr, "asked to stop while other ranks have not started; nothing to save, start me again\n");
+    std::fprintf(stderr,
+                 "asked to stop, but other ranks have not come to MPI_Init: they are lost, or still starting\n");
     std::fflush(nullptr);
-    std::_Exit(static_cast<int>(ExitCode::preempted));
+    std::_Exit(static_cast<int>(ExitCode::peer_lost));
   }
 }
 

@@ -39,7 +39,7 @@ class CommEngine {
     Guards guards{};
     /// True once this process has been asked to end, as by SIGTERM; null: never. From then on a rank that is waited
     /// for and does not answer for some seconds counts as lost, and the wait fails with Error(peer_lost). A process
-    /// that is asked while its peers have not all come to MPI_Init ends with `preempted`. Called on any thread.
+    /// that is asked while others do not come to MPI_Init ends with `peer_lost`. Called on any thread.
     std::function<bool()> asked_to_end{};
     Jitter jitter{};                       // for tests
     MakePlan make_plan = comm::make_plan;  // for tests

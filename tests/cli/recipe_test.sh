@@ -220,6 +220,7 @@ test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
 test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
   expect 2 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "which must divide the number of ranks (1)" "the layout needs 2 ranks or more: mpirun -np 2" \
+    "--mca odls_base_sigkill_timeout 5" \
     "hexad train tiny.yaml ..."
   expect 2 "$HEXAD" train tiny.yaml parallel.tp=2 model.heads=3
   expect_no_text err "ranks or more"

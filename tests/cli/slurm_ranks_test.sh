@@ -23,6 +23,7 @@ ranks_on() { # NODE...
     done
   done
 }
+idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
 saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; } # RUN
 
 # The batch script of docs/quickstart.md, on two nodes of two ranks; what it prints is in $job_RUN.out.
@@ -114,7 +115,8 @@ test_what_mpirun_left_in_the_environment_of_one_task_changes_nothing() {
 }
 
 test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
-  expect 3 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
+  expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
+  expect_text err "task 2: Exited with exit code 3"
 }
 
 test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
@@ -124,8 +126,8 @@ test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
   pid=$!
   sleep 3
   kill -TERM $(ranks_on $(nodes))
-  wait_until says err "asked to stop while other ranks have not started"
-  expect_count 3 err "asked to stop while other ranks have not started"
+  wait_until has_lines err 3
+  expect_count 3 err "asked to stop, but other ranks have not come to MPI_Init"
   scancel --user root
   wait $pid
 }
@@ -156,6 +158,9 @@ test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   [ $((SECONDS - began)) -le 12 ] || failed "after $((SECONDS - began)) s"
   expect_text run.out "does not answer: it is stopped, has ended or cannot be reached"
   scancel "$job"
+  # The other tests need the node.
+  "$CLI_TESTS/../../tools/testbed/enter_node.sh" "${all[1]}" slurmd -D >/dev/null 2>&1 &
+  wait_until idle_nodes 2
 }
 
 run_tests "$@"

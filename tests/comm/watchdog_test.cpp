@@ -155,7 +155,7 @@ TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
   const std::string text = failure_of_a_stopped_job(20s);
   LoopbackTransport::deaf = -1;
   EXPECT_EQ(text.substr(0, text.find(" at ")),
-            "asked to stop, but a rank is lost in operation 1 of group world (2 ranks), barrier");
+            "asked to stop, but a rank is lost in operation 0 of group world (2 ranks), barrier");
   EXPECT_NE(text.find(": nothing comes from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
 }
 

@@ -24,8 +24,8 @@ std::string launch_hint(const std::string& path, const std::vector<std::string>&
   try {
     const int64_t ranks =
         load_recipe(config::load(path, overrides, include_root), extensions, 0).parallel.fewest_ranks();
-    return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher(ranks), " ", program_name(),
-                                 " train ", shell_word(path), " ...")
+    return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher_to_train(ranks, 0), " ",
+                                 program_name(), " train ", shell_word(path), " ...")
                      : "";
   } catch (const base::Error&) {  // something else is wrong with it
     return "";

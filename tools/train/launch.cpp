@@ -91,6 +91,20 @@ int64_t advised_patience(double seconds) {
   return 3600;
 }
 
+std::string launcher_to_train(int64_t ranks, double save_seconds) {
+  std::string text = launcher(ranks);
+  if (!in_slurm_allocation()) text += fmt::format(" --mca {} {}", patience_parameter, advised_patience(save_seconds));
+  return text;
+}
+
+std::string explain_launcher() {
+  if (in_slurm_allocation())
+    return "  it saves before the time limit if sbatch announces that with --signal=USR1@SECONDS";
+  return fmt::format(
+      "  {}, as {} in the environment: seconds that mpirun leaves for a save between SIGTERM (Ctrl-C) and SIGKILL",
+      patience_parameter, patience_variable);
+}
+
 std::string warn_of_short_patience(double step_seconds, double save_seconds) {
   const std::optional<double> patience = mpirun_patience();
   const double seconds = step_seconds + save_seconds;

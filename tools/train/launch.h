@@ -9,8 +9,8 @@
 
 namespace hexad::train {
 
-/// What stands before the program to start `ranks` of it here, as this user. Inside an allocation of Slurm: srun; else
-/// "mpirun -np 4" with the flags without which Open MPI refuses.
+/// Command line before the program that starts `ranks` of it here, as this user. Inside an allocation of Slurm: srun;
+/// else "mpirun -np 4" with the flags without which Open MPI refuses.
 std::string launcher(int64_t ranks);
 
 /// True if this process was started by hand or by a script inside an allocation of Slurm.
@@ -25,6 +25,10 @@ std::optional<double> mpirun_patience();
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 
+/// launcher() of a training. mpirun leaves time for a save of about `save_seconds` there.
+std::string launcher_to_train(int64_t ranks, double save_seconds);
+/// One line that explains how a run which this launcher ends gets the time to save.
+std::string explain_launcher();
 /// Whole seconds between SIGTERM and SIGKILL that suffice for a step and a save of about `seconds` together.
 int64_t advised_patience(double seconds);
 /// A warning if the mpirun of this run leaves less time than a step and a save may take together; else empty.

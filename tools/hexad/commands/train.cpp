@@ -1,9 +1,9 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
+#include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/plan/time_to_save.h"
 #include "tools/train/launch.h"
 #include "tools/train/signals.h"
 #include "tools/train/trainer.h"
@@ -30,11 +30,11 @@ ExitCode run(const Options& options, const Extensions& extensions) {
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring how fast " + recipe.run.dir + " is written");
-      trainer.expect_save(plan::estimate_save(recipe, extensions));
+      trainer.expect_save(plan::estimate_write(recipe.run.dir, plan::checkpoint_bytes(recipe, extensions)).most);
     }
     return trainer.run();
   };
-  return on_all_ranks(body, {.asked_to_end = preemption_requested});
+  return on_all_ranks(body, {.asked_to_end = end_requested});
 }
 
 }  // namespace
