@@ -88,6 +88,7 @@ void print_json(const Options& options, const Recipe& recipe, const train::Exten
                                         .size = layers::model_size(recipe.model, extensions),
                                         .tokens_per_step = recipe.batch.global * recipe.model.context,
                                         .layout = layout,
+                                        .stages = stage_split(recipe, extensions),
                                         .with_mesh = options.mesh,
                                         .estimates = memory.estimates(),
                                         .memory_limit_bytes = recipe.memory.limit_bytes,
