@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,26 @@ namespace {
 constexpr size_t most_settings = 6;  // that have a column of their own
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
+
+/// Three digits, so that runs can be told apart.
+std::string duration(double seconds) {
+  if (seconds >= 10) return human_duration(seconds);
+  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
+}
+
+/// "2 ranks: dp 2, ep 2" of a mesh in words (mesh::Layout::to_string): sizes of one are left out.
+std::string short_layout(const std::string& layout) {
+  static const std::regex mesh("(\\S+) (\\d+)(?= x | \\| | \\()");
+  const size_t colon = layout.find(": "), end = layout.find(')');
+  if (colon == layout.npos || end == layout.npos) return layout;
+  std::vector<std::string> sizes;
+  for (std::sregex_iterator it(layout.begin() + static_cast<std::ptrdiff_t>(colon) + 2, layout.end(), mesh), none;
+       it != none; ++it)
+    if ((*it)[2] != "1" && std::ranges::find(sizes, it->str()) == sizes.end()) sizes.push_back(it->str());
+  std::string text = fmt::format("{}{}", fmt::join(sizes, ", "), layout.substr(end + 1));
+  if (text.starts_with(", ")) text.erase(0, 2);
+  return text.empty() ? layout.substr(0, colon) : layout.substr(0, colon) + ": " + text;
+}
 
 std::string head(const std::vector<std::string>& columns) {
   std::string out = "<thead><tr>";
@@ -56,7 +77,7 @@ std::string results_table(const Sweep& sweep) {
     const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
     cells.insert(cells.end(), {grouped(s.last_step), human_count(static_cast<double>(s.tokens)), loss(s.loss),
                                known(s.heldout_loss, loss), human_bytes(static_cast<double>(s.peak_memory_bytes)),
-                               run.layout});
+                               short_layout(run.layout)});
     body += row(sweep, i, cells);
   }
   return head(columns) + "<tbody>\n" + body + "</tbody>";
@@ -73,8 +94,8 @@ std::string speed_table(const Sweep& sweep) {
     const RunSummary& s = run.summary;
     std::vector<std::string> cells{
         run.ranks > 0 ? grouped(run.ranks) : "–",
-        known(s.step_seconds.median, human_duration),
-        known(s.step_seconds.tenth, human_duration) + " – " + known(s.step_seconds.ninetieth, human_duration),
+        known(s.step_seconds.median, duration),
+        known(s.step_seconds.tenth, duration) + " – " + known(s.step_seconds.ninetieth, duration),
         known(s.tokens_per_second, human_count),
         known(s.mfu, human_percent),
         known(efficiency(sweep, i), human_percent),

@@ -54,7 +54,7 @@ std::map<std::string, double> exposed_shares(std::span<const StepMetrics> steps)
 double RunSummary::exposed_share_of_all() const {
   double sum = 0;
   for (const auto& [name, share] : exposed_share) sum += share;
-  return sum;
+  return std::min(sum, 1.0);
 }
 
 RunSummary summary_of(const MetricsHistory& history, int64_t after) {

@@ -24,6 +24,7 @@ struct RunSummary {
   double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians; all ranks
   /// Share of the steps' time in which computation waited, by class of traffic; classes without traffic are left out.
   std::map<std::string, double> exposed_share;
+  /// At most 1, though two threads of a rank may wait at once.
   double exposed_share_of_all() const;
 };
 

@@ -40,6 +40,7 @@ class Runner {
         fibers_(fibers),
         stream_(device.context().compute()),
         spans_(device.context().spans()) {
+    const device::Span span(spans_, "pipeline: check");
     require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
             pp.size());
     check(schedule);
@@ -57,6 +58,7 @@ class Runner {
       else
         hand_on(actions[i], compute(actions[i], input(actions[i])));
     }
+    if (sends_.empty()) return;
     const device::Span span(spans_, "pp: sends");
     for (const Event& event : sends_) event.wait();
   }
@@ -110,6 +112,7 @@ class Runner {
     const int peer = producer(*message);
     Inbox& inbox = inboxes_[static_cast<size_t>(peer)];
     if (peer == pp_.rank() || here_.contains(*message)) return;
+    const device::Span span(spans_, "pp: post receive, micro-batch", std::to_string(message->micro));
     do {
       require(inbox.posted < inbox.messages.size(), "[pp] rank ", peer, " never sends what ", to_string(action),
               " of rank ", pp_.rank(), " needs");
@@ -142,10 +145,12 @@ class Runner {
             message.forward ? "input" : "output gradient", " of virtual stage ", message.stage, " should be ",
             boundary.shape, " ", boundary.dtype, ", but is ", data.shape(), " ", data.dtype());
     const int to = schedule_.stages.place(message.stage).rank;
-    if (to == pp_.rank())
+    if (to == pp_.rank()) {
       here_[message] = {data, {}};
-    else
-      sends_.push_back(pp_.send(data, to, stream_));
+      return;
+    }
+    const device::Span span(spans_, "pp: send, micro-batch", std::to_string(message.micro));
+    sends_.push_back(pp_.send(data, to, stream_));
   }
 
   const Schedule& schedule_;

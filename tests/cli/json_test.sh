@@ -14,7 +14,7 @@ test_validate_prints_its_findings() {
   expect_json '"recipe": "tiny.yaml"' '"valid": true' '"ranks": 1' '"fewest_ranks": true' '"warnings": []' \
     '"parameters": 10448' '"tokens_per_step": 128' '"memory_bytes": {' '"total": ' '"checkpoint": {'
   expect 0 "$HEXAD" validate tiny.yaml --json --world 4 parallel.pp=2 parallel.ep=2 --mesh --svg mesh.svg
-  expect_json '"ranks": 4' '"pp": 2' '"memory_bytes_by_stage": [' '"sent_bytes_per_step": {' '"mesh": ['
+  expect_json '"ranks": 4' '"pp": 2' '"memory_bytes_by_stage": [' '"layers_by_stage": [' '"sent_bytes_per_step": {' '"mesh": ['
   expect_file mesh.svg
 }
 

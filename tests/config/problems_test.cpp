@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/config/recipe_error.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -151,6 +152,29 @@ TEST(Problems, AddsPositionAndValueToARuleBetweenKeys) {
             "recipes/a.yaml:3: model.moe needs more\n"
             "recipes/a.yaml:4: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64");
   EXPECT_EQ(refusal([&] { problems.throw_if_any(); }), problems.text());
+}
+
+TEST(Problems, AnErrorCarriesThemInTheirParts) {
+  Problems problems;
+  read<Recipe>(parse("model:\n  hidden: 63\n  layer: 2\n", "a.yaml", std::vector<std::string>{"steps=x"}), problems);
+  problems.add("etp", "must divide 3");
+  try {
+    problems.throw_if_any();
+    FAIL() << "nothing is wrong";
+  } catch (const RecipeError& e) {
+    ASSERT_EQ(e.problems().size(), 4u) << e.what();
+    const auto has = [&](size_t i, std::string_view source, int line, std::string_view key, std::string_view begin) {
+      const RecipeProblem& p = e.problems()[i];
+      EXPECT_EQ(p.source, source);
+      EXPECT_EQ(p.line, line);
+      EXPECT_EQ(p.key, key);
+      EXPECT_TRUE(p.message.starts_with(begin)) << p.message;
+    };
+    has(0, "a.yaml", 0, "etp", "etp (auto by default) must divide 3");
+    has(1, "a.yaml", 2, "model.hidden", "model.hidden (63) must be");
+    has(2, "a.yaml", 3, "model.layer", "model.layer is not a key");
+    has(3, "command line: steps=x", 0, "steps", "steps (x) must be");
+  }
 }
 
 TEST(Problems, RulesAboutKeysThatCouldNotBeReadAreLeftOut) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "framework/base/philox.h"
 #include "framework/config/key_words.h"
+#include "framework/config/settings.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -160,6 +162,17 @@ TEST(Differences, ListChangedKeysInOrder) {
   after.resume = Resume{5};
   EXPECT_EQ(differences(before, after),
             (std::vector<std::string>{"resume: none -> absent", "resume.seed: absent -> 5"}));
+}
+
+TEST(Settings, AreAllKeysWithTheirValues) {
+  const std::vector<Setting> all = settings(full());
+  const auto value = [&](std::string_view path) {
+    const auto at = std::ranges::find(all, path, &Setting::path);
+    return at == all.end() ? "absent" : at->value;
+  };
+  EXPECT_EQ(all.front().path, "name");
+  EXPECT_EQ(value("sources.1.weight"), "3");
+  EXPECT_EQ(value("model"), "absent") << "a section has no value";
 }
 
 TEST(Fingerprint, ChangesWithAnyKey) {

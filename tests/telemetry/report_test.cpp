@@ -280,9 +280,16 @@ TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
 
 Sweep small_sweep(const TemporaryFolder& folder) {
   const MetricsHistory history = read_metrics(small_run(folder).metrics);
-  Sweep sweep{.runs = {{.name = "plain", .folder = "runs/plain", .ranks = 1, .layout = "1 rank"},
-                       {.name = "<b>", .folder = "runs/<b>", .ranks = 2, .layout = "2 ranks"}},
-              .keys = {"optim.lr"}};
+  Sweep sweep{
+      .runs = {{.name = "plain",
+                .folder = "runs/plain",
+                .ranks = 1,
+                .layout = "1 rank: pp 1 x dp 1 x cp 1 x tp 1 | pp 1 x edp 1 x ep 1 x etp 1 (horizontal)"},
+               {.name = "<b>",
+                .folder = "runs/<b>",
+                .ranks = 2,
+                .layout = "2 ranks: pp 1 x dp 2 x cp 1 x tp 1 | pp 1 x edp 1 x ep 2 x etp 1 (vertical), zero 1"}},
+      .keys = {"optim.lr"}};
   for (SweepRun& run : sweep.runs) run.summary = summary_of(history, 0), run.columns = report_data(history);
   sweep.runs[0].settings["optim.lr"] = "1";
   sweep.runs[1].settings["optim.lr"] = "2";
@@ -316,6 +323,8 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   std::string page = contents(output);
   EXPECT_NE(page.find("<th>Exposed</th><th>ep</th>"), std::string::npos) << "a column a class";
   EXPECT_NE(page.find("<td>100 ms</td><td>90 ms – 200 ms</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>1 rank</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "sizes of one are left out";
   EXPECT_NE(page.find("<td>40.0%</td><td>75.0%</td><td>30.0%</td><td>25.0%</td>"), std::string::npos)
       << "one and a half times as fast on two ranks";
   EXPECT_EQ(page.find("An MFU above 100%"), std::string::npos);

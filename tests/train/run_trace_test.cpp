@@ -202,6 +202,16 @@ INSTANTIATE_TEST_SUITE_P(, TracedLayouts,
                            return name;
                          });
 
+TEST(RunTrace, ShowsWhereTheRanksThreadWaitsForLanes) {
+  const Scratch folder;
+  auto rows =
+      rows_of(trace_of(folder, {"profile.steps=2..4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}));
+  for (auto& [rank, of_rank] : rows)
+    EXPECT_TRUE(std::ranges::any_of(
+        of_rank["host"], [](const std::string& span) { return span.starts_with("wait: S") || span == "wait: lanes"; }))
+        << "rank " << rank;
+}
+
 TEST(RunTrace, CallsOperationsBetweenNodesInter) {
   const Scratch folder;
   comm::with_ranks(

@@ -76,7 +76,11 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
 }
 
 Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
-  return run(schedule_of(recipe_, batches.size()), batches, &training);
+  const pp::Schedule schedule = [&] {
+    const device::Span span(instance_.context.spans(), "pipeline: schedule");
+    return schedule_of(recipe_, batches.size());
+  }();
+  return run(schedule, batches, &training);
 }
 
 double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {

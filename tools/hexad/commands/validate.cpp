@@ -113,6 +113,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
                                         .size = layers::model_size(c.recipe.model, extensions),
                                         .tokens_per_step = c.recipe.batch.global * c.recipe.model.context,
                                         .layout = c.layout,
+                                        .stages = stage_split(c.recipe, extensions),
                                         .with_mesh = options.mesh,
                                         .estimates = memory.estimates(),
                                         .memory_limit_bytes = c.recipe.memory.limit(),

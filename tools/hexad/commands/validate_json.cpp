@@ -21,6 +21,19 @@ Json memory_of(const plan::MemoryEstimate& m) {
       {"temporary", m.passing}, {"offloaded", m.offloaded}, {"total", m.total}};
 }
 
+// Of each stage the layers of its chunks: [first, last + 1).
+Json layers_of(const pp::StageSplit& split) {
+  Json stages = Json::array();
+  for (int rank = 0; rank < split.stages().ranks; ++rank) {
+    Json& chunks = stages.emplace_back(Json::array());
+    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+      const auto [begin, end] = split.layers(rank, chunk);
+      chunks.push_back({begin, end});
+    }
+  }
+  return stages;
+}
+
 Json by_axis(const std::function<int(base::Axis)>& value) {
   using enum base::Axis;
   Json json = Json::object();
@@ -103,8 +116,8 @@ void print_problems(const base::Error& error, const std::string& recipe, const s
 }  // namespace
 
 std::string json_of(const Validation& v) {
-  Json stages = Json::array(), traffic = Json::object();
-  for (const plan::MemoryEstimate& stage : v.estimates.stages) stages.push_back(memory_of(stage));
+  Json memory_by_stage = Json::array(), traffic = Json::object();
+  for (const plan::MemoryEstimate& stage : v.estimates.stages) memory_by_stage.push_back(memory_of(stage));
   for (int c = 0; c < comm::traffic_class_count; ++c)
     if (const auto kind = static_cast<comm::TrafficClass>(c); v.estimates.traffic[kind] > 0)
       traffic[std::string(name_of(kind))] = v.estimates.traffic[kind];
@@ -125,7 +138,8 @@ std::string json_of(const Validation& v) {
       {"tokens_per_step", v.tokens_per_step},
       {"memory_bytes", memory_of(neediest)},
       {"memory_limit_bytes", v.memory_limit_bytes > 0 ? Json(v.memory_limit_bytes) : Json(nullptr)},
-      {"memory_bytes_by_stage", stages},
+      {"memory_bytes_by_stage", memory_by_stage},
+      {"layers_by_stage", layers_of(v.stages)},
       {"sent_bytes_per_step", traffic},
       {"checkpoint",
        {{"bytes", v.checkpoint_bytes},

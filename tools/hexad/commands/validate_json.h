@@ -2,12 +2,12 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "layers/model_size.h"
 #include "parallel/mesh/layout.h"
+#include "parallel/pp/stage_split.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
 
@@ -23,6 +23,7 @@ struct Validation {
   layers::ModelSize size;
   int64_t tokens_per_step = 0;
   mesh::Layout layout;
+  pp::StageSplit stages;
   bool with_mesh = false;  // also where on it each rank is
   plan::MemoryReport::Estimates estimates;
   int64_t memory_limit_bytes = 0;  // 0: none
