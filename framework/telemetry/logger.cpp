@@ -60,7 +60,7 @@ class StandardErrorSink : public spdlog::sinks::base_sink<std::mutex> {
 
 namespace {
 
-/// ", 13:05:07 +0100" after the time in UTC, where the local time is another one.
+/// Appends the local time, as in ", 13:05:07 +0100", if it is not UTC.
 class LocalTime : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {

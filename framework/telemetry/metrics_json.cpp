@@ -151,7 +151,7 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// What a line tells of: its kind, or in lines of older programs the key that only this kind has.
+/// Kind of a line. Lines of older programs do not name it, but have a key that only their kind has.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";

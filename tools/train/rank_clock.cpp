@@ -23,8 +23,8 @@ std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   return kinds;
 }
 
-// Of gathered accounts: bytes of all ranks, seconds of a rank on average; at most `seconds`, those of the rank that
-// reports, since others may have taken longer.
+// Adds up gathered accounts: bytes of all ranks, and the mean of their seconds; at most `seconds`, those of the rank
+// that reports, since others may have taken longer.
 telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, double seconds) {
   telemetry::CommByClass comm;
   double exposed = 0;

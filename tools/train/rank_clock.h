@@ -1,5 +1,5 @@
-// What a step took and sent, rank by rank, and which ranks are slow by themselves; likewise, apart from the steps, what
-// an evaluation or a save took and sent.
+// Time and traffic of each step, by rank, and the ranks that are slow by themselves. Evaluations and saves are measured
+// apart from the steps.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Around a step. A step's traffic is its own: what ranks tell each other between steps counts nowhere.
+  /// Around a step, whose traffic is its own: messages between steps count nowhere.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
@@ -30,7 +30,7 @@ class RankClock {
     double seconds = 0;  // of this rank
     telemetry::CommByClass comm;
   };
-  /// Collective. Runs `work`, which is no part of a step, and returns its own account.
+  /// Runs `work`, which is part of no step, and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
   /// One line about the slowest ranks of the run so far; empty before the first step and alone.
@@ -54,7 +54,7 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of operations that a device ended after the step that issued them; they count in the next step.
+  /// Bytes of operations that a device ended only after their step. They count in the next step.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // steps

@@ -63,7 +63,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// How the peak is known is a fact of the start; how high it is, the run may have found out later. Programs before wrote
+// The start's fact says where the peak comes from; the run may have measured a higher one later. Older programs wrote
 // both at the start.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;

@@ -262,7 +262,7 @@ telemetry::StepMetrics Trainer::metrics_of(const StepResult& result) {
   return m;
 }
 
-// Of the first and the last step of this start, too, so that every report has some.
+// The first and the last step of a start count as well, so that every report shows loads.
 bool Trainer::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == info_.first_step + 1 || step == recipe_.train.steps);

@@ -46,7 +46,7 @@ class Trainer {
   /// True if the metrics of `step` show the load of every expert.
   bool shows_loads(int64_t step) const;
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
-  /// At the end: one more point of the curve, and the whole set.
+  /// Evaluates the sample once more, the last point of its curve, and then the whole set, whose result it returns.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
   std::vector<telemetry::ReportInputs::Sample> samples();
