@@ -42,7 +42,7 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
-/// Throws Error(resource) naming the reason: built without CUDA, no driver, no device.
+/// Throws Error naming the reason: usage if built without CUDA, resource if there is no driver or no device.
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// HEXAD_EMULATED_JITTER, a number: work starts late at random, drawn by this seed.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);

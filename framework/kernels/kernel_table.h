@@ -428,7 +428,7 @@ struct KernelTable {
 extern const KernelTable reference_table;  // naive loops in double
 extern const KernelTable cpu_table;        // fast, on threads
 extern const KernelTable emulated_table;   // the CPU's, queued on the emulated device
-/// Throws Error(resource) in a program that was built without CUDA.
+/// Throws Error(usage) in a program that was built without CUDA.
 const KernelTable& cuda_kernels();
 /// The table of the device's backend.
 const KernelTable& kernels(const Device& device);

@@ -122,6 +122,7 @@ void Comparer::result(int64_t step, const train::StepResult& expected, const tra
   number(step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
   number(step, "learning rate", expected.lr, actual.lr);
   exact(step, "loss: tokens", cat(expected.tokens), cat(actual.tokens));
+  exact(step, "loss: targets", cat(expected.targets), cat(actual.targets));
   exact(step, "norm: step skipped", cat(expected.skipped), cat(actual.skipped));
   exact(step, "router: layers", cat(expected.routers.size()), cat(actual.routers.size()));
   for (size_t l = 0; l < std::min(expected.routers.size(), actual.routers.size()); ++l) {
@@ -139,7 +140,7 @@ void Comparer::reported(const train::StepResult& expected, const telemetry::Step
   ++steps_;
   number(actual.step, "learning rate", expected.lr, actual.lr);
   if (ruined) return;
-  number(actual.step, "loss", expected.loss, actual.loss);
+  number(actual.step, "loss", expected.loss, actual.loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   number(actual.step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
 }
 
