@@ -80,6 +80,16 @@ test_an_unknown_instruction_set_is_refused() {
   expect_text out "own kernels (x86-64-v3); bf16: the same after widening to f32"
 }
 
+test_what_the_program_was_built_without_is_a_mistake_of_the_recipe() {
+  "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
+  expect 2 "$HEXAD" train tiny.yaml device=cuda
+  expect_text err "device: cuda was asked for, but this program was built without CUDA" "use device: cpu"
+  HEXAD_DEVICE=cuda expect 2 "$HEXAD" train tiny.yaml
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2
+  HEXAD_DEVICE=cuda expect 2 "$HEXAD" eval run
+  expect 2 "$HEXAD" bench predict tiny.yaml device=cuda --out predictions.json
+}
+
 test_an_option_without_a_command_is_named() {
   expect 2 "$HEXAD" --verison
   expect_text err "unknown option '--verison'; did you mean '--version'?" "\`hexad --help\`"
