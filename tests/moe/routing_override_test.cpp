@@ -105,7 +105,7 @@ TEST(RoutingOverride, ABadTraceIsRefusedWithFileAndLine) {
   moe::MoeConfig missing = config(moe::Routing::trace);
   missing.trace = "/nonexistent/trace";
   EXPECT_EQ(message_of(ExitCode::data, [&] { moe::RoutingOverride(missing, 0); }),
-            "model.moe.trace: cannot read '/nonexistent/trace'");
+            "model.moe.trace: cannot read '/nonexistent/trace': no such file");
 }
 
 }  // namespace
