@@ -54,7 +54,7 @@ TEST_F(Blocks, ASumOfTensorsIsThatOfAllElements) {
 TEST_F(Blocks, AProductIsAddedToEveryRowOfABf16Tensor) {
   const int64_t outputs = 1030, inputs = 1025, rows = 3;
   ASSERT_GT(outputs * inputs, BlockSizes{}.rounded_elements);
-  const Tensor dw = counting<bf16>({outputs, inputs}, 9), dy = counting<bf16>({rows, outputs}, 5),
+  const Tensor dw = counting<bf16>({outputs, inputs}, 9), dy = counting<bf16>({rows, outputs}, 7),
                x = counting<bf16>({rows, inputs}, 3);
   const std::vector<bf16> before = dw.to_vector<bf16>();
   k.matmul.weight_gradient(stream, dw, dy, x, Write::add);
