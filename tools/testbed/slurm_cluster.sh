@@ -6,7 +6,7 @@
 #   tools/testbed/slurm_cluster.sh [--nodes 2] [--cpus 2] COMMAND...
 #
 # --cpus: of a node; Slurm counts them, the machine's cores are shared by all. RequeueExit is 75, a job that is told to end
-# is killed 10 s later, and a node that does not answer counts as down after 10 s. SLURM_TESTBED_STATE names the folder of
+# is killed 10 s later, and a node that does not answer counts as down after 60 s. SLURM_TESTBED_STATE names the folder of
 # slurm.conf and the daemons' logs. Nothing outside the new namespaces changes, and they are gone with everything that runs
 # in them when this ends. Needs root, iproute2, openmpi-bin and Slurm (tools/install-dependencies.sh --slurm): without them
 # it says so and exits with 77 (a skipped test).
@@ -64,7 +64,7 @@ SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1
 MpiDefault=none
 ReturnToService=2
-SlurmdTimeout=10
+SlurmdTimeout=60
 KillWait=10
 RequeueExit=75
 C
