@@ -141,11 +141,14 @@ std::string differences_block(const Sweep& sweep) {
 std::string data_of(const Sweep& sweep) {
   std::string data;
   for (const SweepRun& run : sweep.runs) {
+    std::string settings;
+    for (const std::string& key : sweep.keys)
+      settings += fmt::format("{}{}: {}", settings.empty() ? "" : ", ", key, setting(run, key));
     std::string exposed;
     for (const auto& [name, share] : run.summary.exposed_share)
       if (std::isfinite(share)) exposed += fmt::format("{}\"{}\":{:.6g}", exposed.empty() ? "" : ",", name, share);
-    data += fmt::format("{}{{\"name\":{},\"columns\":{},\"exposed\":{{{}}}}}", data.empty() ? "" : ",",
-                        json_text(run.name), run.columns, exposed);
+    data += fmt::format("{}{{\"name\":{},\"columns\":{},\"settings\":{},\"exposed\":{{{}}}}}", data.empty() ? "" : ",",
+                        json_text(run.name), run.columns, json_text(settings), exposed);
   }
   return "[" + data + "]";
 }

@@ -166,6 +166,9 @@ test_a_folder_of_runs_stands_for_the_runs_in_it() {
   expect_text err "'sweep/notes' is no run directory: it has no recipe.yaml, and no folder below it has one"
   mkdir sweep/empty && cp sweep/lr-0.01/recipe.yaml sweep/empty
   expect 0 "$HEXAD" report sweep
+  expect_text err "sweep/empty: left out: cannot open sweep/empty/metrics.jsonl"
+  : >sweep/empty/metrics.jsonl
+  expect 0 "$HEXAD" report sweep
   expect_text err "sweep/empty: left out: it has trained no step"
   expect 3 "$HEXAD" report sweep/lr-0.01 sweep/empty
 }

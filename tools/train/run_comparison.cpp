@@ -42,11 +42,12 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   }
 }
 
-bool has_steps(const fs::path& dir) {
+// Why a run cannot be compared; empty: it can.
+std::string trouble_of(const fs::path& dir) {
   try {
-    return !trained_steps(dir).metrics.steps.empty();
-  } catch (const base::Error&) {  // no metrics.jsonl
-    return false;
+    return trained_steps(dir).metrics.steps.empty() ? "it has trained no step" : "";
+  } catch (const base::Error& e) {
+    return e.what();
   }
 }
 
@@ -75,9 +76,8 @@ struct ReadRecipe {
   std::vector<config::Problems::Problem> unread;  // keys that have their default for it
 
   bool read(const std::string& path) const {
-    return std::ranges::none_of(unread, [&](const auto& u) {
-      return !u.path.empty() && (path == u.path || path.starts_with(u.path + "."));
-    });
+    return std::ranges::none_of(
+        unread, [&](const auto& u) { return !u.path.empty() && (path == u.path || path.starts_with(u.path + ".")); });
   }
 };
 
@@ -140,11 +140,16 @@ telemetry::SweepRun sweep_run(const std::string& name, const fs::path& dir, cons
 
 }  // namespace
 
+bool is_folder_of_runs(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) && !is_run_directory(path);
+}
+
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn) {
   std::vector<std::string> runs;
   for (const std::string& argument : arguments) {
-    if (is_run_directory(argument) || !fs::is_directory(argument)) {
+    if (!is_folder_of_runs(argument)) {
       runs.push_back(argument);
       continue;
     }
@@ -155,10 +160,11 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                  "' is no run directory: it has no recipe.yaml, and no folder below it has one");
     const size_t before = runs.size();
     for (const fs::path& run : below) {
-      if (has_steps(run))
+      const std::string trouble = trouble_of(run);
+      if (trouble.empty())
         runs.push_back(run.string());
       else
-        warn(base::cat(run.string(), ": left out: it has trained no step"));
+        warn(base::cat(run.string(), ": left out: ", trouble));
     }
     if (runs.size() == before) base::fail(base::ExitCode::data, "'", argument, "': no run in it has trained a step");
   }
@@ -181,7 +187,8 @@ telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs) {
   }
   sweep.keys = differing_keys(sweep.runs, first->recipe);
   for (telemetry::SweepRun& run : sweep.runs)
-    std::erase_if(run.settings, [&](const auto& s) { return std::ranges::find(sweep.keys, s.first) == sweep.keys.end(); });
+    std::erase_if(run.settings,
+                  [&](const auto& s) { return std::ranges::find(sweep.keys, s.first) == sweep.keys.end(); });
   return sweep;
 }
 

@@ -1,6 +1,7 @@
 // Several runs beside each other: what `hexad report` makes of more than one, or of a folder of runs.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,8 +10,11 @@
 
 namespace hexad::train {
 
-/// The run directories that `arguments` name: a folder that is none stands for those below it, in the order of their
-/// names, numbers by value. `warn` is told of runs below a folder that have trained no step, which are left out.
+/// True if `path` is a folder and no run directory.
+bool is_folder_of_runs(const std::filesystem::path& path);
+
+/// The run directories that `arguments` name: a folder of runs stands for those below it, in the order of their
+/// names, numbers by value. `warn` is told of runs below a folder that cannot be compared, which are left out.
 /// Throws Error(usage) where a folder has none, and when a run is there twice.
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);

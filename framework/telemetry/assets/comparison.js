@@ -1,5 +1,5 @@
 (function () {
-  const runs = JSON.parse(document.getElementById('data').textContent);  // [{name, columns, exposed}]
+  const runs = JSON.parse(document.getElementById('data').textContent);  // [{name, columns, settings, exposed}]
   const {element, colour, series, human, bytes, byteTicks, percent, settings, legendGap, charts, line, smooth, options, draw, reset, follow} =
     chartKit(runs.map((r) => r.columns));
   const hidden = new Set();  // runs that the reader does not want to see
@@ -20,6 +20,7 @@
       const item = document.createElement('li'), button = document.createElement('button');
       button.innerHTML = stroke(i);
       button.append(run.name);
+      button.title = run.settings;
       button.setAttribute('aria-pressed', String(!hidden.has(i)));
       button.addEventListener('click', () => { if (!hidden.delete(i)) hidden.add(i); drawAll(); });
       item.append(button);

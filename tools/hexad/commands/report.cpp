@@ -11,7 +11,6 @@
 #include "tools/train/run_comparison.h"
 #include "tools/train/run_report.h"
 #include "tools/train/say.h"
-#include "tools/train/trained_steps.h"
 
 namespace hexad::app {
 namespace {
@@ -23,8 +22,7 @@ struct Options {
 };
 
 base::ExitCode report(const Options& o) {
-  const bool one =
-      o.runs.size() == 1 && (train::is_run_directory(o.runs.front()) || !std::filesystem::is_directory(o.runs.front()));
+  const bool one = o.runs.size() == 1 && !train::is_folder_of_runs(o.runs.front());
   std::string out = o.out;
   if (out.empty()) out = one ? (std::filesystem::path(o.runs.front()) / "report.html").string() : "comparison.html";
   require_replaceable(out, "<!DOCTYPE html>", "report");
