@@ -16,7 +16,7 @@ data=(data.synthetic=false data.dataset=data model.vocab=0)
 # Weights, moments and router biases in the checkpoint of a step, by name.
 tensors() { # RUN STEP
   sed '1,/^  "tensors":/d' "$(printf '%s/checkpoints/step-%08d/manifest.json' "$1" "$2")" |
-    grep -oE '"(kind|name|digest)": "[^"]*"'
+    grep -E '^ {4,}"(kind|name|digest)": '
 }
 
 of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
