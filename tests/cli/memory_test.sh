@@ -5,7 +5,7 @@ source "$(dirname "$0")/cli.sh"
 # What no machine has: petabytes, each by another key.
 too_wide=(model.hidden=65536 model.heads=64 model.layers=80 model.moe.expert_hidden=65536)
 too_long=(model.context=67108864 model.hidden=256)
-too_many_experts=(model.moe.experts=65536 model.hidden=4096 model.moe.expert_hidden=1048576)
+too_many_experts=(model.moe.experts=4096 model.hidden=4096 model.moe.expert_hidden=1048576)
 too_much_at_once=(batch.global=1048576 batch.micro=1048576 model.hidden=4096 model.layers=32)
 
 test_train_refuses_what_the_machine_cannot_hold() {
