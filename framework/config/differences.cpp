@@ -55,7 +55,7 @@ std::vector<Setting> settings(void* value, const Type& type) { return Flattener:
 
 std::vector<std::string> differences(void* before, void* after, const Type& type) {
   const std::vector<Setting> old_entries = Flattener::entries(before, type),
-                           new_entries = Flattener::entries(after, type);
+                             new_entries = Flattener::entries(after, type);
   std::vector<std::string> out;
   for (const auto& [path, text] : old_entries) {
     const std::string* now = value_of(new_entries, path);

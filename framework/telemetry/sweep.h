@@ -12,11 +12,11 @@ namespace hexad::telemetry {
 
 struct SweepRun {
   std::string name;
-  std::string folder;                          // the run directory
-  int64_t ranks = 0;                           // 0: unknown
-  std::string layout = {};                     // "pp 1 x dp 2 ..."
+  std::string folder;                                // the run directory
+  int64_t ranks = 0;                                 // 0: unknown
+  std::string layout = {};                           // "pp 1 x dp 2 ..."
   std::map<std::string, std::string> settings = {};  // by key of the recipe; a key that it lacks is left out
-  std::vector<std::string> differences = {};  // of its recipe from the first run's: "optim.lr: 0.01 -> 0.03"
+  std::vector<std::string> differences = {};         // of its recipe from the first run's: "optim.lr: 0.01 -> 0.03"
   RunSummary summary = {};
   std::string columns = "{}";  // report_data() of its metrics: what charts draw
 };

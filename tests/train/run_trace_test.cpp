@@ -176,14 +176,17 @@ TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep)
   const Json trace = trace_of_ranks(GetParam().ranks, 8, folder, overrides);
   auto rows = rows_of(trace);
   ASSERT_EQ(rows.size(), static_cast<size_t>(GetParam().ranks));
-  for (auto& [rank, of_rank] : rows)
-    for (const std::string& name : GetParam().classes) {
+  for (const std::string& name : GetParam().classes) {
+    const auto is_wait = [&](const std::string& span) { return span.starts_with("wait: " + name + " "); };
+    bool waits = false;  // one of the ranks: the last one to come never does
+    for (auto& [rank, of_rank] : rows) {
       EXPECT_FALSE(of_rank[name + " (intra)"].empty()) << "rank " << rank << " has no operation of " << name;
-      EXPECT_TRUE(std::ranges::any_of(of_rank["host"],
-                                      [&](const std::string& span) { return span.starts_with("wait: " + name + " "); }))
-          << "rank " << rank << " never waits for " << name;
       EXPECT_FALSE(of_rank.count(name + " (inter)")) << "threads are one node";
+      waits |= std::ranges::any_of(of_rank["host"], is_wait);
     }
+    // On a device most of the waiting is done by its queues.
+    EXPECT_TRUE(waits || test_device() != device::DeviceKind::cpu) << "no rank waits for " << name;
+  }
   for (const auto& [rank, share] : uncovered_shares(trace)) EXPECT_LE(share, 0.03) << "rank " << rank;
 }
 
@@ -203,6 +206,7 @@ INSTANTIATE_TEST_SUITE_P(, TracedLayouts,
                          });
 
 TEST(RunTrace, ShowsWhereTheRanksThreadWaitsForLanes) {
+  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "a device's lanes wait for each other by themselves";
   const Scratch folder;
   auto rows =
       rows_of(trace_of(folder, {"profile.steps=2..4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}));
