@@ -256,7 +256,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   Variant own;
   own.choose("subject", kind);
   if (may_round(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
-  if (!oracle.start.empty()) oracle.ruined = names_of(run).front();
+  if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on it
   begin_course(oracle, run);
   run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
