@@ -61,8 +61,7 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
   std::error_code error;
   const bool is_checkpoint = has_file(path, "manifest.json");
   if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error)) {
-    if (const std::string problem = base::why_no_folder(path); !problem.empty())
-      base::fail(base::ExitCode::usage, "'", path, "' is no run directory: ", problem);
+    if (!base::why_no_folder(path).empty()) require_run_directory(path);
     base::fail(
         base::ExitCode::usage, "'", path,
         "' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder, which "
