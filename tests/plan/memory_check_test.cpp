@@ -39,14 +39,15 @@ TEST_F(MemoryCheck, RefusesOnlyBeyondTheErrorOfTheEstimate) {
   const double need = needed(recipe, 1);
   EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 0.96)).verdict, Verdict::too_much);
   EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 0.98)).verdict, Verdict::tight);
-  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2)).verdict, Verdict::fits);
-  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2)).text, "");
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need + process_bytes)).verdict, Verdict::tight);
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2 + process_bytes)).verdict, Verdict::fits);
+  EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2 + process_bytes)).text, "");
 }
 
 TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
   const Recipe recipe = small_recipe({"batch.global=16"});
   const double need = needed(recipe, 4);
-  EXPECT_EQ(fit(recipe, on_machines(4, 1, need * 1.3)).verdict, Verdict::fits);
+  EXPECT_EQ(fit(recipe, on_machines(4, 1, need * 1.3)).verdict, Verdict::tight);
   const MemoryFit two = fit(recipe, on_machines(4, 2, need * 1.3));
   EXPECT_EQ(two.verdict, Verdict::too_much);
   EXPECT_NE(two.text.find("2 ranks on host0 are estimated to need "), std::string::npos) << two.text;
@@ -56,7 +57,7 @@ TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
 TEST_F(MemoryCheck, CountsTheLeastThatARankFindsAvailable) {
   const Recipe recipe = small_recipe();
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, need * 4);
+  auto ranks = on_machines(2, 2, need * 4 + 2 * process_bytes);
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
   ranks[1].pools[0].available = static_cast<int64_t>(need);
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
@@ -69,7 +70,7 @@ TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   for (int64_t r = 0; r < 2; ++r)
     ranks[static_cast<size_t>(r)].pools.push_back(
         {10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
-  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::tight);
   ranks[1].pools[1].id = 10;  // the same one
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
 }
@@ -95,7 +96,7 @@ TEST_F(MemoryCheck, CountsEachRankWithThePartOfThePipelineThatItHas) {
   ASSERT_EQ(stages.size(), 2u);
   const double sum = stages[0].total + stages[1].total;
   EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 0.95)).verdict, Verdict::too_much);
-  EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 1.3)).verdict, Verdict::fits);
+  EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 1.3)).verdict, Verdict::tight);
 }
 
 TEST_F(MemoryCheck, NamesBothFiguresTheKeysThatHelpAndHowToStartAllTheSame) {

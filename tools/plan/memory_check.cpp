@@ -115,7 +115,8 @@ class Judge {
     const Need need = needed(*worst, recipe_, stages_);
     const auto available = static_cast<double>(worst->available);
     if (need.bytes * (1 - estimate_error) > available) return {Verdict::too_much, refusal(*worst, need)};
-    if (need.blocks * (1 + estimate_error) > available) return {Verdict::tight, warning(*worst, need)};
+    const double besides = worst->place == Place::host ? process_bytes * static_cast<double>(worst->ranks) : 0;
+    if (need.blocks * (1 + estimate_error) + besides > available) return {Verdict::tight, warning(*worst, need)};
     return {};
   }
 

@@ -17,6 +17,9 @@ inline constexpr double estimate_error = 0.03;
 /// What a job does with the model. A text is generated from one sequence at a time.
 enum class ModelUse : uint8_t { training, evaluation, generation };
 
+/// Bytes that a rank's process takes beside tensors: the program, MPI, scratch of kernels.
+inline constexpr double process_bytes = 80 << 20;
+
 struct MemoryFit {
   enum class Verdict : uint8_t { fits, tight, too_much, unknown };
   Verdict verdict = Verdict::fits;
