@@ -307,7 +307,7 @@ TEST(Override, ATextStandsForItself) {
   EXPECT_EQ(read_text(minimal, {"note='none'"}).note, "none");
   EXPECT_EQ(refusal_of(minimal, {"betas=[0.5, 0.6] # mine"}),
             "command line: betas=[0.5, 0.6] # mine: must end with the bracket that closes its first one");
-  EXPECT_EQ(refusal_of(minimal, {"name=\xff"}), "command line: name=\xff: not UTF-8: byte 0xff");
+  EXPECT_EQ(refusal_of(minimal, {"name=\xff"}), "command line: name=\xef\xbf\xbd: not UTF-8: byte 0xff");
   EXPECT_EQ(refusal_of(minimal, {"model.layers=3 # three"}),
             "command line: model.layers=3 # three: model.layers (3 # three) must be an integer");
 }

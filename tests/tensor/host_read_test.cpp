@@ -78,7 +78,7 @@ TEST(Device, WithoutItsBackendIsRefusedWithTheReason) {
     const device::DeviceContext context({.kind = device::DeviceKind::cuda});
     GTEST_SKIP() << "there is a card";
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_NE(std::string(e.what()).find("use device: cpu"), std::string::npos) << e.what();
   }
 }
