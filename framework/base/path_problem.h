@@ -22,7 +22,7 @@ std::string system_reason(const std::string& path, int error, std::string_view t
 /// Exit code of a file or folder that cannot be made: usage for a name that can never be, resource otherwise.
 ExitCode code_of_making(const std::error_code& error);
 
-/// What lies at a path, from st_mode: "a directory", "a pipe", "a character device", ...
+/// Names the kind of file that st_mode tells: "a directory", "a pipe", "a character device", ...
 std::string_view kind_of_file(unsigned mode);
 
 }  // namespace hexad::base

@@ -1,4 +1,4 @@
-// Whether bytes are text, and what is printed where they are none.
+// Checks of UTF-8, and a printable form of bytes that are none.
 #pragma once
 
 #include <cstddef>

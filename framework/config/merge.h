@@ -1,4 +1,4 @@
-// How one source of keys replaces another.
+// Merging of two sources of keys, the later one winning.
 #pragma once
 
 #include "framework/config/document.h"

@@ -1,4 +1,4 @@
-// What is wrong with a recipe, in its parts: for programs that read it.
+// An error about a recipe, with its problems in parts for programs that read it.
 #pragma once
 
 #include <string>

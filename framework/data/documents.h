@@ -1,4 +1,4 @@
-// How a text is cut into documents.
+// Rules that cut a text into documents.
 #pragma once
 
 #include <array>

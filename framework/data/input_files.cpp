@@ -106,7 +106,7 @@ class Finder {
   }
 
  private:
-  /// What was found in a folder, or is an input itself.
+  /// A file found in a folder, or an input itself.
   struct Entry {
     size_t input;  // by which it was found
     std::string path;
@@ -186,7 +186,7 @@ class Finder {
     take(link, status);
   }
 
-  /// What is no folder and not excluded.
+  /// Adds a file that is not excluded.
   void take(const Entry& file, const Status& status) {
     if (!include_.empty() && !include_.match(file.path, file.below, false)) return skip(file, SkipReason::not_included);
     if (!S_ISREG(status.st_mode)) return skip(file, SkipReason::special, std::string(kind_of_file(status.st_mode)));

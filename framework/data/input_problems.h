@@ -10,7 +10,7 @@
 
 namespace hexad::data {
 
-/// What helps against every file that is no text.
+/// Advice for files that are no text.
 inline constexpr std::string_view leave_out_remedy =
     "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN leaves files of folders out";
 

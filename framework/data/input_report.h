@@ -1,4 +1,4 @@
-// What was taken and what was not, in lines for people.
+// Lines for people: the files that were taken, and those that were not.
 #pragma once
 
 #include <string>

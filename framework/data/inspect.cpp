@@ -39,7 +39,7 @@ double bytes_per_token(const Part& part) {
              : 0;
 }
 
-/// How a document begins.
+/// The beginning of a document.
 struct Sample {
   const Part* part;
   int64_t document, tokens;

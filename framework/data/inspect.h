@@ -1,4 +1,4 @@
-// What `hexad inspect` shows of a dataset.
+// The text that `hexad inspect` shows of a dataset.
 #pragma once
 
 #include <functional>

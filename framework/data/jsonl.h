@@ -8,7 +8,7 @@
 
 namespace hexad::data {
 
-/// How texts lie in a file. json_lines: one object a line. json: one object, or a list of objects.
+/// Layout of the texts in a file. json_lines: one object a line. json: one object, or a list of objects.
 enum class TextForm : uint8_t { text, json_lines, json };
 
 /// "text", "JSON lines", "JSON".
@@ -18,10 +18,10 @@ std::string_view name_of(TextForm form);
 /// object, or objects that have a string under `key`, are JSON; other .json files are text like any other.
 TextForm form_of(std::string_view path, std::string_view contents, std::string_view key);
 
-/// Whether a file that is read as text begins with a line of JSON that has a string under `key`.
+/// True if a file that is read as text begins with a line of JSON that has a string under `key`.
 bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key);
 
-/// Where object `number`, from 1, lies: "a.jsonl:3", "a.json: object 3".
+/// The place of object `number`, counted from 1: "a.jsonl:3", "a.json: object 3".
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
 /// Calls f with the string under `key` of every object, and with the object's number; blank lines are passed over.

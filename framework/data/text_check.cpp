@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Whether eight bytes are ASCII without a zero byte: nearly all of most texts, and quickly found.
+/// True if eight bytes are ASCII without a zero byte: nearly all of most texts, and quickly found.
 bool is_plain(const char* eight_bytes) {
   constexpr uint64_t ones = 0x0101010101010101, high_bits = 0x8080808080808080;
   uint64_t word = 0;

@@ -6,7 +6,7 @@
 
 namespace hexad::data {
 
-/// What is wrong with a text, and how to mend it. Both are empty if nothing is.
+/// A problem of a text, and the way to mend it. Both are empty if nothing is.
 struct TextProblem {
   std::string what;    // completes "FILE: ": "is no text: byte 6 is 0x00"
   std::string remedy;  // "to convert UTF-16: iconv ..."

@@ -1,4 +1,4 @@
-// How fast this machine multiplies large matrices through Hexad's own kernels.
+// The rate of large matrix products of Hexad's own kernels on this machine.
 #pragma once
 
 #include <functional>

@@ -115,7 +115,7 @@ std::string peak_note(const Sweep& sweep) {
                : "";
 }
 
-/// What to call the runs where the title does not name them.
+/// Names the runs where the title does not.
 std::string subtitle(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;

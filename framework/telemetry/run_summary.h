@@ -9,7 +9,7 @@
 
 namespace hexad::telemetry {
 
-/// Of the steps after one of them. What was not measured is NaN.
+/// Summary of the steps after a given one. NaN: not measured.
 struct RunSummary {
   int64_t last_step = 0, tokens = 0;
   double loss = 0, heldout_loss = 0;  // the last ones

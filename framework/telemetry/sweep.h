@@ -26,7 +26,7 @@ struct Sweep {
   std::vector<std::string> keys = {};  // of the settings that differ, in the recipe's order
 };
 
-/// What differs, in a line: "optim.lr: 0.01, 0.03", "12 runs: parallel.ep, parallel.tp", "3 runs of one recipe". The
+/// The settings that differ, in a line: "optim.lr: 0.01, 0.03", "12 runs: parallel.ep, parallel.tp", "3 runs of one recipe". The
 /// name of the run where there is only one.
 std::string title_of(const Sweep& sweep);
 

@@ -15,7 +15,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr int looks = 16;
 // Between two looks at what other engines say.
 constexpr auto listening = 100ms;
-// How long a process that was asked to end waits without progress before it asks whether the others are still there.
+// Seconds without progress after which a process that was asked to end looks for the others.
 constexpr auto grace = 3s;
 
 }  // namespace

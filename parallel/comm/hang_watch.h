@@ -25,7 +25,7 @@ class HangWatch {
  public:
   explicit HangWatch(Transport& transport) : transport_(transport) {}
 
-  /// What an inquiry looks for.
+  /// The reason for an inquiry.
   enum class Looks : uint8_t {
     for_hang,       // ranks that do not answer, or that wait for nobody
     for_lost_ranks  // ranks that do not answer: others may take as long as they like

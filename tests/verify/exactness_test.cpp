@@ -1,4 +1,4 @@
-// How close runs must come to their oracle.
+// Tolerances between runs and their oracle.
 #include "tools/verify/exactness.h"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ class Command {
   std::string name() const;
   /// "hexad bench gemm".
   std::string full_name() const;
-  /// What --help prints.
+  /// The text that --help prints.
   std::string help() const;
   std::vector<Command> commands() const;
   /// "--help" and the like.

@@ -44,7 +44,7 @@ bool is_in_memory(const std::string& folder) {
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
 
-// What is offloaded goes to a file beside a CPU, and to host memory beside a GPU.
+// Offloaded tensors go to a file beside a CPU, and to host memory beside a GPU.
 Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   const bool on_cpu = r.device == device::DeviceKind::cpu;
   const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
@@ -52,7 +52,7 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// As the run begins where memory_reuse is open; only an explicit limit takes part in that choice.
+// The recipe as the run begins if memory_reuse is open. Only an explicit limit takes part in that choice.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, that_keeps(r.schedule.moe.settled()));
@@ -147,7 +147,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // Of the neediest stage in the pool.
+  // The parts of a rank of the neediest stage in the pool.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, temporary {}",
@@ -163,7 +163,7 @@ class Judge {
     return stages_[most];
   }
 
-  // What else would mend it, though it changes the run.
+  // Names keys that would mend it but change the run.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.passing;

@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// Largest error of an estimate, as a share of it (docs/reports/memory-estimate.md).
 inline constexpr double estimate_error = 0.03;
 
-/// What a job does with the model. A text is generated from one sequence at a time.
+/// Use that a job makes of the model. A text is generated from one sequence at a time.
 enum class ModelUse : uint8_t { training, evaluation, generation };
 
 /// Bytes that a rank's process takes beside tensors: the program, MPI, scratch of kernels.
@@ -26,12 +26,12 @@ struct MemoryFit {
   std::string text{};  // for people; empty if it fits
 };
 
-/// What limits one rank: memory of its host, and of its card if it computes on one.
+/// Limits of one rank: the memory of its host, and of its card if it computes on one.
 struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one
 
-  /// Of this process as the `place`-th rank of its machine. Throws Error if the recipe's device cannot be had.
+  /// Limits of this process as the `place`-th rank of its machine. Throws Error if the recipe's device cannot be had.
   static RankMemory here(device::DeviceKind device, int place);
 };
 

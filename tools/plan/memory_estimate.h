@@ -29,7 +29,7 @@ MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensi
 /// Of `world` ranks the one of each pipeline stage that needs the most.
 std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const train::Extensions& extensions,
                                             int64_t world, RoutingLoad load = RoutingLoad::even);
-/// Of a held-out evaluation, of the rank of each pipeline stage that needs the most.
+/// Memory of a held-out evaluation, by pipeline stage: of the rank that needs the most.
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
 /// Of the rank that needs the most.

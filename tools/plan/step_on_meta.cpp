@@ -122,7 +122,7 @@ bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& m
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
-// What `less` and `more` tell of a step that is `times` as far from `less`.
+// Extrapolates from `less` and `more` to a step that is `times` as far from `less`.
 void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.memory.peak, less.memory.peak, times);
   extend(more.memory.peak_total, less.memory.peak_total, times);
@@ -202,7 +202,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
   return {.memory = instance.context.allocator()->stats()};
 }
 
-// What `run` says of the recipe, or, if its micro-batches have too many tokens, of two smaller ones, extended.
+// Runs the recipe, or two smaller ones and extrapolates if its micro-batches have too many tokens.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
   if (tokens_of(recipe) <= most_tokens) return run(recipe);
   const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);

@@ -1,4 +1,4 @@
-// How the ranks of a job are started on this machine, and what their launcher does when it ends them.
+// The launcher of a job's ranks: its command line on this machine, and its patience when it ends them.
 #pragma once
 
 #include <sys/types.h>

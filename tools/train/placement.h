@@ -1,4 +1,4 @@
-// Which node each rank runs on, and what of a layout suffers from it.
+// Placement of ranks on nodes, and the groups of a layout that suffer from it.
 #pragma once
 
 #include <span>

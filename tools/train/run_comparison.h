@@ -19,7 +19,7 @@ bool is_folder_of_runs(const std::filesystem::path& path);
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);
 
-/// What the runs have in common and what not. They are named after their folders. Throws Error(usage) when one is no
+/// Settings that the runs share, and those that differ. They are named after their folders. Throws Error(usage) when one is no
 /// run directory, Error(data) when it has trained no step.
 telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs);
 

@@ -20,7 +20,7 @@ std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& reci
                                                               const data::TrainingData& data,
                                                               const std::function<void(const std::string&)>& warn);
 
-/// What a report says of the program, the machine and the layout of a start.
+/// Facts of a report about the program, the machine and the layout of a start.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks);
 
 /// The highest bytes of the steps after `step`, by category: those before may have run in another layout.

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those of the whole model, which takes no memory here.
+// Checks the shapes of the whole model, which takes no memory here.
 void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);

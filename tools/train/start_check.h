@@ -1,4 +1,4 @@
-// What the start of a run refuses beyond the recipe itself: data, folders, and checkpoints that it would go on from.
+// Checks at the start of a run, beyond the recipe itself: data, folders, and checkpoints that it would go on from.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What of a run directory its reports are about.
+// The part of a run directory that its reports are about.
 #pragma once
 
 #include <filesystem>

@@ -44,7 +44,7 @@ std::filesystem::path log_path(const Recipe& r, int rank) {
   return std::filesystem::path(r.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
 }
 
-// What may end the process before it has saved.
+// Names what may end the process before it has saved.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();

@@ -77,7 +77,7 @@ class Comparer {
       : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
 
   void result(int64_t step, const train::StepResult& expected, const train::StepResult& actual);
-  /// What `hexad train` reports of a step; of one that is `ruined`, the learning rate alone.
+  /// Compares what `hexad train` reports of a step; of one that is `ruined`, the learning rate alone.
   void reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined);
   /// `kind` is "gradient", "weight", ...: tensors are reported as "KIND NAME".
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);

@@ -1,4 +1,4 @@
-// How close a run can come to its oracle, by what of it is rounded.
+// Tolerance between a run and its oracle, by what is rounded in the run.
 #pragma once
 
 #include <string_view>

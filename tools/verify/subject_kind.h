@@ -18,7 +18,7 @@ struct OwnSubject {
   std::string trace;   // a file that write_routing_trace() wrote
 };
 
-/// What happens in a subject's runs.
+/// Events in a subject's runs.
 enum class Course : uint8_t {
   plain,
   eventful  // they start at the weights of another run, and the first step is not finite: it is skipped

@@ -12,7 +12,7 @@ namespace hexad::verify {
 Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                          const comm::ProcessGroup& world);
 
-/// Where a run of this recipe saves a step.
+/// Folder in which a run of this recipe saves a step.
 std::string checkpoint_folder(const Recipe& recipe, int64_t step);
 /// The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
 std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device);

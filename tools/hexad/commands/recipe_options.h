@@ -1,4 +1,4 @@
-// What the commands that read a recipe have in common.
+// Options of the commands that read a recipe.
 #pragma once
 
 #include <string>

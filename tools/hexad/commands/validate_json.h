@@ -1,4 +1,4 @@
-// What `hexad validate --json` prints.
+// The JSON object that `hexad validate --json` prints.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace hexad::app {
 
-/// What was found of a recipe that is valid.
+/// Findings about a valid recipe.
 struct Validation {
   std::string recipe;  // its path
   int64_t ranks = 0;
