@@ -26,8 +26,8 @@ struct Sweep {
   std::vector<std::string> keys = {};  // of the settings that differ, in the recipe's order
 };
 
-/// The settings that differ, in a line: "optim.lr: 0.01, 0.03", "12 runs: parallel.ep, parallel.tp", "3 runs of one recipe". The
-/// name of the run where there is only one.
+/// The settings that differ, in a line: "optim.lr: 0.01, 0.03", "12 runs: parallel.ep, parallel.tp", "3 runs of one
+/// recipe". The name of the run where there is only one.
 std::string title_of(const Sweep& sweep);
 
 /// Model FLOP/s of a rank over those of the first run's: 1 is as fast a rank. NaN where a run lacks the figures.

@@ -19,8 +19,8 @@ bool is_folder_of_runs(const std::filesystem::path& path);
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);
 
-/// Settings that the runs share, and those that differ. They are named after their folders. Throws Error(usage) when one is no
-/// run directory, Error(data) when it has trained no step.
+/// Settings that the runs share, and those that differ. They are named after their folders. Throws Error(usage) when
+/// one is no run directory, Error(data) when it has trained no step.
 telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs);
 
 }  // namespace hexad::train
