@@ -10,10 +10,11 @@ using base::Dtype;
 using tensor::Tensor;
 
 GemmPeer onednn(device::DeviceContext& context, Dtype dtype, double seconds) {
-  if (dtype == Dtype::f64) return {"oneDNN", "has no product in f64", 0};
   const kernels::Multiply multiply = onednn_product();
-  const double rate = multiply ? kernels::measure_gemm_rate(context, dtype, seconds, multiply).flops_per_second : 0;
-  return {"oneDNN", onednn_description(), rate};
+  if (!multiply) return {"oneDNN", onednn_description(), 0};
+  if (!onednn_multiplies(dtype)) return {"oneDNN", base::cat("has no product in ", dtype, " on this processor"), 0};
+  return {"oneDNN", onednn_description(),
+          kernels::measure_gemm_rate(context, dtype, seconds, multiply).flops_per_second};
 }
 
 GemmPeer eigen(device::DeviceContext& context, Dtype dtype, double seconds) {

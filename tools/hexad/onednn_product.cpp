@@ -66,6 +66,11 @@ std::string onednn_description() {
                    ", weights packed beforehand");
 }
 
+bool onednn_multiplies(Dtype dtype) {
+  if (dtype == Dtype::bf16) return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return dtype == Dtype::f32;
+}
+
 kernels::Multiply onednn_product() {
   return [product = std::shared_ptr<Product>()](const Tensor& out, const Tensor& x, const Tensor& w) mutable {
     omp_set_num_threads(kernels::cpu::thread_count());

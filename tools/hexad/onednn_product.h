@@ -12,6 +12,9 @@ namespace hexad::app {
 /// there is none.
 std::string onednn_description();
 
+/// True if oneDNN multiplies matrices of this type on this processor: bf16 only where there is AVX-512, f64 never.
+bool onednn_multiplies(base::Dtype dtype);
+
 /// out[T, N] = x[T, D] w[N, D]^T on the host, contiguous, all f32 or all bf16, by as many threads of its own as the
 /// kernels have. Weights are copied into the layout that oneDNN likes best when they come for the first time, and are
 /// not looked at again. Empty where the library was not found.

@@ -4,6 +4,8 @@ namespace hexad::app {
 
 std::string onednn_description() { return "not found when this was built (Debian: libdnnl-dev)"; }
 
+bool onednn_multiplies(base::Dtype) { return false; }
+
 kernels::Multiply onednn_product() { return nullptr; }
 
 }  // namespace hexad::app

@@ -9,6 +9,7 @@
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/train/run_comparison.h"
+#include "tools/train/run_directory.h"
 #include "tools/train/run_report.h"
 #include "tools/train/say.h"
 
@@ -23,6 +24,7 @@ struct Options {
 
 base::ExitCode report(const Options& o) {
   const bool one = o.runs.size() == 1 && !train::is_folder_of_runs(o.runs.front());
+  if (one) train::require_run_directory(o.runs.front());
   std::string out = o.out;
   if (out.empty()) out = one ? (std::filesystem::path(o.runs.front()) / "report.html").string() : "comparison.html";
   require_replaceable(out, "<!DOCTYPE html>", "report");
