@@ -31,6 +31,8 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
+constexpr double patience = 4;  // seconds that a refused start may take to find what would help
+
 // Bytes of one pool. `blocks`: rounded up as the allocator takes them; not all of that is touched.
 struct Need {
   double bytes = 0, blocks = 0;
@@ -179,8 +181,9 @@ class Judge {
     const std::string help =
         use_ != ModelUse::training
             ? ""
-            : savings_text(recipe_, world_, static_cast<double>(pool.available), need.blocks,
-                           [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; });
+            : savings_text(
+                  recipe_, world_, static_cast<double>(pool.available), need.blocks,
+                  [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
     return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it all the same", figures(pool, need),
                        parts(pool), help, other_keys(pool));
   }

@@ -34,14 +34,13 @@ std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
 }
 
 std::string savings_text(const Recipe& recipe, int64_t world, double limit, double need,
-                         const std::function<double(const Recipe&)>& needed) {
+                         const std::function<double(const Recipe&)>& needed, double patience) {
   using Clock = std::chrono::steady_clock;
-  constexpr auto patience = std::chrono::seconds(4);
-  const auto end = Clock::now() + patience;
+  const auto began = Clock::now();
   std::string enough, best;
   double least = need;
   for (const MemorySaving& saving : memory_savings(recipe, world)) {
-    if (Clock::now() > end) break;  // of the largest models each estimate takes seconds
+    if (std::chrono::duration<double>(Clock::now() - began).count() > patience) break;
     Recipe changed = recipe;
     saving.make(changed);
     if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;

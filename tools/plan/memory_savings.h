@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ struct MemorySaving {
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
 /// Names the savings with which `needed` falls to `limit`, bytes, each with what it needs then, or else the largest
-/// help; empty if none helps. `need`: without them.
+/// help; empty if none helps. `need`: without them. No further saving is estimated once that has taken `patience`
+/// seconds: for the largest models each takes some.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
-                         const std::function<double(const train::Recipe&)>& needed);
+                         const std::function<double(const train::Recipe&)>& needed,
+                         double patience = std::numeric_limits<double>::infinity());
 
 }  // namespace hexad::plan
