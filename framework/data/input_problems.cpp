@@ -1,15 +1,16 @@
 #include "framework/data/input_problems.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "framework/base/escaped.h"
 
 namespace hexad::data {
 
 using namespace base;
 
-void InputProblems::add(ExitCode code, std::string line, const std::vector<std::string>& remedies) {
+void InputProblems::add(ExitCode code, const std::string& line, const std::vector<std::string>& remedies) {
   if (code == ExitCode::usage) code_ = code;
-  lines_.push_back(std::move(line));
+  lines_.push_back(escaped(line));  // names of files may hold line ends
   for (const std::string& remedy : remedies)
     if (!remedy.empty() && std::ranges::find(remedies_, remedy) == remedies_.end()) remedies_.push_back(remedy);
 }

@@ -17,7 +17,7 @@ inline constexpr std::string_view leave_out_remedy =
 class InputProblems {
  public:
   /// `line` is "FILE: what is wrong"; `remedies` what can be done about it, each said once for all.
-  void add(base::ExitCode code, std::string line, const std::vector<std::string>& remedies = {});
+  void add(base::ExitCode code, const std::string& line, const std::vector<std::string>& remedies = {});
   bool any() const { return !lines_.empty(); }
   /// Throws Error with all of them, or the first hundred: Error(usage) if any of them is, else Error(data).
   void throw_if_any() const;

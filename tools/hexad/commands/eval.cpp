@@ -74,7 +74,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
     return ExitCode::done;
   }
   fmt::print("step {}: {}\n", checkpoint.step(), telemetry::heldout_text(metrics_of(e, checkpoint.step())));
-  fmt::print("forward only: {}\n", telemetry::human_quantity(static_cast<double>(e.processed) / e.seconds, "tokens/s"));
+  fmt::print("forward only: {}\n", telemetry::human_count(static_cast<double>(e.processed) / e.seconds) + " tokens/s");
   return ExitCode::done;
 }
 
