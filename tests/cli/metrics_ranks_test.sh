@@ -108,7 +108,7 @@ test_a_step_without_targets_has_no_loss_and_moves_no_weight() {
   run_without_targets alone 1
   run_without_targets dp 2
   run_without_targets zero 2 parallel.zero=3 parallel.ep=2
-  run_without_targets tp 2 parallel.tp=2 parallel.sp=false
+  run_without_targets tp 2 parallel.tp=2 parallel.sp=false batch.micro=2
   run_without_targets pp 2 parallel.pp=2 optim.name=sgd
 }
 

@@ -14,6 +14,7 @@
 #include "framework/telemetry/report_data.h"
 #include "tools/train/recipe.h"
 #include "tools/train/renamed_keys.h"
+#include "tools/train/run_directory.h"
 #include "tools/train/trained_steps.h"
 
 namespace hexad::train {
@@ -150,6 +151,7 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
   std::vector<std::string> runs;
   for (const std::string& argument : arguments) {
     if (!is_folder_of_runs(argument)) {
+      require_run_directory(argument);
       runs.push_back(argument);
       continue;
     }
