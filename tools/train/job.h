@@ -13,7 +13,7 @@ namespace hexad::train {
 /// as it says. Collective. Throws Error(usage) with every problem, each with file and line, on all ranks alike. Files
 /// that the recipe includes lie in its folder or in `include_root` (may be empty).
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const Extensions& extensions, const std::string& include_root);
+                      const Extensions& extensions, const std::string& include_root = "");
 
 /// load_recipe() for a person who wants to train: also refuses a warm-up that the steps do not reach (but for a trial,
 /// whose steps are given on the command line), and says the nearest values that mend what is wrong.
