@@ -260,16 +260,16 @@ test_values_on_the_command_line_are_literal() {
 }
 
 test_includes_from_elsewhere() {
-  mkdir inside shared
-  cp tiny.yaml shared/base.yaml
-  printf 'include: %s/shared/base.yaml\n' "$PWD" >inside/a.yaml
+  mkdir inside common
+  cp tiny.yaml common/base.yaml
+  printf 'include: %s/common/base.yaml\n' "$PWD" >inside/a.yaml
   expect 0 "$HEXAD" validate inside/a.yaml
-  printf 'include: ../shared/base.yaml\n' >inside/b.yaml
+  printf 'include: ../common/base.yaml\n' >inside/b.yaml
   expect 2 "$HEXAD" validate inside/b.yaml
   expect_text err "is outside the recipe's folder" "--include-root"
   expect 0 "$HEXAD" validate inside/b.yaml --include-root . --world 2 train.steps=3
   expect_text out "train inside/b.yaml --include-root . 'train.steps=3'"
-  expect 0 "$HEXAD" train inside/b.yaml --include-root shared train.steps=1
+  expect 0 "$HEXAD" train inside/b.yaml --include-root common train.steps=1
   expect 2 "$HEXAD" train inside/b.yaml --include-root nowhere
   expect_text err "--include-root nowhere: no such folder"
   expect 2 "$HEXAD" train inside/b.yaml --include-root inside
