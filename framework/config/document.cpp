@@ -36,7 +36,7 @@ void require_map(const Node& root, const std::string& name) {
          root.kind == Node::Kind::list ? "list" : "single value");
 }
 
-/// Of a file.
+/// Returns the folder of a file, with links resolved.
 fs::path folder_of(const fs::path& file) {
   std::error_code ignored;  // a bad folder shows when the file is opened
   return real_path(file.has_parent_path() ? file.parent_path() : fs::path("."), ignored);

@@ -1,4 +1,4 @@
-// Which files `hexad prepare` reads: what it is given, and what lies in the folders it is given, without what is
+// The files that `hexad prepare` reads: what it is given, and what lies in the folders it is given, without what is
 // hidden, excluded, a link or known to be no text. All that is left out is remembered with its reason.
 #pragma once
 

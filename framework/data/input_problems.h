@@ -1,4 +1,4 @@
-// What is wrong with the inputs of `hexad prepare`, told at once: who mends forty files does not want to start forty
+// Problems of the inputs of `hexad prepare`, told at once: who mends forty files does not want to start forty
 // times.
 #pragma once
 

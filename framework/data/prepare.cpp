@@ -119,7 +119,7 @@ struct Scan {
   std::vector<std::string> unnamed_json;  // files of JSON lines, most likely, whose names do not say so
 };
 
-// Of one file.
+// Collects the problems of one file.
 class FileProblems {
  public:
   FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}

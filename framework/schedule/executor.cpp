@@ -107,7 +107,7 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
-// Of the caller's thread, which shows in the rank's trace where it stands still.
+// Waits on the caller's thread; the rank's trace shows the wait.
 void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
   std::optional<device::Span> span;
   if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);

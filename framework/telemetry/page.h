@@ -10,7 +10,7 @@
 
 namespace hexad::telemetry {
 
-/// As text of HTML or of an attribute; U+FFFD where it is no UTF-8.
+/// Returns `text` as text of HTML or of an attribute, with U+FFFD where it is no UTF-8.
 std::string escaped(std::string_view text);
 
 /// Replaces {{name}} in one pass: what is put in is never searched again.
