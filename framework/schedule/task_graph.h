@@ -53,7 +53,7 @@ struct Cost {
 
 struct TaskSpec {
   Lane lane = Lane::compute;
-  std::string name;  // numbers at its end count chunks: D0, D1 are parts of the step's collective D
+  std::string name;  // a number at its end counts chunks: a2a[0], a2a[1] are parts of the collective a2a
   Cost cost{};
   TaskKind kind = TaskKind::compute;
   /// Issued by its lane, when that gets to it, and not ahead of time by the issuing thread. A task allocates its
@@ -77,7 +77,7 @@ class TaskGraph {
   /// Throws when `after` names a task that is not yet in the graph: the order of insertion is an order of execution.
   TaskId add(TaskSpec spec, std::vector<TaskId> after, TaskWork work);
   std::span<const Task> tasks() const { return tasks_; }
-  /// "inter: D0 D1 C0(E0) | compute: E0(D0)": lanes in the order of the enum, what a task comes after in brackets.
+  /// "inter: a2a[0] a2a[1] back[0](mlp[0]) | compute: mlp[0](a2a[0])": lanes in the order of the enum, what a task comes after in brackets.
   std::string to_string() const;
 
  private:

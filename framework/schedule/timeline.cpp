@@ -58,10 +58,7 @@ double exposed_seconds(const Timeline& timeline, const std::function<bool(const 
   return length(without(when(timeline, chosen), on_lane(timeline, Lane::compute)));
 }
 
-std::string_view without_number(std::string_view name) {
-  const size_t last = name.find_last_not_of("0123456789");
-  return last == name.npos ? name : name.substr(0, last + 1);
-}
+std::string_view without_number(std::string_view name) { return name.substr(0, name.find('[')); }
 
 }  // namespace
 

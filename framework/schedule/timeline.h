@@ -34,7 +34,7 @@ struct Timeline {
 
   /// One collective of the step over all its chunks: communication tasks whose names differ in the number at the end.
   struct CollectiveTime {
-    std::string name;    // "D" of D0, D1, ...
+    std::string name;    // "dispatch.a2a" of dispatch.a2a[0], dispatch.a2a[1], ...
     double seconds = 0;  // in which at least one of them runs
     double exposed = 0;
     int64_t wire_bytes = 0;

@@ -58,10 +58,10 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   }
 }
 
-ExpertRoute expert_route(int64_t experts, const Builder& b) {
+PassSettings pass_settings(int64_t experts, const Builder& b) {
   const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
   check_nodes(b.moe_schedule(), b.mesh());
-  ExpertRoute route{
+  PassSettings settings{
       .schedule = b.moe_schedule(),
       .order = b.moe_order(),
       .experts = experts,
@@ -70,8 +70,8 @@ ExpertRoute expert_route(int64_t experts, const Builder& b) {
       .tensor_ep_ranks = {},
       .name = b.prefix()};
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
-    route.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
-  return route;
+    settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
+  return settings;
 }
 
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
@@ -136,7 +136,7 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Reg
       moe_layers_(c.moe_layers()),
       tensor_(b.tensor_parallel()),
       tokens_(&b.mesh().tokens()),
-      route_(expert_route(c.moe.experts, b)),
+      settings_(pass_settings(c.moe.experts, b)),
       router_name_(b.prefix() + ".router"),
       acc_(accumulator_dtype(b.dtype())),
       router_(make_router(c, layer, registry, b / "router")),
@@ -156,9 +156,13 @@ MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Reg
 
 MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
   const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
-  if (tensor_.sequence || ranks == 1 || !route_.schedule.gates_all()) return {false, rank * rows, 0, rows};
+  if (tensor_.sequence || ranks == 1 || !settings_.schedule.gates_all()) return {false, rank * rows, 0, rows};
   const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
   return {true, 0, rank * share, (rank + 1) * share};
+}
+
+Held MoeLayer::held(bool whole, const Routed& r) const {
+  return !whole ? Held::share : r.alike ? Held::alike : Held::apart;
 }
 
 // `ids` has rows of r.first and the following tokens' rows.
@@ -237,7 +241,7 @@ void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, co
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {
   const bool whole = routed(input.data.dim(0)).alike || tensor_.sequence;
-  const Value x = whole ? input : tp::take_rows(t, input, *tensor_.group);
+  const Value x = whole ? input : take_share(t, input, settings_);
   const int64_t rows = x.data.dim(0);
   const Routed r = routed(rows);
   const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
@@ -269,8 +273,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   Value shared;
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
-  Value y = moe_pass(t, x, choice.weights, ids, r.alike, experts_, route_, std::move(beside));
-  if (!whole) y = tp::collect_rows(t, y, *tensor_.group);
+  Value y = moe_pass(t, x, choice.weights, ids, held(whole, r), experts_, settings_, std::move(beside));
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);
   return {y, losses};
@@ -286,16 +289,17 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
 
 void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
   const bool whole = routed(rows).alike || tensor_.sequence;
-  const int64_t taken = whole ? rows : tp::rows_per_rank("moe", rows, *tensor_.group);
-  const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
-  ExpertRoute route = route_;
-  route.runner = &runner;
+  PassSettings settings = settings_;
+  settings.runner = &runner;
   const auto policy = keep_policy();
   Tape tape(device.context().compute(), *policy);
-  const Value x = tape.leaf(Tensor::zeros({taken, experts_.shape().hidden}, dtype, device));
+  const Value input = tape.leaf(Tensor::zeros({rows, experts_.shape().hidden}, dtype, device));
+  const Value x = whole ? input : take_share(tape, input, settings);
+  const int64_t taken = x.data.dim(0);
+  const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
   const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, acc_, device));
   SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
-  const Value y = moe_pass(tape, x, weights, ids, routed(taken).alike, experts_, route, std::move(beside));
+  const Value y = moe_pass(tape, x, weights, ids, held(whole, routed(taken)), experts_, settings, std::move(beside));
   backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
 }
 

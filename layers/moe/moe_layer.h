@@ -34,11 +34,11 @@ class MoeLayer {
   void finish_batch(const std::vector<int64_t>& global_counts);
 
   /// Who runs every pass through the experts from now on; null: it is executed.
-  void run_passes_by(schedule::GraphRunner* runner) { route_.runner = runner; }
+  void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Kernels that bring rows into the format in which they are sent; null: the device's.
-  void send_rows_with(const kernels::WireKernels* wire) { route_.wire_kernels = wire; }
+  void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
   /// Between steps; the same on all ranks. `order` is the one that s.order names.
-  void reschedule(const MoeSchedule& s, const IssueOrder& order) { route_.schedule = s, route_.order = order; }
+  void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
   /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()
   /// takes them), under the current schedule and with tokens that load all experts evenly, each any top_k of them. The
   /// layer is not changed, even if the runner runs them. Collective over the groups of the experts and the tp group.
@@ -53,8 +53,10 @@ class MoeLayer {
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
   Routed routed(int64_t rows) const;
+  /// `whole`: the pass gets all rows that operator() gets.
+  Held held(bool whole, const Routed& r) const;
   /// Whether the shared experts are computed with the route's passes.
-  bool shares_passes() const { return shared_ && route_.schedule.shared == SharedExperts::beside; }
+  bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
   /// Of `rows` rows as operator() takes them.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
@@ -69,7 +71,7 @@ class MoeLayer {
   int64_t index_, moe_layers_;
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
-  ExpertRoute route_;
+  PassSettings settings_;
   const std::string router_name_;  // in traces
   Dtype acc_;                      // of weights, scores and counts of the router
   std::unique_ptr<Router> router_;

@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "framework/base/error.h"
+#include "tests/moe/paper_letters.h"
 
 namespace hexad::moe {
 namespace {
 
 using enum Stage;
 
-std::string text(const IssueOrder& order, size_t chunks) { return to_string(order.steps(chunks)); }
+std::string text(const IssueOrder& order, size_t chunks) { return tests::in_letters(to_string(order.steps(chunks))); }
 
 TEST(IssueOrder, AlternatingSendsOneChunkAheadAndReturnsInTurn) {
   EXPECT_EQ(text(alternating_order(), 1), "S0 C0 R0 W0");
@@ -43,16 +44,17 @@ TEST(IssueOrder, WhatIsIllegalIsToldWithItsStep) {
   const auto why = [](const Steps& steps, size_t chunks = 1) { return why_illegal(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
   EXPECT_EQ(why(right), "");
-  EXPECT_EQ(why({}), "there is no step S0");
-  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "there is no step W0");
-  EXPECT_EQ(why(right, 2), "there is no step S1");
-  EXPECT_EQ(why({{compute, 0}}), "step 1 is C0, but S0 has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is R0, but C0 has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is W0, but C0 has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is S0, but that was a step before");
-  EXPECT_EQ(why({{dispatch, 1}}), "step 1 is S1, but there are 1 chunks, counted from 0");
+  EXPECT_EQ(why({}), "there is no step dispatch[0]");
+  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "there is no step weight_gradients[0]");
+  EXPECT_EQ(why(right, 2), "there is no step dispatch[1]");
+  EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] has to come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] has to come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] has to come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but that was a step before");
+  EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
   // Sums of weight gradients would be added up in another order.
-  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2), "step 3 is W1, but W0 has to come before it");
+  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),
+            "step 3 is weight_gradients[1], but weight_gradients[0] has to come before it");
 }
 
 TEST(IssueOrder, ThatIsIllegalIsNamed) {
@@ -62,7 +64,7 @@ TEST(IssueOrder, ThatIsIllegalIsNamed) {
     FAIL() << "was taken";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
-    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), of 1 chunks: there is no step C0");
+    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), of 1 chunks: there is no step experts[0]");
   }
 }
 

@@ -7,98 +7,95 @@
 #include "framework/base/error.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/pass/pass_graph.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/moe_lab.h"
+#include "tests/moe/plain_pass.h"
 
 namespace hexad::tests {
 namespace {
 
-using moe::MoePass;
 using moe::Overlap;
 
-// Rows are sent as the plan says; the experts return what they get.
-struct EchoWork : moe::PassWork {
-  const ep::RoutingPlan& plan;
-  const Tensor& rows;
+// Rows of slots are sent as the plan says; the experts return what they get.
+struct EchoPass : PlainPass {
   std::function<void()> computing = [] {};  // told of every computation of experts
 
-  EchoWork(const ep::RoutingPlan& p, const Tensor& r) : plan(p), rows(r) {}
-  moe::RowSource pack(Stream&, size_t c) override {
-    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
-    if (!plan.indices.wire_slots.defined()) return {.values = chunk.of(rows)};
-    return {.values = rows, .index = chunk.of(plan.indices.wire_slots)};
+  EchoPass(moe::Routes r, const Tensor& of_slots) : PlainPass(std::move(r), of_slots) {
+    rows = [this](Stream&, size_t c) -> moe::RowSource {
+      const ep::ChunkCounts& chunk = routes.counts(c);
+      const ep::PlanIndices& indices = routes.plan.indices;
+      if (!indices.wire_slots.defined()) return {.values = chunk.of(like)};
+      return {.values = like, .index = chunk.of(indices.wire_slots)};
+    };
+    compute = [this](Stream&, size_t, moe::Rows grouped) {
+      computing();
+      return grouped;
+    };
   }
-  moe::Rows compute(Stream&, size_t, moe::Rows grouped, Tensor) override {
-    computing();
-    return grouped;
+  EchoPass(const EchoPass&) = delete;
+  void add_weight_gradients() {
+    weight_gradients = [this](size_t) { computing(); };
   }
-  void weight_gradients(Stream&, size_t) override { computing(); }
+  const Tensor& returned() const { return slot_rows().values; }
 };
 
 // Two tokens with two slots each on one rank.
-struct EchoPass {
+struct EchoOnOneRank {
   MoeLab lab;
   comm::SelfGroup self;
-  ep::ExpertGroups groups;
-  ep::RoutingPlan plan;
-  Tensor rows;
-  MoePass pass;
-  EchoWork work;
-  moe::PassBuffers buffers;
+  EchoPass pass;
 
-  explicit EchoPass(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
-      : EchoPass(nullptr, options, overlap) {}
-  EchoPass(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
-      : groups{&self, etp ? etp : &self, etp ? etp : &self},
-        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
-                                   lab.stream())),
-        rows(lab.integers({4, 8}, 1, 9)),
-        pass{.plan = plan,
-             .groups = groups,
-             .overlap = overlap,
-             .rows = {.width = 8, .dtype = Dtype::f64, .device = lab.context}},
-        work(plan, rows) {}
+  explicit EchoOnOneRank(const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+      : EchoOnOneRank(nullptr, options, overlap) {}
+  EchoOnOneRank(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap = Overlap::sequential)
+      : pass(routes(etp, options, overlap), lab.integers({4, 8}, 1, 9)) {}
 
-  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
+ private:
+  moe::Routes routes(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap) {
+    const ep::ExpertGroups groups{&self, etp ? etp : &self, etp ? etp : &self};
+    return {.settings = pass_settings(groups, 4, overlap),
+            .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
+                                          lab.stream()),
+            .end = 2};
+  }
 };
 
 TEST(MoePass, SendsComputesReturns) {
-  EchoPass t({});
-  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
+  EchoOnOneRank t({});
+  EXPECT_EQ(t.pass.letters(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
 }
 
 TEST(MoePass, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
-  EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}});
-  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
+  EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
+  EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
 TEST(MoePass, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
-  EchoPass o2({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
-  EXPECT_EQ(o2.graph().to_string(),
+  EchoOnOneRank o2({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
+  EXPECT_EQ(o2.pass.letters(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
-  EchoPass o3({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
-  EXPECT_EQ(o3.graph().to_string(),
+  EchoOnOneRank o3({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
+  EXPECT_EQ(o3.pass.letters(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
-  EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}});
-  t.pass.experts.weight_products = 1;
-  EXPECT_EQ(t.graph().to_string(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
+  EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
+  t.pass.add_weight_gradients();
+  EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
 // The threads that experts may use in each task that computes, under compute_share 0.5 of `threads`.
 std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
-  EchoPass t(options);
+  EchoOnOneRank t(options);
   std::vector<int> seen;
-  t.pass.compute_share = 0.5;
-  t.pass.experts.weight_products = 1;
-  t.work.computing = [&] { seen.push_back(kernels::cpu::thread_count()); };
-  if (shared) t.pass.shared = {.compute = t.work.computing, .products = {1, 0, 0}};
+  t.pass.routes.settings.schedule.compute_share = 0.5;
+  t.pass.add_weight_gradients();
+  t.pass.computing = [&] { seen.push_back(kernels::cpu::thread_count()); };
+  if (shared) t.pass.shared = {.compute = t.pass.computing, .products = {1, 0, 0}};
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
-  schedule::execute(t.graph(), t.lab.context);
+  schedule::execute(t.pass.graph(), t.lab.context);
   EXPECT_EQ(kernels::cpu::thread_count(), threads) << "and afterwards";
   kernels::cpu::set_thread_count(before);
   return seen;
@@ -113,18 +110,19 @@ TEST(MoePass, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
 
 TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
   const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
-    EchoPass t(options, overlap);
+    EchoOnOneRank t(options, overlap);
     t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
     t.pass.bounded = bounded;
-    const schedule::TaskGraph g = t.graph();
+    const schedule::TaskGraph& g = t.pass.graph();
     for (const schedule::Task& task : g.tasks()) {
-      if (task.spec.name != "H") continue;
+      if (task.spec.name != "shared_experts") continue;
       EXPECT_EQ(task.spec.cost.flops, 20);
       EXPECT_EQ(task.spec.cost.products, (schedule::ByGemmPass<int64_t>{0, 3, 1}));
-      EXPECT_GT(&task, &*std::find_if(g.tasks().begin(), g.tasks().end(),
-                                      [](const schedule::Task& other) { return other.spec.name == "S0"; }));
+      EXPECT_GT(&task, &*std::find_if(g.tasks().begin(), g.tasks().end(), [](const schedule::Task& other) {
+        return other.spec.name == "dispatch.a2a[0]";
+      }));
     }
-    return g.to_string();
+    return in_letters(g.to_string());
   };
   const ep::Chunking two{ep::Chunking::By::tokens, 2};
   EXPECT_EQ(graph({}), "inter: S0(P0) R0(C0) | compute: P0 H C0(S0)");
@@ -147,23 +145,23 @@ TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
   const std::vector<moe::IssueOrder> orders = moe::built_in_orders();
   ASSERT_EQ(orders.size(), std::size(graphs));
   for (size_t i = 0; i < orders.size(); ++i) {
-    EchoPass t({.chunking = {ep::Chunking::By::tokens, 3}});
-    t.pass.experts.weight_products = 1;
-    t.pass.order = orders[i];
+    EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 3}});
+    t.pass.add_weight_gradients();
+    t.pass.routes.settings.order = orders[i];
     EXPECT_EQ(orders[i].name, graphs[i].first);
-    EXPECT_EQ(t.graph().to_string(), graphs[i].second);
+    EXPECT_EQ(t.pass.letters(), graphs[i].second);
   }
 }
 
 TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
-    EchoPass t({.chunking = {ep::Chunking::By::tokens, 3}});
+    EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 3}});
     t.pass.bounded = true;
-    t.pass.order = order;
+    t.pass.routes.settings.order = order;
     if (order.name == "returns_last")
-      EXPECT_THROW(t.graph(), base::Error);
+      EXPECT_THROW(t.pass.graph(), base::Error);
     else
-      EXPECT_TRUE(t.graph().to_string().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
+      EXPECT_TRUE(t.pass.letters().starts_with("inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1)"));
   }
 }
 
@@ -176,56 +174,52 @@ TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
       {EspExchange::replicated, "inter: S0(P0) R0(A0) | intra: A0(C0) | compute: P0 C0(S0)"}};
   for (const auto& [esp_exchange, text] : graphs)
     comm::with_ranks(2, [&](const comm::ProcessGroup& etp) {
-      EchoPass t(&etp, {.esp_exchange = esp_exchange});
-      const auto graph = t.graph();
-      EXPECT_EQ(graph.to_string(), text);
-      const Tensor twice = copy_of(t.rows);
+      EchoOnOneRank t(&etp, {.esp_exchange = esp_exchange});
+      const auto& graph = t.pass.graph();
+      EXPECT_EQ(in_letters(graph.to_string()), text);
+      const Tensor twice = copy_of(t.pass.like);
       schedule::execute(graph, t.lab.context);
       change<double>(twice, [](std::span<double> values) {
         for (double& v : values) v *= 2;
       });
-      expect_bitwise(twice, t.buffers.returned);
+      expect_bitwise(twice, t.pass.returned());
     });
 }
 
 TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
   comm::with_ranks(2, [](const comm::ProcessGroup& tp) {
-    EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}});
-    const moe::RowCollection collection{.group = &tp, .counts = {{2, 2}, {2, 2}}};
-    t.pass.collection = &collection;
-    const auto graph = t.graph();
-    EXPECT_EQ(graph.to_string(),
+    EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
+    t.pass.routes.collection = moe::RowCollection{.group = &tp, .counts = {{2, 2}, {2, 2}}, .rows = {}};
+    const auto& graph = t.pass.graph();
+    EXPECT_EQ(in_letters(graph.to_string()),
               "inter: S0(P0) S1(P1) R0(C0) R1(C1) | intra: X0(R0) X1(R1) | compute: P0 P1 C0(S0) C1(S1)");
     schedule::execute(graph, t.lab.context);
     for (int64_t c : {0, 1})
       for (int64_t q : {0, 1})
-        expect_bitwise(t.rows.slice(0, 2 * c, 2 * c + 2),
-                       t.buffers.collected.slice(0, 4 * c + 2 * q, 4 * c + 2 * q + 2));
+        expect_bitwise(t.pass.like.slice(0, 2 * c, 2 * c + 2),
+                       t.pass.collected().slice(0, 4 * c + 2 * q, 4 * c + 2 * q + 2));
   });
 }
 
 // On four ranks of two nodes each sends one row to each rank, but three to rank 3. The experts return what they get.
-struct PassInTwoSteps {
+struct EchoInTwoSteps {
   MoeLab lab;
   comm::SelfGroup self;
   std::unique_ptr<comm::NodeGroups> nodes;
-  ep::ExpertGroups groups;
-  ep::RoutingPlan plan;
-  Tensor rows;
-  MoePass pass;
-  EchoWork work;
-  moe::PassBuffers buffers;
+  EchoPass pass;
 
-  PassInTwoSteps(const comm::ProcessGroup& world, const ep::Chunking& chunking)
-      : nodes(comm::split_by_node(world)),
-        groups{&world, &self, &world, nodes.get(), nodes.get()},
-        plan(ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
-                                   {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream())),
-        rows(lab.integers({6, 8}, 1, 9)),
-        pass{.plan = plan, .groups = groups, .rows = {.width = 8, .dtype = Dtype::f64, .device = lab.context}},
-        work(plan, rows) {}
+  EchoInTwoSteps(const comm::ProcessGroup& world, const ep::Chunking& chunking)
+      : nodes(comm::split_by_node(world)), pass(routes(world, chunking), lab.integers({6, 8}, 1, 9)) {}
 
-  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, work, buffers); }
+ private:
+  moe::Routes routes(const comm::ProcessGroup& world, const ep::Chunking& chunking) {
+    const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
+    return {
+        .settings = pass_settings(groups, 4),
+        .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
+                                      {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
+        .end = 6};
+  }
 };
 
 const comm::ThreadOptions two_nodes{.node_of_rank = {0, 0, 1, 1}};
@@ -234,13 +228,13 @@ TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsThe
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
-        PassInTwoSteps t(world, {ep::Chunking::By::tokens, 2});
-        const auto graph = t.graph();
-        EXPECT_EQ(graph.to_string(),
+        EchoInTwoSteps t(world, {ep::Chunking::By::tokens, 2});
+        const auto& graph = t.pass.graph();
+        EXPECT_EQ(in_letters(graph.to_string()),
                   "inter: S0(N0) S1(N1) R0(C0) R1(C1) | intra: N0(P0) N1(P1) K0(R0) K1(R1) | copy: L0(K0) L1(K1) | "
                   "compute: P0 P1 C0(S0) C1(S1)");
         schedule::execute(graph, t.lab.context);
-        expect_bitwise(t.rows, t.buffers.returned);
+        expect_bitwise(t.pass.like, t.pass.returned());
       },
       two_nodes);
 }
@@ -255,8 +249,8 @@ TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
-        PassInTwoSteps t(world, {});
-        const auto graph = t.graph();
+        EchoInTwoSteps t(world, {});
+        const auto& graph = t.pass.graph();
         const auto r = static_cast<size_t>(world.rank());
         const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
           return schedule::Cost{.wire_bytes = 64 * sent,
@@ -268,14 +262,18 @@ TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
         };
         std::map<std::string, schedule::TaskSpec> tasks;
         for (const schedule::Task& task : graph.tasks()) tasks[task.spec.name] = task.spec;
-        EXPECT_EQ(tasks.at("N0").cost, cost("ep_inside", false, inside[r].sent, inside[r].received, 0));
-        EXPECT_EQ(tasks.at("S0").cost, cost("ep_across", true, across[r].sent, across[r].received, inside[r].copied));
-        EXPECT_EQ(tasks.at("R0").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
-        EXPECT_EQ(tasks.at("K0").cost, cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
-        for (const char* name : {"N0", "S0", "R0", "K0"})
+        EXPECT_EQ(tasks.at("dispatch.a2a_inside[0]").cost,
+                  cost("ep_inside", false, inside[r].sent, inside[r].received, 0));
+        EXPECT_EQ(tasks.at("dispatch.a2a[0]").cost,
+                  cost("ep_across", true, across[r].sent, across[r].received, inside[r].copied));
+        EXPECT_EQ(tasks.at("combine.a2a[0]").cost, cost("ep_across", true, across[r].received, across[r].sent, 0));
+        EXPECT_EQ(tasks.at("combine.a2a_inside[0]").cost,
+                  cost("ep_inside", false, inside[r].received, inside[r].sent, inside[r].copied));
+        for (const char* name :
+             {"dispatch.a2a_inside[0]", "dispatch.a2a[0]", "combine.a2a[0]", "combine.a2a_inside[0]"})
           EXPECT_EQ(tasks.at(name).kind, schedule::TaskKind::all_to_all) << name;
         schedule::execute(graph, t.lab.context);
-        expect_bitwise(t.rows, t.buffers.returned);
+        expect_bitwise(t.pass.like, t.pass.returned());
       },
       two_nodes);
 }
@@ -286,22 +284,22 @@ TEST(MoePass, AnyOrderThatItsEdgesAllowGivesTheSame) {
     comm::with_ranks(
         4,
         [&](const comm::ProcessGroup& world) {
-          PassInTwoSteps t(world, {ep::Chunking::By::tokens, 3});
-          schedule::execute_shuffled(t.graph(), t.lab.context, seed);
-          expect_bitwise(t.rows, t.buffers.returned);
+          EchoInTwoSteps t(world, {ep::Chunking::By::tokens, 3});
+          schedule::execute_shuffled(t.pass.graph(), t.lab.context, seed);
+          expect_bitwise(t.pass.like, t.pass.returned());
         },
         two_nodes);
     for (const moe::IssueOrder& order : moe::built_in_orders()) {
-      EchoPass t({.chunking = {ep::Chunking::By::tokens, 4}});
-      t.pass.order = order;
-      schedule::execute_shuffled(t.graph(), t.lab.context, seed);
-      expect_bitwise(t.rows, t.buffers.returned);
+      EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 4}});
+      t.pass.routes.settings.order = order;
+      schedule::execute_shuffled(t.pass.graph(), t.lab.context, seed);
+      expect_bitwise(t.pass.like, t.pass.returned());
     }
     for (bool merged : {false, true}) {
-      EchoPass t({.chunking = {ep::Chunking::By::tokens, 2}, .merged = merged},
-                 merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
-      schedule::execute_shuffled(t.graph(), t.lab.context, seed);
-      expect_bitwise(t.rows, t.buffers.returned);
+      EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}, .merged = merged},
+                      merged ? Overlap::a2a_allgather_copy : Overlap::sequential);
+      schedule::execute_shuffled(t.pass.graph(), t.lab.context, seed);
+      expect_bitwise(t.pass.like, t.pass.returned());
     }
   }
 }

@@ -156,7 +156,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
                                       "schedule.moe.overlap=" + overlap, cat("schedule.moe.chunks=", n)},
                                      rates)
                                .forward;
-        return begin_of(t, n == 1 ? "C0" : "C") - begin_of(t, "S0");
+        return begin_of(t, n == 1 ? "experts[0]" : "experts") - begin_of(t, "dispatch.a2a[0]");
       };
       const std::string what = cat("gathering at ", gather, ", copies at ", copies);
       // The experts' rows are copied to their places here in O1, too; MoNTA's O1 has no copy.

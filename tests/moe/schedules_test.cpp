@@ -206,28 +206,13 @@ TEST(Schedules, ByLoadAreDenseFromSoManyRowsOnAverageOfExpertsThatHaveAny) {
 
 // The choice is the layer's own, call by call.
 TEST(Schedules, ReachTheProductsOfEveryPart) {
-  Lab lab;
-  const comm::SelfGroup self;
-  const mesh::Mesh mesh(self, {});
-  StateSet states;
-  const moe::Experts experts({.kind = moe::ExpertKind::swiglu,
-                              .experts = 2,
-                              .hidden = 4,
-                              .expert_hidden = 4,
-                              .init_std = 1,
-                              .output_init_std = 1,
-                              .bias = false,
-                              .gelu = {}},
-                             Builder(lab.parameters, states, mesh, Dtype::f64) / "experts");
-  moe::TokenRoutes routes;
+  moe::Routes routes{};
   routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
   routes.plan.counts.chunks[0].offsets = {0, 3, 6}, routes.plan.counts.chunks[1].offsets = {0, 0, 2};
-  moe::ExpertRoute route{};
-  route.schedule.gemms = moe::Gemms::by_load, route.schedule.dense_rows = 3;
-  const moe::PassCall call{.routes = std::move(routes), .route = std::move(route), .experts = &experts};
-  EXPECT_TRUE(call.groups(0).dense);
-  EXPECT_FALSE(call.groups(1).dense);
-  EXPECT_EQ(call.groups(1).rows.host.back(), 2);
+  routes.settings.schedule.gemms = moe::Gemms::by_load, routes.settings.schedule.dense_rows = 3;
+  EXPECT_TRUE(routes.groups(0).dense);
+  EXPECT_FALSE(routes.groups(1).dense);
+  EXPECT_EQ(routes.groups(1).rows.host.back(), 2);
 }
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {

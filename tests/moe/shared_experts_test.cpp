@@ -124,8 +124,10 @@ class Witness final : public schedule::GraphRunner {
   explicit Witness(Parameter& down) : down_(down) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto tasks = graph.tasks();
-    const auto task = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "H"; });
-    const auto sent = std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "S0"; });
+    const auto task =
+        std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "shared_experts"; });
+    const auto sent =
+        std::find_if(tasks.begin(), tasks.end(), [](const auto& t) { return t.spec.name == "dispatch.a2a[0]"; });
     Seen s{.pass = name.substr(name.rfind(' ') + 1), .had_gradient = down_.has_gradient()};
     if (task != tasks.end()) {
       s.cost = task->spec.cost;
@@ -151,7 +153,7 @@ class Looker final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext&) override {
     for (const schedule::Task& t : graph.tasks())
-      if (t.spec.name == "H") costs.push_back(t.spec.cost);
+      if (t.spec.name == "shared_experts") costs.push_back(t.spec.cost);
   }
   bool computes() const override { return false; }
   std::vector<schedule::Cost> costs;

@@ -7,9 +7,8 @@
 
 #include "framework/base/philox.h"
 #include "framework/schedule/executor.h"
-#include "layers/moe/pass/pass_graph.h"
-#include "layers/moe/pass/row_weights.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/moe/plain_pass.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 #include "tools/plan/papers/eps.h"
@@ -24,7 +23,6 @@ using namespace plan;
 using ep::Chunking;
 using ep::EspExchange;
 using ep::RowOf;
-using moe::MoePass;
 using moe::Overlap;
 using moe::Rows;
 
@@ -59,7 +57,7 @@ struct Way {
 };
 
 // A pass whose expert e on etp rank j multiplies its rows by 1 + e + 10 j; ranks lie as p etp + j.
-class FactorPass : public moe::PassWork {
+class FactorPass {
  public:
   FactorPass(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange, const Way& way, const Load& load,
              RowOf row_of = RowOf::token)
@@ -70,33 +68,30 @@ class FactorPass : public moe::PassWork {
         ids(ids_of(lab, load, source(world, etp_size, esp_exchange))),
         x(lab.integers({ids.dim(0), width}, 1, 9)),
         weights(lab.integers(ids.shape(), 1, 5)),
-        plan(ep::make_routing_plan(ids, experts, groups,
-                                   {.chunking = way.chunking,
-                                    .esp_exchange = esp_exchange,
-                                    .row_of = row_of,
-                                    .merged = way.overlap != Overlap::sequential},
-                                   lab.stream())),
-        row_weights(moe::wire_weights(lab.stream(), plan, weights)),
-        pass{.plan = plan,
-             .groups = groups,
-             .overlap = way.overlap,
-             .rows = {.width = width,
-                      .dtype = Dtype::f64,
-                      .device = lab.context,
-                      .weights_out = 1,
-                      .weighs = row_of == RowOf::token}} {}
-
-  moe::RowSource pack(Stream&, size_t c) override {
-    const ep::ChunkCounts& chunk = plan.counts.chunks[c];
-    return {.values = x, .index = chunk.of(plan.indices.wire_tokens), .row_weights = chunk.of(row_weights)};
+        pass({.settings = pass_settings(groups, experts, way.overlap),
+              .plan = ep::make_routing_plan(ids, experts, groups,
+                                            {.chunking = way.chunking,
+                                             .esp_exchange = esp_exchange,
+                                             .row_of = row_of,
+                                             .merged = way.overlap != Overlap::sequential},
+                                            lab.stream()),
+              .end = ids.dim(0)},
+             x),
+        row_weights(moe::wire_weights(lab.stream(), plan(), weights)) {
+    pass.weights_out = 1;
+    pass.weighs = row_of == RowOf::token;
+    pass.rows = [this](Stream&, size_t c) { return pass.routes.token_rows(c, x, row_weights); };
+    pass.compute = [this](Stream& s, size_t c, const Rows& rows) { return multiplied(s, c, rows); };
   }
+  const ep::RoutingPlan& plan() const { return pass.routes.plan; }
+
   // Beside the rows the weights times the factor, where they return.
-  Rows compute(Stream& s, size_t c, Rows rows, Tensor) override {
+  Rows multiplied(Stream& s, size_t c, const Rows& rows) {
     const Tensor by = factors(c), row = Tensor::empty(by.shape(), Dtype::i64, lab.context);
     const auto& k = kernels::kernels(by.device());
     k.slots.iota(s, row, 0);
     k.permute.gather_weighted(s, rows.values, rows.values, row, by);
-    if (pass.rows.weights_back == 0) return {rows.values};
+    if (pass.weights_back == 0) return {rows.values};
     const Tensor numbers = Tensor::like(rows.row_weights);
     k.permute.gather_weighted(s, numbers, rows.row_weights, row, by);
     return {rows.values, numbers};
@@ -104,7 +99,7 @@ class FactorPass : public moe::PassWork {
 
   // Of the grouped rows of chunk c, or of all.
   Tensor factors(size_t c) {
-    const auto& offsets = plan.counts.chunks[c].offsets;
+    const auto& offsets = plan().counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
     std::vector<double> all;
     for (int64_t e = 0; e < local; ++e)
@@ -114,11 +109,11 @@ class FactorPass : public moe::PassWork {
   }
   static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }
 
-  schedule::TaskGraph graph() { return moe::make_pass_graph(pass, *this, buffers); }
-  void run() { schedule::execute(graph(), lab.context); }
+  void run() { schedule::execute(pass.graph(), lab.context); }
   Tensor sums_of_tokens() {
     const Tensor out = Tensor::like(x);
-    kernels::kernels(x.device()).permute.combine(lab.stream(), out, buffers.returned, plan.indices.rows, {}, {});
+    kernels::kernels(x.device())
+        .permute.combine(lab.stream(), out, pass.slot_rows().values, plan().indices.rows, {}, {});
     return out;
   }
 
@@ -147,10 +142,8 @@ class FactorPass : public moe::PassWork {
   std::unique_ptr<comm::ProcessGroup> ep_group, etp;
   ep::ExpertGroups groups;
   Tensor ids, x, weights;
-  ep::RoutingPlan plan;
+  PlainPass pass;
   Tensor row_weights;
-  MoePass pass;
-  moe::PassBuffers buffers;
 };
 
 std::vector<Way> ways(int ep_ranks) {
@@ -198,12 +191,12 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
 TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());
-    t.pass.rows.weighs = false;
-    t.pass.rows.weights_back = 1;
+    t.pass.weighs = false;
+    t.pass.weights_back = 1;
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
     const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context);
-    moe::put_by_slot(t.lab.stream(), numbers, t.buffers.returned_row_weights, t.plan.indices.row_slots);
+    moe::put_by_slot(t.lab.stream(), numbers, t.pass.slot_rows().row_weights, t.plan().indices.row_slots);
     std::vector<double> wanted = t.weights.to_vector<double>();
     const std::vector<int32_t> ids = t.ids.to_vector<int32_t>();
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -229,7 +222,7 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
     std::string text;
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       FactorPass t(world, ranks, esp_exchange, way, {});
-      if (world.rank() == 0) text = t.graph().to_string();
+      if (world.rank() == 0) text = t.pass.letters();
     });
     return text;
   };
@@ -246,7 +239,7 @@ TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {
     for (const Way& way : ways(1))
       comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
         FactorPass t(world, 1, EspExchange::gather, way, {});
-        schedule::execute_shuffled(t.graph(), t.lab.context, seed);
+        schedule::execute_shuffled(t.pass.graph(), t.lab.context, seed);
         expect_bitwise(t.expected([](double factor, double weight) { return factor * weight; }), t.sums_of_tokens());
       });
 }
@@ -263,25 +256,17 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
         for (int64_t i = 0; i < std::ssize(ids); ++i)
           ids[static_cast<size_t>(i)] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       });
-      const ep::RoutingPlan plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream());
-      const Tensor row_weights = moe::wire_weights(t.lab.stream(), plan, t.weights);
-      struct Echo : moe::PassWork {
-        moe::RowSource source;
-        moe::RowSource pack(Stream&, size_t) override { return source; }
-        Rows compute(Stream&, size_t, Rows rows, Tensor) override { return {rows.values}; }
-      } echo;
-      echo.source = {.values = t.x,
-                     .index = plan.indices.wire_tokens,
-                     .row_weights = row_of == RowOf::token ? row_weights : Tensor{}};
-      const MoePass pass{.plan = plan,
-                         .groups = t.groups,
-                         .rows = {.width = width,
-                                  .dtype = Dtype::f64,
-                                  .device = t.lab.context,
-                                  .weights_out = row_of == RowOf::token ? 1 : 0,
-                                  .weighs = row_of == RowOf::token}};
-      moe::PassBuffers buffers;
-      const schedule::TaskGraph graph = moe::make_pass_graph(pass, echo, buffers);
+      PlainPass echo({.settings = pass_settings(t.groups, experts),
+                      .plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),
+                      .end = t.ids.dim(0)},
+                     t.x);
+      const bool of_tokens = row_of == RowOf::token;
+      const Tensor row_weights = of_tokens ? moe::wire_weights(t.lab.stream(), echo.routes.plan, t.weights) : Tensor{};
+      echo.rows = [&](Stream&, size_t c) { return echo.routes.token_rows(c, t.x, row_weights); };
+      echo.compute = [](Stream&, size_t, const Rows& rows) { return Rows{rows.values}; };
+      echo.weights_out = of_tokens ? 1 : 0;
+      echo.weighs = of_tokens;
+      const schedule::TaskGraph& graph = echo.graph();
       t.ep_group->take(comm::TrafficClass::ep);
       schedule::execute(graph, t.lab.context);
 
@@ -296,9 +281,10 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
       };
       int found = 0;
       for (const schedule::Task& task : graph.tasks())
-        if (task.spec.name == "S0" || task.spec.name == "R0") {
+        if (task.spec.name == "dispatch.a2a[0]" || task.spec.name == "combine.a2a[0]") {
           ++found;
-          EXPECT_EQ(static_cast<double>(task.spec.cost.wire_bytes), sent(task.spec.name == "S0" ? there : back));
+          EXPECT_EQ(static_cast<double>(task.spec.cost.wire_bytes),
+                    sent(task.spec.name == "dispatch.a2a[0]" ? there : back));
           EXPECT_EQ(task.spec.cost.wire_bytes, task.spec.cost.received_bytes);
         }
       EXPECT_EQ(found, 2);

@@ -71,7 +71,7 @@ TEST(RunTrace, HasTheWholeStepOfEveryRank) {
                              "embedding backward", "gradients: reduction", "gradients: norm", "optimizer"})
       EXPECT_TRUE(host.count(name)) << "rank " << rank << " has no " << name;
     EXPECT_FALSE(host.count("step 1") + host.count("step 4")) << "only what was asked for";
-    EXPECT_TRUE(of_rank["compute"].count("C0")) << "the experts of a pass";
+    EXPECT_TRUE(of_rank["compute"].count("experts[0]")) << "the experts of a pass";
     EXPECT_EQ(of_rank.count("device"), test_device() == device::DeviceKind::cpu ? 0u : 1u);
   }
 }

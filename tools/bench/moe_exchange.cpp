@@ -24,7 +24,7 @@
 #include "framework/schedule/executor.h"
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/timeline_svg.h"
-#include "layers/moe/pass/pass_graph.h"
+#include "layers/moe/pass/combine.h"
 #include "parallel/comm/world.h"
 #include "tools/plan/cluster.h"
 
@@ -55,18 +55,6 @@ struct Way {
   Overlap overlap = Overlap::sequential;
   int chunks = 1;
   bool baseline = false;
-};
-
-// Sends tokens as they are; experts return what they get.
-struct EchoWork final : PassWork {
-  const ep::RoutingPlan& plan;
-  const Tensor& rows;
-
-  EchoWork(const ep::RoutingPlan& p, const Tensor& r) : plan(p), rows(r) {}
-  RowSource pack(Stream&, size_t c) override {
-    return {.values = rows, .index = plan.counts.chunks[c].of(plan.indices.wire_tokens)};
-  }
-  Rows compute(Stream&, size_t, Rows grouped, Tensor) override { return grouped; }
 };
 
 class Bench {
@@ -103,27 +91,42 @@ class Bench {
     const Tensor ids = Tensor::empty({tokens, 1}, Dtype::i32, device_);
     for (int64_t i = 0; i < tokens; ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % experts);
     const ep::ExpertGroups groups{groups_.nodes.get(), &etp, etp.size() > 1 ? &world_ : groups_.nodes.get()};
-    const bool merged = way.overlap != Overlap::sequential;
-    const ep::RoutingPlan plan =
-        ep::make_routing_plan(ids, experts, groups,
-                              {.chunking = {ep::Chunking::By::tokens, way.chunks},
-                               .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
-                               .merged = merged},
-                              device_.compute());
-    const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
-    MoePass pass{.plan = plan,
-                 .groups = groups,
-                 .overlap = way.overlap,
-                 .rows = {.width = width, .dtype = Dtype::f32, .device = device_}};
-    EchoWork work(plan, rows);
-    RowCollection collection{.group = collector, .counts = {}};
+    Routes routes{.settings = {.schedule = {},
+                               .order = alternating_order(),
+                               .experts = experts,
+                               .groups = groups,
+                               .tensor = collector,
+                               .tensor_ep_ranks = {},
+                               .name = "moe"},
+                  .plan = ep::make_routing_plan(
+                      ids, experts, groups,
+                      {.chunking = {ep::Chunking::By::tokens, way.chunks},
+                       .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
+                       .merged = way.overlap != Overlap::sequential},
+                      device_.compute()),
+                  .end = tokens};
+    routes.settings.schedule.overlap = way.overlap;
     if (collector) {
-      for (const ep::ChunkCounts& c : plan.counts.chunks)
-        collection.counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
-      pass.collection = &collection;
+      routes.collection = RowCollection{.group = collector, .counts = {}, .rows = {}};
+      for (const ep::ChunkCounts& c : routes.plan.counts.chunks)
+        routes.collection->counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
     }
-    PassBuffers buffers;
-    const schedule::TaskGraph graph = make_pass_graph(pass, work, buffers);
+    // Tokens are sent as they are; experts return what they get.
+    const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
+    PassGraph g(routes, rows, false);
+    Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr});
+    Dispatch dispatch(g, {});
+    ExpertTasks echo(g, 0, {});
+    g.add_steps(
+        {.dispatch =
+             [&](size_t c) {
+               dispatch.add(c, g.room_to_dispatch(), [&, c](Stream&) { return routes.token_rows(c, rows, {}); });
+             },
+         .beside = [] {},
+         .compute =
+             [&](size_t c) { echo.add(c, dispatch.arrive(c), {}, [](Stream&, Rows grouped) { return grouped; }); },
+         .combine = [&](size_t c) { combine.add(c, echo.computed(c), dispatch.row_weights(c)); }});
+    const schedule::TaskGraph& graph = g.graph();
     world_.barrier(device_.compute()).wait();
     std::vector<schedule::TaskTime> times;
     schedule::execute(graph, device_, &times);
@@ -149,7 +152,7 @@ class Bench {
   // Seconds until the experts can begin, or from their end on.
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
-                                      [](const auto& span) { return span.task.name.starts_with("C"); });
+                                      [](const auto& span) { return span.task.name.starts_with("experts"); });
     return part == "dispatch" ? experts->begin : timeline.total() - experts->end;
   }
 

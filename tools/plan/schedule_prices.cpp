@@ -1,7 +1,13 @@
 #include "tools/plan/schedule_prices.h"
 
 #include <algorithm>
+#include <map>
+#include <span>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "framework/data/digest.h"
 #include "framework/schedule/graph_collector.h"
 #include "layers/moe/schedule/schedule_rules.h"
 #include "tools/plan/rank_graphs.h"
@@ -18,34 +24,63 @@ using moe::MoeSchedule;
 // More schedules than `most_priced` take seconds to predict; then so many get the other late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 
-double predicted_seconds(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
-                         const comm::ProcessGroup& world) {
+// All that a rank's graph says but names, lane by lane: equal for schedules that do the same in this layout.
+std::string text_of(const schedule::TaskGraph& graph) {
+  const std::span<const schedule::Task> tasks = graph.tasks();
+  std::map<schedule::Lane, std::vector<size_t>> lanes;
+  std::vector<std::string> places;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    std::vector<size_t>& lane = lanes[tasks[i].spec.lane];
+    places.push_back(fmt::format("{}:{}", static_cast<int>(tasks[i].spec.lane), lane.size()));
+    lane.push_back(i);
+  }
+  std::string text;
+  for (const auto& [lane, in_order] : lanes)
+    for (const size_t i : in_order) {
+      const schedule::Cost& c = tasks[i].spec.cost;
+      text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} after", places[i], name_of(tasks[i].spec.kind),
+                          tasks[i].spec.issued_late, c.flops, fmt::join(c.products, ","), c.wire_bytes,
+                          c.received_bytes, c.copy_bytes, c.group, c.group_size, c.crosses_nodes);
+      for (const schedule::TaskId before : tasks[i].after) text += " " + places[static_cast<size_t>(before)];
+      text += "\n";
+    }
+  return text;
+}
+
+ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+                            const comm::ProcessGroup& world, const MoeSchedule& schedule) {
+  ScheduleCandidate candidate{.schedule = schedule};
+
   schedule::GraphCollector collector;
   // A model without memory still tells the other ranks real counts of rows.
   const Device device = instance.device().has_memory() ? instance.device() : instance.device().host();
   if (const auto layers = instance.model.moe_layers(); !layers.empty())
     layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), device,
                                       collector);
-  constexpr size_t passes = 2;
-  base::require(collector.graphs.size() <= passes, "[schedule] a layer shows ", collector.graphs.size(), " passes");
-  collector.graphs.resize(passes);  // a stage of dense layers has none
+  constexpr size_t graphs_of_layer = 3;  // forward, backward, and the gradients that Parm's S1 gathers after the gate
+  base::require(collector.graphs.size() <= graphs_of_layer, "[schedule] a layer shows ", collector.graphs.size(),
+                " graphs");
+  collector.graphs.resize(graphs_of_layer);  // a stage of dense layers has none
   std::vector<double> seconds(static_cast<size_t>(world.size()));
   for (const schedule::TaskGraph& graph : collector.graphs) {
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
-    for (const auto& g : all) graphs.push_back(&g);
+    for (const auto& g : all) graphs.push_back(&g), candidate.graphs += text_of(g) + "\n";
     const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
   // Ranks must agree, also where their groups, and so their rates, differ.
-  return world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max, device);
+  candidate.predicted =
+      world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max, device);
+  candidate.graphs = data::digest_of(candidate.graphs).to_string();
+  return candidate;
 }
 
 }  // namespace
 
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
   double sum = 0;
-  for (const char* kind : {" forward", " backward"}) {
+  for (const char* kind : {" forward", " backward", " gradient of shares"}) {
     double seconds = 0;
     int64_t count = 0;
     for (const PassRecorder::Recording& pass : passes)
@@ -83,7 +118,7 @@ int64_t rows_of_layer(const Recipe& r) {
 ScheduleCandidate predicted_schedule(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
                                      const comm::ProcessGroup& world, const MoeSchedule& schedule) {
   instance.reschedule(schedule);
-  return {.schedule = schedule, .predicted = predicted_seconds(recipe, instance, predictor, world)};
+  return predicted(recipe, instance, predictor, world, schedule);
 }
 
 std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
@@ -93,7 +128,11 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelIn
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
-    candidates.push_back(predicted_schedule(recipe, instance, predictor, world, s));
+    ScheduleCandidate candidate = predicted_schedule(recipe, instance, predictor, world, s);
+    // With another number of chunks they may differ.
+    const bool twin = !chunks_open(recipe, s) &&
+                      std::ranges::find(candidates, candidate.graphs, &ScheduleCandidate::graphs) != candidates.end();
+    if (!twin) candidates.push_back(std::move(candidate));
   };
   for (const MoeSchedule& s : allowed)
     if (all || s == with_late_choices(s, usual)) price(s);

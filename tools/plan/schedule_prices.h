@@ -23,6 +23,8 @@ struct ScheduleCandidate {
   moe::MoeSchedule schedule;
   /// Seconds of one MoE layer's forward and backward on the slowest rank.
   double predicted = 0;
+  /// Digest of all ranks' graphs: schedules with the same do the same in this layout.
+  std::string graphs{};
   std::vector<double> measured{};  // the same, by trial
 
   /// The median; 0 before the first trial.
@@ -37,9 +39,9 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelIn
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
-/// All `allowed` schedules, in their order. Where they are hundreds: first those that have the usual value of every
-/// late choice (moe::ChoiceFacts::late: rows, ESP exchange, order), then the fastest of these with every other. Which
-/// one is set in the model afterwards is not defined.
+/// All `allowed` schedules, in their order, of those whose graphs are the same the first. Where they are hundreds:
+/// first those that have the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order), then
+/// the fastest of these with every other. Which one is set in the model afterwards is not defined.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);

@@ -1,7 +1,7 @@
-// The way back of a chunk's results to the ranks of their tokens: the tasks U, A, R, K, L and X of pass.h.
+#include "layers/moe/pass/combine.h"
+
 #include <utility>
 
-#include "layers/moe/pass/pass_builders.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 
@@ -10,180 +10,203 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
+comm::Splits back(const comm::Splits& there) { return {there.receive, there.send}; }
+
+}  // namespace
+
+Combine::Combine(PassGraph& g, Options options)
+    : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
+  if (!g.bounded && landing() != Landing::as_they_are)
+    returned_.put(format_.buffer(g.counts.slots(), g.device, Category::temporary));
+  if (!options_.collection) return;
+  int64_t all = 0;
+  for (const auto& counts : options_.collection->counts) all += ep::sum_of(counts);
+  collected_ = Tensor::empty({all, g.width}, g.dtype, g.device, Category::communication);
+}
+
+void Combine::add(size_t chunk, const Computed& computed, const Slot<Tensor>& row_weights) {
+  Chunk& here = chunks_[chunk];
+  here.last = computed.by;
+  if (!g_.counts.merged) here.rows = computed.results;
+  // Else results return in the order in which they were computed. Where they are added up first, that packs its sums.
+  // Not on the lane of the unpacking, where it would wait until the chunk before has returned.
+  if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
+    add_reordering(chunk, computed.results, row_weights);
+  if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
+  if (g_.shares_width(ep::EspExchange::replicated)) add_all_reduce(chunk);
+  add_all_to_all(chunk);
+  if (landing() == Landing::unpacked) add_unpacking(chunk);
+  g_.note_returned(chunk, here.last);
+  if (options_.collection) add_all_gather(chunk);
+}
+
+Combine::Landing Combine::landing() const {
+  // Whether rows are sent in the order of the slot rows.
+  const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
+  if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
+  return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
+}
+
 // Whether ranks that share an expert's width add up their results before these return.
-bool adds_up(const PassGraph& g) {
-  return g.shares_width(ep::EspExchange::gather) || g.shares_width(ep::EspExchange::replicated);
+bool Combine::adds_up() const {
+  return g_.shares_width(ep::EspExchange::gather) || g_.shares_width(ep::EspExchange::replicated);
 }
 
-// U: results, which lie grouped by expert, go back into the order in which their rows arrived; of rows of tokens, those
-// of a row's copies become their sum. Then they are packed for R, unless A comes between, which adds up unpacked rows.
-void add_reducing(PassGraph& g, size_t c) {
-  const RowFormat format = g.format_back();
-  const bool summed = adds_up(g);
-  g.add(c, Lane::compute, TaskKind::copy, cat("U", c),
-        PassGraph::copied(g.counts.chunks[c].own_rows * format.row_bytes()),
-        on_lane([c, format, summed, &pass = g.pass, &buffers = g.buffers](Stream& s) {
-          const ep::ChunkIndices& indices = pass.plan.indices.chunks[c];
-          PassBuffers::Chunk& here = buffers.chunks[c];
-          const Rows results = pass.plan.counts.merged ? buffers.together : std::exchange(here.results, {});
-          RowSource ready{results.values, indices.place};
-          if (indices.of_tokens()) {
-            const Rows sums = reduce_groups(s, results, indices, std::exchange(here.row_weights, {}));
-            ready = {.values = sums.values, .row_weights = sums.row_weights};
-          } else {
-            ready.row_weights = gather_rows_by(s, {results.row_weights}, indices.place).values;
-          }
-          if (summed)
-            here.results = {gather_rows_by(s, {ready.values}, ready.index).values, ready.row_weights};
-          else
-            here.returning = format.pack(s, ready);
-        }));
+void Combine::append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost,
+                     schedule::TaskWork work) {
+  TaskId& last = chunks_[chunk].last;
+  last = g_.add({last}, lane, kind, task_name("combine", step, chunk), std::move(cost), std::move(work));
 }
 
-// A of EspExchange::gather: each etp rank has addends for the rows of all of them, and gets the sums for the rows that
-// it had received itself.
-void add_reduce_scatter(PassGraph& g, size_t c) {
-  const ep::ChunkCounts& chunk = g.counts.chunks[c];
-  const int64_t mine = chunk.rows_received() * g.result_bytes();
-  g.add(
-      c, Lane::intra, TaskKind::reduce_scatter, cat("A", c),
-      PassGraph::transfer(g.etp, "etp", ep::sum_of(chunk.shared) * g.result_bytes() - mine, (g.etp.size() - 1) * mine),
-      on_lane([format = g.format_back(), &chunk, &here = g.buffers.chunks[c], &etp = g.etp](Stream& s) {
-        const Rows rows = std::exchange(here.results, {});
+// Then they are packed for the way, unless they are added up before, which is done to unpacked rows.
+void Combine::add_reordering(size_t chunk, const Slot<Rows>& computed, const Slot<Tensor>& row_weights) {
+  append(chunk, Lane::compute, TaskKind::copy, "reorder",
+         PassGraph::copied(g_.counts.chunks[chunk].own_rows * format_.row_bytes()),
+         on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
+                  summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
+           const Rows results = merged ? computed.read() : computed.take();
+           RowSource ready{results.values, indices.place};
+           if (indices.of_tokens()) {
+             const Rows sums = reduce_groups(s, results, indices, row_weights.take());
+             ready = {.values = sums.values, .row_weights = sums.row_weights};
+           } else {
+             ready.row_weights = gather_rows_by(s, {results.row_weights}, indices.place).values;
+           }
+           if (summed)
+             rows.put({gather_rows_by(s, {ready.values}, ready.index).values, ready.row_weights});
+           else
+             rows.put({format.pack(s, ready)});
+         }));
+}
+
+// Each etp rank has addends for the rows of all of them, and gets the sums for the rows that it had received itself.
+void Combine::add_reduce_scatter(size_t chunk) {
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  const int64_t mine = counts.rows_received() * g_.row_bytes();
+  append(
+      chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
+      PassGraph::transfer(g_.etp, "etp", ep::sum_of(counts.shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
+      on_lane([format = format_, &counts, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+        const Rows addends = rows.take();
         const auto sum = [&](const Tensor& x) {
-          return x.defined() ? ep::add_shared_rows(chunk.shared, x, etp, s) : x;
+          return x.defined() ? ep::add_shared_rows(counts.shared, x, etp, s) : x;
         };
-        here.returning = format.pack(s, {sum(rows.values), {}, sum(rows.row_weights)});
+        rows.put({format.pack(s, {sum(addends.values), {}, sum(addends.row_weights)})});
       }));
 }
 
-// A of EspExchange::replicated: each etp rank was sent all rows and has addends for all, and gets all sums.
-void add_all_reduce(PassGraph& g, size_t c) {
-  const int64_t ranks = g.etp.size();
-  const int64_t sent = 2 * (ranks - 1) * g.counts.chunks[c].rows_received() * g.result_bytes() / ranks;
-  g.add(c, Lane::intra, TaskKind::all_reduce, cat("A", c), PassGraph::transfer(g.etp, "etp", sent, sent),
-        on_lane([format = g.format_back(), &here = g.buffers.chunks[c], &etp = g.etp](Stream& s) {
-          const Rows rows = std::exchange(here.results, {});
-          for (const Tensor& x : {rows.values, rows.row_weights})
-            if (x.defined()) s.wait(ep::add_held_rows(x, etp, s).arrived);
-          here.returning = format.pack(s, {rows.values, {}, rows.row_weights});
-        }));
+// Each etp rank was sent all rows and has addends for all, and gets all sums.
+void Combine::add_all_reduce(size_t chunk) {
+  const int64_t ranks = g_.etp.size();
+  const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_received() * g_.row_bytes() / ranks;
+  append(chunk, Lane::intra, TaskKind::all_reduce, "all_reduce", PassGraph::transfer(g_.etp, "etp", sent, sent),
+         on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+           const Rows sums = rows.take();
+           for (const Tensor& x : {sums.values, sums.row_weights})
+             if (x.defined()) s.wait(ep::add_held_rows(x, etp, s).arrived);
+           rows.put({format.pack(s, {sums.values, {}, sums.row_weights})});
+         }));
 }
 
-// How the rows that return in a chunk become slot rows in PassBuffers::returned.
-enum class Landing : uint8_t {
-  as_they_are,  // the received tensor becomes `returned` itself: there is one chunk, and its rows are in order
-  in_place,     // they are received into the chunk's part of `returned`
-  unpacked,     // Li copies them there or, in a bounded pass, hands them to PassWork::accept
-};
-
-Landing landing_of(const PassGraph& g) {
-  if (g.pass.bounded) return Landing::unpacked;
-  if (g.returns_at_once()) return Landing::as_they_are;
-  return g.format_back().plain() && g.in_order() ? Landing::in_place : Landing::unpacked;
+void Combine::add_all_to_all(size_t chunk) {
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  const Slot<Rows>& rows = chunks_[chunk].rows;
+  const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", back(counts.steps->across), format_)
+                             : g_.exchange(g_.ranks, "", back(counts.splits), format_);
+  append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", cost,
+         [landing = landing(), &counts, rows, returned = returned_, &ranks = g_.ranks, nodes = g_.nodes](Stream& s) {
+           const Tensor sent = rows.take().values;
+           const Tensor out = landing == Landing::in_place
+                                  ? returned.read().values.slice(0, counts.slots_begin, counts.slots_end)
+                                  : Tensor{};
+           auto [data, arrived] = nodes ? ep::return_between_nodes(counts, sent, *nodes, s)
+                                        : ep::send_to_tokens(counts, sent, ranks, s, out);
+           if (landing == Landing::as_they_are)
+             returned.put({data});
+           else if (landing == Landing::unpacked)
+             rows.put({data});
+           return arrived;
+         });
+  if (!g_.nodes) return;
+  Cost inside = g_.exchange(*g_.nodes->inside, "_inside", back(counts.steps->inside), format_);
+  inside.copy_bytes = g_.passing_bytes(chunk, format_);
+  append(chunk, Lane::intra, TaskKind::all_to_all, "a2a_inside", std::move(inside),
+         [&counts, rows, nodes = g_.nodes](Stream& s) {
+           auto [data, arrived] = ep::return_inside_node(counts, rows.take().values, *nodes, s);
+           rows.put({data});
+           return arrived;
+         });
 }
 
-comm::Splits back(const comm::Splits& there) { return {there.receive, there.send}; }
-
-void add_returning(PassGraph& g, size_t c) {
-  const ep::ChunkCounts& chunk = g.counts.chunks[c];
-  const RowFormat format = g.format_back();
-  PassBuffers::Chunk& here = g.buffers.chunks[c];
-  const Cost cost = g.nodes ? g.exchange(*g.nodes->across, "_across", back(chunk.steps->across), format)
-                            : g.exchange(g.ranks, "", back(chunk.splits), format);
-  g.add(c, Lane::inter, TaskKind::all_to_all, cat("R", c), cost,
-        [landing = landing_of(g), &chunk, &here, &buffers = g.buffers, &ranks = g.ranks, nodes = g.nodes](Stream& s) {
-          if (here.results.values.defined()) here.returning = std::exchange(here.results, {}).values;
-          const Tensor out =
-              landing == Landing::in_place ? buffers.returned.slice(0, chunk.slots_begin, chunk.slots_end) : Tensor{};
-          const Tensor rows = std::exchange(here.returning, {});
-          auto [data, arrived] =
-              nodes ? ep::return_between_nodes(chunk, rows, *nodes, s) : ep::send_to_tokens(chunk, rows, ranks, s, out);
-          if (landing == Landing::as_they_are)
-            buffers.returned = data;
-          else if (landing == Landing::unpacked)
-            here.returning = data;
-          return arrived;
-        });
-  if (!g.nodes) return;
-  Cost inside = g.exchange(*g.nodes->inside, "_inside", back(chunk.steps->inside), format);
-  inside.copy_bytes = g.passing_bytes(c, format);
-  g.add(c, Lane::intra, TaskKind::all_to_all, cat("K", c), std::move(inside),
-        [&chunk, &here, nodes = g.nodes](Stream& s) {
-          auto [data, arrived] = ep::return_inside_node(chunk, std::exchange(here.returning, {}), *nodes, s);
-          here.returning = data;
-          return arrived;
-        });
+void Combine::add_unpacking(size_t chunk) {
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  append(chunk, Lane::copy, TaskKind::copy, "unpack", PassGraph::copied(counts.rows_to_send() * format_.row_bytes()),
+         on_lane([this, chunk, &counts, returned = chunks_[chunk].rows](Stream& s) {
+           const Rows rows = unpacked(chunk, returned.take().values, s);
+           if (g_.bounded) return options_.accept(s, chunk, rows);
+           const auto hand_on = [&](const Tensor& all, const Tensor& part) {
+             if (part.defined())
+               kernels::kernels(g_.device).pointwise.copy(s, all.slice(0, counts.slots_begin, counts.slots_end), part);
+           };
+           hand_on(slot_rows().values, rows.values);
+           hand_on(slot_rows().row_weights, rows.row_weights);
+         }));
 }
 
-// The slot rows of a chunk, made from `sent`, the rows that returned in `format`. With EspExchange::direct a row was
-// sent to every etp rank, and its slot row is the sum of the addends that returned (PlanIndices::copies).
-Rows slot_rows(const MoePass& pass, size_t c, const RowFormat& format, const Tensor& sent, Stream& s) {
-  const ep::ChunkCounts& chunk = pass.plan.counts.chunks[c];
+// The slot rows of a chunk, made from `sent`, the rows that returned. With EspExchange::direct a row was sent to every
+// etp rank, and its slot row is the sum of the addends that returned (PlanIndices::copies).
+Rows Combine::unpacked(size_t chunk, const Tensor& sent, Stream& s) const {
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   Rows rows{sent};
-  if (!format.plain()) {
-    rows = format.buffer(chunk.rows_to_send(), pass.rows.device);
-    format.unpack(s, sent, {}, rows);
+  if (!format_.plain()) {
+    rows = format_.buffer(counts.rows_to_send(), g_.device);
+    format_.unpack(s, sent, {}, rows);
   }
-  if (!pass.plan.indices.copies.defined()) return rows;
-  const Tensor copies = pass.plan.indices.copies.slice(0, chunk.slots_begin, chunk.slots_end);
-  if (copies.dim(1) == 1) return gather_rows_by(s, rows, copies.reshape({chunk.slots()}));
-  Rows sums = format.buffer(chunk.slots(), pass.rows.device);
-  const auto& k = kernels::kernels(pass.rows.device).permute;
+  const Tensor& all_copies = g_.routes.plan.indices.copies;
+  if (!all_copies.defined()) return rows;
+  const Tensor copies = all_copies.slice(0, counts.slots_begin, counts.slots_end);
+  if (copies.dim(1) == 1) return gather_rows_by(s, rows, copies.reshape({counts.slots()}));
+  Rows sums = format_.buffer(counts.slots(), g_.device);
+  const auto& k = kernels::kernels(g_.device).permute;
   k.combine(s, sums.values, rows.values, copies, {}, {});
   if (rows.row_weights.defined()) k.combine(s, sums.row_weights, rows.row_weights, copies, {}, {});
   return sums;
 }
 
-void add_unpacking(PassGraph& g, size_t c) {
-  const ep::ChunkCounts& chunk = g.counts.chunks[c];
-  const RowFormat format = g.format_back();
-  g.add(c, Lane::copy, TaskKind::copy, cat("L", c), PassGraph::copied(chunk.rows_to_send() * format.row_bytes()),
-        on_lane([c, format, &chunk, &pass = g.pass, &work = g.work, &buffers = g.buffers](Stream& s) {
-          const Tensor sent = std::exchange(buffers.chunks[c].returning, {});
-          const Rows rows = slot_rows(pass, c, format, sent, s);
-          if (pass.bounded) return work.accept(s, c, rows);
-          const auto hand_on = [&](const Tensor& all, const Tensor& part) {
-            if (part.defined())
-              kernels::kernels(pass.rows.device)
-                  .pointwise.copy(s, all.slice(0, chunk.slots_begin, chunk.slots_end), part);
-          };
-          hand_on(buffers.returned, rows.values);
-          hand_on(buffers.returned_row_weights, rows.row_weights);
-        }));
-}
-
-void add_collecting(PassGraph& g, size_t c) {
-  const ep::ChunkCounts& chunk = g.counts.chunks[c];
-  const RowCollection& collection = *g.pass.collection;
+void Combine::add_all_gather(size_t chunk) {
+  const ep::ChunkCounts& chunk_counts = g_.counts.chunks[chunk];
+  const RowCollection& collection = *options_.collection;
   const comm::ProcessGroup& group = *collection.group;
   int64_t begin = 0;
-  for (size_t before = 0; before < c; ++before) begin += ep::sum_of(collection.counts[before]);
-  const std::vector<int64_t>& counts = collection.counts[c];
+  for (size_t before = 0; before < chunk; ++before) begin += ep::sum_of(collection.counts[before]);
+  const std::vector<int64_t>& counts = collection.counts[chunk];
   const int64_t all = ep::sum_of(counts), mine = counts[static_cast<size_t>(group.rank())];
-  const Tensor out = g.buffers.collected.slice(0, begin, begin + all);
-  g.add(c, Lane::intra, TaskKind::all_gather, cat("X", c),
-        PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g.result_bytes(), (all - mine) * g.result_bytes()),
-        [out, &chunk, &counts, &group, &buffers = g.buffers](Stream& s) {
-          const Tensor own = buffers.returned.slice(0, chunk.slots_begin, chunk.slots_end);
-          return ep::gather_rows(counts, own, group, s, out).arrived;
-        });
+  const Tensor out = collected_.slice(0, begin, begin + all);
+  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather",
+         PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g_.row_bytes(), (all - mine) * g_.row_bytes()),
+         [out, &chunk_counts, &counts, &group, returned = returned_](Stream& s) {
+           const Tensor own = returned.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
+           return ep::gather_rows(counts, own, group, s, out).arrived;
+         });
 }
 
-}  // namespace
+TaskId add_token_combine(PassGraph& g, std::function<void(Stream&)> combine) {
+  return g.add(g.returned(), Lane::copy, TaskKind::copy, "combine.tokens",
+               PassGraph::copied(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
+}
 
-void add_combine(PassGraph& g, size_t c) {
-  const bool plain = g.format_back().plain();
-  // Without U, results return in the order in which they were computed. Where A follows, U is not needed for packing:
-  // A packs its sums. U is not on L's lane, where it would wait until the chunk before has returned.
-  if (g.counts.chunks[c].placed || g.counts.merged || (!plain && !adds_up(g))) add_reducing(g, c);
-  if (g.shares_width(ep::EspExchange::gather)) add_reduce_scatter(g, c);
-  if (g.shares_width(ep::EspExchange::replicated)) add_all_reduce(g, c);
-  add_returning(g, c);
-  if (landing_of(g) == Landing::unpacked) add_unpacking(g, c);
-  g.chunks[c].returned = g.chunks[c].last;
-  g.combined.push_back(c);
-  if (g.pass.collection) add_collecting(g, c);
+Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own) {
+  Shape shape = own.shape();
+  shape[0] *= ranks.size();
+  return Tensor::empty(shape, own.dtype(), own.device());
+}
+
+void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, const Tensor& own, const Tensor& all) {
+  const comm::ProcessGroup& group = *g.routes.sharers;
+  const int64_t sent = (group.size() - 1) * own.bytes();
+  g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name),
+        PassGraph::transfer(group, "tp", sent, sent),
+        [own, all, &group](Stream& s) { return group.all_gather(all, own, s); });
 }
 
 }  // namespace hexad::moe

@@ -2,9 +2,8 @@
 // weights either the slot rows that returned or, where rows are of tokens, T_DO.
 #include <utility>
 
-#include "layers/moe/pass/memory_reuse.h"
-#include "layers/moe/pass/row_weights.h"
-#include "parallel/comm/rows.h"
+#include "layers/moe/pass/forward.h"
+#include "layers/moe/pass/strategies.h"
 
 namespace hexad::moe {
 
@@ -24,6 +23,22 @@ struct KeptTensors {
   }
 };
 
+std::vector<Tensor> tensors_of(KeptTensors kept) {
+  std::vector<Tensor> tensors;
+  kept.each([&](Tensor& t) { tensors.push_back(std::move(t)); });
+  return tensors;
+}
+
+KeptTensors kept_of(const Saved& saved, size_t computations) {
+  KeptTensors kept;
+  kept.experts.resize(computations);
+  std::vector<Tensor> tensors = saved.all();
+  auto next = tensors.begin();
+  kept.each([&](Tensor& t) { t = std::move(*next++); });
+  require(next == tensors.end(), "[moe] the tape gave back other tensors than it was given");
+  return kept;
+}
+
 // What the experts of a chunk leave for their weight gradients.
 struct WeightWork {
   ChunkActivations made;
@@ -32,12 +47,13 @@ struct WeightWork {
 };
 
 void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
-  call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput, call.groups(chunk));
+  call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput,
+                                 call.routes->groups(chunk));
 }
 
 // dout of the tokens that this rank sends; of tokens that are computed several times, each computation's share of it.
-Tensor shared_gradient(const TokenRoutes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = dout.slice(0, routes.begin, routes.end);
+Tensor shared_gradient(const Routes& routes, const Tensor& dout, Stream& stream) {
+  const Tensor own = routes.mine(dout);
   if (routes.copies == 1) return own;
   const auto& k = kernels::kernels(dout.device()).pointwise;
   const Tensor share = Tensor::like(own);
@@ -57,163 +73,157 @@ Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) 
   return dweights;
 }
 
-class KeepBackward final : public PassWork {
- public:
-  KeepBackward(const PassCall& call, const Tensor& dout, const KeptTensors& kept, std::vector<WeightWork>& work,
-               Stream& stream)
-      : call_(call),
-        returned_(kept.returned),
-        work_(work),
-        experts_(call.hold_weights(stream, kernels::Direction::backward)),
-        dout_(shared_gradient(call.routes, dout, stream)),
-        weights_(call.plan_weights(kept.weights, stream)),
-        dweights_(Tensor::zeros(weights_.shape(), weights_.dtype(), weights_.device())) {
-    if (call.of_tokens()) row_weights_ = wire_weights(stream, call.plan(), weights_);
-  }
+// Rows of slots: the gradients of all slots' results [S, D]; those of the weights, to dweights [T, K], are taken here,
+// from what had returned.
+Tensor slot_gradients(Stream& s, const Routes& routes, const Tensor& dtokens, const KeptTensors& kept,
+                      const Tensor& weights, const Tensor& dweights) {
+  const Tensor dreturned = Tensor::like(kept.returned);
+  kernels::kernels(dtokens.device())
+      .permute.combine_backward(s, dreturned, dweights, dtokens, kept.returned, routes.plan.indices.rows, weights);
+  return dreturned;
+}
 
-  void gather(Stream& s) override { dout_ = comm::all_gather_rows(dout_, *call_.routes.gatherers, s); }
+RowSource slot_rows(const Routes& routes, size_t chunk, const Tensor& of_slots) {
+  const ep::PlanIndices& indices = routes.plan.indices;
+  const ep::ChunkCounts& counts = routes.counts(chunk);
+  if (indices.wire_slots.defined()) return {.values = of_slots, .index = counts.of(indices.wire_slots)};
+  return {.values = counts.of(of_slots)};
+}
 
-  // Rows of tokens: their gradients are sent as they are; the weights' are taken at the experts and return beside them.
-  RowSource pack(Stream& s, size_t chunk) override {
-    return call_.of_tokens() ? call_.token_rows(chunk, dout_, row_weights_) : slot_gradients(s, chunk);
-  }
-
-  Rows compute(Stream& s, size_t chunk, Rows rows, Tensor) override {
-    WeightWork& w = work_[chunk];
-    const Tensor dweights = call_.of_tokens() ? weigh_gradients(s, rows, std::exchange(w.made.results, {})) : Tensor{};
-    w.gradients = experts_.input_gradients(s, w.made.activations, rows.values, call_.groups(chunk));
-    w.doutput = std::move(rows.values);
-    return Rows{std::exchange(w.gradients.rows, {}), dweights};
-  }
-
-  void weight_gradients(Stream& s, size_t chunk) override {
-    const WeightWork w = std::move(work_[chunk]);
-    add_weight_gradients(call_, s, chunk, w);
-  }
-
-  /// [T, K] of the plan's tokens, after the pass.
-  Tensor weight_gradients_of_slots(Stream& s, const PassBuffers& buffers) const {
-    if (call_.of_tokens()) put_by_slot(s, dweights_, buffers.returned_row_weights, call_.plan().indices.row_slots);
-    return dweights_;
-  }
-
- private:
-  // Rows of slots: the gradient of each slot's result is sent, and the weights' is taken here, from what had returned.
-  RowSource slot_gradients(Stream& s, size_t chunk) {
-    const ep::PlanIndices& indices = call_.plan().indices;
-    if (!dreturned_.defined()) {
-      dreturned_ = Tensor::like(returned_);
-      kernels::kernels(dout_.device())
-          .permute.combine_backward(s, dreturned_, dweights_, dout_, returned_, indices.rows, weights_);
-    }
-    const ep::ChunkCounts& counts = call_.counts(chunk);
-    if (indices.wire_slots.defined()) return {.values = dreturned_, .index = counts.of(indices.wire_slots)};
-    return {.values = counts.of(dreturned_)};
-  }
-
-  const PassCall& call_;
-  const Tensor& returned_;
-  std::vector<WeightWork>& work_;
-  const ExpertWeights experts_;
-  Tensor dout_, dreturned_;
-  const Tensor weights_, dweights_;
-  Tensor row_weights_;
-};
-
-// Gradients of the op's inputs, from `returned`, those of slot rows, and `dweights`, those of the plan's weights.
-void accumulate(const PassCall& call, const Tensor& dout, const Tensor& returned, const Tensor& dweights, Backward& b) {
-  const TokenRoutes& routes = call.routes;
+// Gradients of the op's inputs where nobody gathers them, from `returned`, those of slot rows, and `dweights`, those of
+// the plan's weights.
+void accumulate(const Routes& routes, const Tensor& dout, const Tensor& returned, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const int64_t tokens = routes.end - routes.begin;
-  const Tensor own_dweights = dweights.slice(0, routes.gathered_begin(), routes.gathered_begin() + tokens);
+  const Tensor own_dweights = routes.own(dweights);
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
-  const Shape own_shape{tokens, dout.dim(1)};
-  if (routes.copies == 1 && !routes.collection) {
+  const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
+  if (routes.copies == 1) {
     b.accumulate(0, own_shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
       const std::span<const Tensor> addends(&so_far, so_far.defined() ? 1 : 0);
       k.permute.combine(b.stream, dx, returned, routes.own_rows(), {}, addends);
     });
-    b.accumulate(1, own_dweights);
-    return;
+  } else {
+    const Tensor dx = Tensor::empty(own_shape, dout.dtype(), dout.device());
+    k.permute.combine(b.stream, dx, returned, routes.own_rows(), {}, {});
+    k.pointwise.scale(b.stream, dx, routes.copies);
+    b.accumulate(0, dx);
   }
-  const Tensor dx = Tensor::empty(own_shape, dout.dtype(), dout.device());
-  k.permute.combine(b.stream, dx, returned, routes.own_rows(), {}, {});
-  if (routes.copies > 1) k.pointwise.scale(b.stream, dx, routes.copies);
-  const auto all = [&](const Tensor& own) {
-    return routes.collection ? comm::all_gather_rows(own, *routes.collection->group, b.stream) : own;
-  };
-  b.accumulate(0, all(dx));
-  b.accumulate(1, all(own_dweights));
+  b.accumulate(1, own_dweights);
 }
 
-class Keep final : public MemoryReuse {
- public:
-  explicit Keep(std::shared_ptr<const PassCall> call) : call_(std::move(call)) {
-    kept_.experts.resize(call_->computations());
+// The backward pass. What weight gradients need is left in `work` where they are delayed.
+void backward(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
+              std::vector<WeightWork>& work) {
+  const Routes& routes = *call.routes;
+  const bool of_tokens = routes.of_tokens();
+  const auto& k = kernels::kernels(dout.device()).permute;
+  const ExpertWeights held = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
+  Tensor dtokens = shared_gradient(routes, dout, b.stream);
+  const Tensor weights = routes.plan_weights(kept.weights, b.stream);
+  const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
+  const Tensor row_weights = of_tokens ? wire_weights(b.stream, routes.plan, weights) : Tensor{};
+  Tensor dslots;  // rows of slots: made with the first chunk that is sent
+
+  PassGraph g(routes, dout, false);
+  add_token_gather(g, dtokens);
+  // Rows of tokens: their gradients are sent as they are; the weights' are taken at the experts and return beside them.
+  const int64_t beside = of_tokens ? 1 : 0;
+  Combine combine(g, {.row_weights = beside, .collection = routes.collection ? &*routes.collection : nullptr});
+  Dispatch dispatch(g, {.row_weights = beside});
+  const int64_t products = call.experts->products();
+  ExpertTasks compute(g, call.experts->flops_per_row(), {0, products, 0});
+  const auto rows_to_send = [&](Stream& s, size_t c) {
+    if (of_tokens) return routes.token_rows(c, dtokens, row_weights);
+    if (!dslots.defined()) dslots = slot_gradients(s, routes, dtokens, kept, weights, dweights);
+    return slot_rows(routes, c, dslots);
+  };
+  const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
+    WeightWork& w = work[c];
+    const Tensor dslot_weights = of_tokens ? weigh_gradients(s, rows, std::exchange(w.made.results, {})) : Tensor{};
+    w.gradients = held.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
+    w.doutput = std::move(rows.values);
+    return Rows{std::exchange(w.gradients.rows, {}), dslot_weights};
+  };
+  PassSteps steps{
+      .dispatch =
+          [&](size_t c) { dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) { return rows_to_send(s, c); }); },
+      .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+      .compute =
+          [&](size_t c) {
+            compute.add(c, dispatch.arrive(c), {},
+                        [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
+          },
+      .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }};
+  if (!b.weights_delayed())
+    steps.weights = [&](size_t c) {
+      compute.add_weight_gradients(c, products,
+                                   [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+    };
+  g.add_steps(steps);
+  const auto finish_weights = [&](Stream& s) {
+    if (of_tokens) put_by_slot(s, dweights, combine.slot_rows().row_weights, routes.plan.indices.row_slots);
+  };
+  // Tensor ranks that hold the inputs alike gather their gradients, by chunk or at the end.
+  const bool at_end = routes.inputs_alike && !routes.collection;
+  const Tensor own_dx = at_end ? Tensor::like(dtokens) : Tensor{};
+  const Tensor dx = at_end ? gathered_shares(*routes.sharers, own_dx) : Tensor{};
+  const Tensor all_dweights = routes.inputs_alike ? gathered_shares(*routes.sharers, dweights) : Tensor{};
+  if (routes.inputs_alike) {
+    std::vector<TaskId> after = g.returned();
+    if (at_end || of_tokens)
+      after = {add_token_combine(g, [&](Stream& s) {
+        finish_weights(s);
+        if (at_end) k.combine(s, own_dx, combine.slot_rows().values, routes.own_rows(), {}, {});
+      })};
+    if (at_end) add_share_gather(g, after, "combine.all_gather", own_dx, dx);
+    add_share_gather(g, after, "combine.gather_weights", dweights, all_dweights);
   }
+  g.run("backward");
 
-  void describe_forward(MoePass&) const override {}
-
-  void keep(size_t chunk, ChunkActivations made) override {
-    if (!call_->of_tokens()) made.results = {};
-    kept_.experts[chunk] = std::move(made);
+  if (!routes.computes())
+    return b.accumulate(0, routes.inputs_alike ? dout : routes.mine(dout)), b.accumulate(1, kept.weights);
+  if (!routes.inputs_alike) {
+    finish_weights(b.stream);
+    return accumulate(routes, dout, combine.slot_rows().values, dweights, b);
   }
+  if (at_end)
+    b.accumulate(0, dx);
+  else
+    b.accumulate(0, dout.shape(), dout.dtype(), [&](const Tensor& sum, const Tensor& so_far) {
+      const std::span<const Tensor> addends(&so_far, so_far.defined() ? 1 : 0);
+      k.combine(b.stream, sum, combine.collected(), routes.collection->rows, {}, addends);
+    });
+  b.accumulate(1, all_dweights);
+}
 
-  void offload(Stream&, size_t) override { fail_invariant("[moe] kept activations are not offloaded"); }
-
-  std::vector<Tensor> save(const Tensor&, const Tensor& weights, Tensor returned) override {
-    if (!call_->of_tokens()) kept_.returned = std::move(returned);
-    kept_.weights = weights;
-    std::vector<Tensor> tensors;
-    kept_.each([&](Tensor& t) { tensors.push_back(std::exchange(t, {})); });
-    return tensors;
-  }
-
-  void backward(Backward& b, const Tensor& dout, const Saved& saved) override {
-    KeptTensors kept;
-    kept.experts.resize(call_->computations());
-    {
-      std::vector<Tensor> tensors = saved.all();
-      auto next = tensors.begin();
-      kept.each([&](Tensor& t) { t = std::move(*next++); });
-      require(next == tensors.end(), "[moe] the tape gave back other tensors than it was given");
-    }
-    std::vector<WeightWork> work;
-    for (ChunkActivations& made : kept.experts)
-      work.push_back({.made = std::move(made), .gradients = {}, .doutput = {}});
-    run(b, dout, kept, work);
-    if (!b.weights_delayed()) return;
-    for (size_t c = 0; c < work.size(); ++c)
-      b.defer([call = call_, c, w = std::move(work[c]), &stream = b.stream]() mutable {
-        add_weight_gradients(*call, stream, c, std::exchange(w, {}));
-      });
-  }
-
- private:
-  void run(Backward& b, const Tensor& dout, const KeptTensors& kept, std::vector<WeightWork>& left) const {
-    const PassCall& call = *call_;
-    KeepBackward work(call, dout, kept, left, b.stream);
-    MoePass pass = call.describe(dout);
-    if (call.of_tokens()) pass.rows.weights_out = pass.rows.weights_back = 1;
-    const int64_t products = call.experts->products();
-    pass.experts.products = {0, products, 0};
-    if (!b.weights_delayed()) pass.experts.weight_products = products;
-    pass.shared = call.shared_backward(b);
-    PassBuffers buffers;
-    call.run(pass, work, buffers, "backward");
-    if (call.computes())
-      return accumulate(call, dout, buffers.returned, work.weight_gradients_of_slots(b.stream, buffers), b);
-    b.accumulate(0, dout), b.accumulate(1, kept.weights);
-  }
-
-  const std::shared_ptr<const PassCall> call_;
-  KeptTensors kept_;  // during forward
-};
+void backward(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
+  KeptTensors kept = kept_of(saved, call.routes->computations());
+  std::vector<WeightWork> work;
+  for (ChunkActivations& made : kept.experts) work.push_back({.made = std::move(made), .gradients = {}, .doutput = {}});
+  backward(call, b, dout, kept, work);
+  if (!b.weights_delayed()) return;
+  for (size_t c = 0; c < work.size(); ++c)
+    b.defer([call, c, w = std::move(work[c]), &stream = b.stream]() mutable {
+      add_weight_gradients(call, stream, c, std::exchange(w, {}));
+    });
+}
 
 }  // namespace
 
-std::shared_ptr<MemoryReuse> keep_activations(std::shared_ptr<const PassCall> call) {
-  return std::make_shared<Keep>(std::move(call));
+Value pass_and_keep(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+  KeptTensors kept;
+  kept.experts.resize(call.routes->computations());
+  ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
+                                 {.all = tape.recording() ? &kept.experts : nullptr}, std::move(shared), tape.stream);
+  if (call.routes->of_tokens())
+    result.returned = {};
+  else
+    for (ChunkActivations& made : kept.experts) made.results = {};
+  kept.returned = std::move(result.returned);
+  kept.weights = weights.data;
+  return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),
+                     [call](Backward& b, const Tensor& dout, const Saved& saved) { backward(call, b, dout, saved); },
+                     {call.experts->parameters(), {}});
 }
 
 }  // namespace hexad::moe

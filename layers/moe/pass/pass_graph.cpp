@@ -1,85 +1,92 @@
 #include "layers/moe/pass/pass_graph.h"
 
-#include <utility>
-
-#include "layers/moe/pass/pass_builders.h"
+#include "framework/schedule/executor.h"
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
 
 using namespace base;
-namespace {
 
-void make_buffers(const PassGraph& g) {
-  const MoePass& p = g.pass;
-  PassBuffers& buffers = g.buffers;
-  buffers.chunks.assign(g.counts.chunks.size(), {});
-  if (!p.bounded && !g.returns_at_once()) {
-    const Rows returned = g.format_back().buffer(g.counts.slots(), p.rows.device, Category::temporary);
-    buffers.returned = returned.values, buffers.returned_row_weights = returned.row_weights;
+PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
+    : routes(r),
+      counts(r.plan.counts),
+      width(like.dim(1)),
+      dtype(like.dtype()),
+      device(like.device()),
+      bounded(shares_buffers),
+      ranks(counts.all_to_all_group(r.settings.groups)),
+      nodes(counts.node_groups(r.settings.groups)),
+      etp(*r.settings.groups.etp),
+      computed_by_(counts.chunks.size(), no_task),
+      returned_by_(counts.chunks.size(), no_task) {}
+
+void PassGraph::add_steps(const PassSteps& steps) {
+  const size_t chunks = counts.chunks.size();
+  if (counts.merged) {
+    for (size_t c = 0; c < chunks; ++c) steps.dispatch(c);
+    steps.beside();
+    steps.compute(0);
+    for (size_t c = 0; c < chunks; ++c) steps.combine(c);
+    if (steps.weights) steps.weights(0);
+    return;
   }
-  if (p.collection) {
-    int64_t all = 0;
-    for (const auto& counts : p.collection->counts) all += ep::sum_of(counts);
-    buffers.collected = Tensor::empty({all, p.rows.width}, p.rows.dtype, p.rows.device, Category::communication);
+  for (const auto& [stage, chunk] : checked_steps(routes.settings.order, chunks, bounded)) {
+    switch (stage) {
+      case Stage::dispatch:
+        steps.dispatch(chunk);
+        break;
+      case Stage::compute:
+        if (computed_.empty()) steps.beside();
+        steps.compute(chunk);
+        break;
+      case Stage::combine:
+        steps.combine(chunk);
+        break;
+      case Stage::weights:
+        if (steps.weights) steps.weights(chunk);
+    }
   }
-  if (g.counts.merged) buffers.together = grouped_buffer(p, g.format(p.rows.weights_out), g.counts.rows_computed());
 }
 
-void add_step(PassGraph& g, const IssueStep& step) {
-  switch (step.stage) {
-    case Stage::dispatch:
-      return add_dispatch(g, step.chunk);
-    case Stage::compute:
-      return add_compute(g, step.chunk);
-    case Stage::combine:
-      return add_combine(g, step.chunk);
-    case Stage::weights:
-      if (g.pass.experts.weight_products > 0) add_weight_gradients(g, step.chunk, cat("W", step.chunk));
-  }
+void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device) {
+  if (settings.runner)
+    settings.runner->run(cat(settings.name, " ", name), graph, device.context());
+  else
+    schedule::execute(graph, device.context());
 }
 
-}  // namespace
-
-schedule::TaskGraph make_pass_graph(const MoePass& pass, PassWork& work, PassBuffers& buffers) {
-  PassGraph g(pass, work, buffers);
-  make_buffers(g);
-  const size_t chunks = g.chunks.size();
-  if (pass.gathering.group) add_gather(g);
-  if (g.counts.merged) {
-    for (size_t c = 0; c < chunks; ++c) add_dispatch(g, c);
-    add_compute_together(g);
-    for (size_t c = 0; c < chunks; ++c) add_combine(g, c);
-    if (pass.experts.weight_products > 0) add_weight_gradients(g, 0, "W");
-  } else {
-    for (const IssueStep& step : checked_steps(pass.order, chunks, pass.bounded)) add_step(g, step);
-  }
-  return std::move(g.graph);
-}
-
-PassGraph::PassGraph(const MoePass& p, PassWork& w, PassBuffers& b)
-    : pass(p),
-      work(w),
-      buffers(b),
-      counts(p.plan.counts),
-      ranks(counts.all_to_all_group(p.groups)),
-      nodes(counts.node_groups(p.groups)),
-      etp(*p.groups.etp),
-      chunks(counts.chunks.size()) {}
-
-TaskId PassGraph::add_after(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost,
-                            schedule::TaskWork task) {
+TaskId PassGraph::add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost,
+                      schedule::TaskWork work) {
   std::erase(after, no_task);
-  return graph.add({lane, std::move(name), std::move(cost), kind, pass.bounded}, std::move(after), std::move(task));
+  return graph_.add({lane, std::move(name), std::move(cost), kind, bounded}, std::move(after), std::move(work));
 }
 
-void PassGraph::add(size_t chunk, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork task) {
-  TaskId& last = chunks[chunk].last;
-  last = add_after({last}, lane, kind, std::move(name), std::move(cost), std::move(task));
+TaskId PassGraph::room_to_dispatch() {
+  const size_t before = dispatched_++;
+  return bounded && before >= 2 ? returned_by_[combined_[before - 2]] : first_;
+}
+
+std::vector<TaskId> PassGraph::room_to_compute() const {
+  std::vector<TaskId> after;
+  const size_t before = computed_.size();
+  if (bounded && before >= 1) after.push_back(computed_by_[computed_[before - 1]]);
+  if (bounded && before >= 2) after.push_back(returned_by_[computed_[before - 2]]);
+  return after;
+}
+
+void PassGraph::note_computed(size_t chunk, TaskId task) {
+  computed_.push_back(chunk);
+  computed_by_[chunk] = task;
+}
+
+void PassGraph::note_returned(size_t chunk, TaskId task) {
+  combined_.push_back(chunk);
+  returned_by_[chunk] = task;
 }
 
 RowFormat PassGraph::format(int64_t row_weights) const {
-  return {pass.wire, pass.rows.width, pass.rows.dtype, row_weights * counts.slots_per_row, pass.wire_kernels};
+  return {routes.settings.schedule.wire, width, dtype, row_weights * counts.slots_per_row,
+          routes.settings.wire_kernels};
 }
 
 Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received) {
@@ -110,16 +117,15 @@ Cost PassGraph::copied(int64_t bytes) {
   return cost;
 }
 
+std::string task_name(std::string_view stage, std::string_view step, size_t chunk) {
+  return cat(stage, ".", step, "[", chunk, "]");
+}
+
 schedule::TaskWork on_lane(std::function<void(Stream&)> work) {
   return [work = std::move(work)](Stream& s) {
     work(s);
     return device::Event{};
   };
-}
-
-Rows grouped_buffer(const MoePass& pass, RowFormat format, int64_t rows) {
-  format.row_weights /= pass.plan.counts.slots_per_row;
-  return format.buffer(rows, pass.rows.device);
 }
 
 }  // namespace hexad::moe

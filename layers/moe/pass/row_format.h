@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
-#include "parallel/ep/plan_indices.h"
+#include "parallel/ep/routing_plan.h"
 
 namespace hexad::moe {
 
@@ -56,5 +56,12 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
 /// EPS-MoE's LocalReduce: of each row that arrived the sum of what was computed of its copies, times weights [R, M]
 /// (undefined: one), and beside it their row weights, 0 where it has no more slots.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
+
+/// Of each row to send the weights of its slots, [W, M], from those of the plan's tokens, weights [T, K] acc; 0 where
+/// it has no more slots.
+Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
+/// out[row_slots[r, m]] = row_weights[r, m] for the slots [R, M] of slot rows (PlanIndices::row_slots, or a part of
+/// them): what came back beside rows, to out [T, K].
+void put_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
 
 }  // namespace hexad::moe

@@ -14,8 +14,8 @@ constexpr size_t stage_count = 4;
 constexpr size_t buffers = 2;
 
 std::string name_of(IssueStep step) {
-  constexpr char letters[stage_count] = {'S', 'C', 'R', 'W'};
-  return cat(letters[static_cast<size_t>(step.stage)], step.chunk);
+  constexpr std::string_view names[stage_count] = {"dispatch", "experts", "combine", "weight_gradients"};
+  return cat(names[static_cast<size_t>(step.stage)], "[", step.chunk, "]");
 }
 
 // What is done of every chunk so far.

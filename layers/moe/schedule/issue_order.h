@@ -20,10 +20,11 @@ struct IssueStep {
   bool operator==(const IssueStep&) const = default;
 };
 
-/// "S0 S1 C0 R0 W0": dispatch S, compute C, combine R, weights W, as tasks are called (pass.h).
+/// "dispatch[0] dispatch[1] experts[0] combine[0] weight_gradients[0]", as tasks are called.
 std::string to_string(std::span<const IssueStep> steps);
 
-/// Empty for a legal order, else what is wrong with it: "step 2 is C0, but S0 has to come before it". In a legal order
+/// Empty for a legal order, else what is wrong with it: "step 2 is experts[0], but dispatch[0] has to come before it".
+/// In a legal order
 ///   - every stage of every chunk occurs once, dispatch before compute, and that before combine and before weights;
 ///   - weights come in the order of chunks: gradients are summed in that order, so all legal orders give the same bits;
 ///   - `bounded`: at any time at most two chunks are dispatched and not yet combined, since there are buffers for two.
@@ -41,8 +42,9 @@ struct IssueOrder {
 /// The steps of `order`. Throws Error(usage) naming the order and the step when they are illegal.
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded);
 
-/// S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2: a chunk is sent while the one before it is computed, then that one returns
-/// (MPMoE, Fig. 4(b) and section 3.2.1), and its weight gradients are computed meanwhile.
+/// S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2, in letters (S dispatch, C experts, R combine, W weight gradients): a chunk is
+/// sent while the one before it is computed, then that one returns (MPMoE, Fig. 4(b) and section 3.2.1), and its weight
+/// gradients are computed meanwhile.
 IssueOrder alternating_order();
 
 /// Those that Hexad brings; a user's program may register more:

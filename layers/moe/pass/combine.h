@@ -1,0 +1,76 @@
+// The way of results back to the ranks of their tokens.
+#pragma once
+
+#include "layers/moe/pass/expert_tasks.h"
+
+namespace hexad::moe {
+
+/// Adds, for each chunk:
+///   combine.reorder          results, which lie grouped by expert, go back into the order and format in which
+///                            the rows came; those of a token's copies become their sum (EPS-MoE's LocalReduce) compute
+///   combine.reduce_scatter,  results of ranks that share an expert's width are added up                          intra
+///   combine.all_reduce
+///   combine.a2a              they return; hierarchical: between nodes                                            inter
+///   combine.a2a_inside       hierarchical: and inside nodes, to where they came from                             intra
+///   combine.unpack           what returned is unpacked, added up where it came in addends, handed on             copy
+///   combine.all_gather       tensor-parallel ranks gather what returned to each of them                          intra
+/// and ends in slot rows.
+class Combine {
+ public:
+  struct Options {
+    int64_t row_weights = 0;                    // that return beside each slot of a row
+    const RowCollection* collection = nullptr;  // null: nothing is gathered
+    /// Of a bounded pass: takes the slot rows of a chunk, which are then nowhere else.
+    std::function<void(Stream&, size_t, Rows)> accept{};
+  };
+  /// `g` outlives it.
+  Combine(PassGraph& g, Options options);
+
+  /// `row_weights` [R, M] weigh the results of slots in the sums of rows of tokens; undefined: they count as they are.
+  void add(size_t chunk, const Computed& computed, const Slot<Tensor>& row_weights);
+
+  // After the pass, unless it is bounded.
+  /// values [S, D]; row_weights [S, M X], X for each of the slots of a row.
+  const Rows& slot_rows() const { return returned_.read(); }
+  /// Rows of the collection, chunk by chunk, in each by rank.
+  const Tensor& collected() const { return collected_; }
+
+ private:
+  /// How the rows that return in a chunk become slot rows.
+  enum class Landing : uint8_t {
+    as_they_are,  // the received tensor is all slot rows: there is one chunk, and its rows are in order
+    in_place,     // they are received into the chunk's part of the slot rows
+    unpacked,     // a task copies them there or, in a bounded pass, hands them to Options::accept
+  };
+  struct Chunk {
+    TaskId last = no_task;
+    Slot<Rows> rows{};  // as they are computed, and then as they travel
+  };
+  Landing landing() const;
+  bool adds_up() const;
+  void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
+  void add_reordering(size_t chunk, const Slot<Rows>& results, const Slot<Tensor>& row_weights);
+  void add_reduce_scatter(size_t chunk);
+  void add_all_reduce(size_t chunk);
+  void add_all_to_all(size_t chunk);
+  void add_unpacking(size_t chunk);
+  void add_all_gather(size_t chunk);
+  Rows unpacked(size_t chunk, const Tensor& sent, Stream& s) const;
+
+  PassGraph& g_;
+  const Options options_;
+  const RowFormat format_;
+  std::vector<Chunk> chunks_;
+  Slot<Rows> returned_;
+  Tensor collected_;
+};
+
+/// combine.tokens: once all chunks have returned, `combine` makes this rank's tokens of their slot rows.
+TaskId add_token_combine(PassGraph& g, std::function<void(Stream&)> combine);
+/// Memory for the rows of all ranks of which `own` are this one's.
+Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
+/// combine.all_gather: the tensor ranks gather their shares of the tokens: `own` [share, D] to `all` [T, D]. Both are
+/// there when it runs, which is after `after`.
+void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, const Tensor& own, const Tensor& all);
+
+}  // namespace hexad::moe

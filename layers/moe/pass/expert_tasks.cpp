@@ -1,0 +1,73 @@
+#include "layers/moe/pass/expert_tasks.h"
+
+#include <utility>
+
+#include "framework/kernels/compute_share.h"
+
+namespace hexad::moe {
+
+using namespace base;
+
+ExpertTasks::ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products)
+    : g_(g), flops_per_row_(flops_per_row), products_(products), computed_(g.routes.computations()) {}
+
+void ExpertTasks::add_shared(SharedWork shared) {
+  if (!shared.compute) return;
+  Cost cost;
+  cost.products = shared.products;
+  for (int64_t products : shared.products) cost.flops += static_cast<double>(products) * shared.flops;
+  g_.add({}, Lane::compute, TaskKind::compute, "shared_experts", std::move(cost),
+         beside_communication([compute = std::move(shared.compute)](Stream&) { compute(); }));
+}
+
+void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
+                      std::function<Rows(Stream&, Rows)> compute) {
+  after.insert(after.begin(), arrived.after.begin(), arrived.after.end());
+  for (const TaskId task : g_.room_to_compute()) after.push_back(task);
+  Computed& out = computed_[chunk];
+  auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) {
+    results.put(compute(s, rows.take()));
+  };
+  out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk), cost(chunk, products_),
+                  g_.counts.merged ? on_lane(std::move(work)) : beside_chunks(std::move(work)));
+  g_.note_computed(chunk, out.by);
+}
+
+void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
+  g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("weight_gradients", chunk),
+         cost(chunk, {0, 0, products}), beside_chunks(std::move(compute)));
+}
+
+// Of grouped rows in the products of each expert that has some.
+Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const {
+  const std::vector<int64_t>& offsets = g_.counts.chunks[chunk].offsets;
+  int64_t busy = 0;
+  for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
+  Cost cost;
+  for (size_t pass = 0; pass < products.size(); ++pass) {
+    cost.flops += static_cast<double>(offsets.back() * products[pass]) * flops_per_row_;
+    cost.products[pass] = busy * products[pass];
+  }
+  return cost;
+}
+
+// With a share of the threads: the rest is left to communication.
+schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
+  const double share = g_.routes.settings.schedule.compute_share;
+  if (share == 1) return on_lane(std::move(work));
+  return on_lane([work = std::move(work), share](Stream& s) {
+    const kernels::ComputeShare capped(share);
+    work(s);
+  });
+}
+
+// Other chunks' communication; of one chunk there is none.
+schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
+  return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
+}
+
+std::string ExpertTasks::name(std::string_view stage, size_t chunk) const {
+  return g_.counts.merged ? std::string(stage) : cat(stage, "[", chunk, "]");
+}
+
+}  // namespace hexad::moe

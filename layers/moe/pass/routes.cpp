@@ -1,0 +1,185 @@
+#include "layers/moe/pass/routes.h"
+
+#include <algorithm>
+
+#include "framework/kernels/kernel_table.h"
+#include "layers/moe/schedule/memory_limit.h"
+#include "parallel/comm/rows.h"
+#include "parallel/ep/offsets.h"
+
+namespace hexad::moe {
+
+using device::Category;
+
+namespace {
+
+ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
+  using By = ep::Chunking::By;
+  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
+                          .row_of = s.rows,
+                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
+                          .all_to_all = s.all_to_all};
+  options.chunking.chunks = static_cast<int>(s.chunks);
+  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
+  options.chunking.by = phases                           ? By::phases
+                        : s.chunk_by == ChunkBy::experts ? By::experts
+                        : s.chunk_by == ChunkBy::nodes   ? By::peers
+                                                         : By::tokens;
+  // A recipe for many ranks may be run by one.
+  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
+  return options;
+}
+
+// The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
+// rank's.
+ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
+  const PassSettings& settings = routes.settings;
+  const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
+  const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
+  std::vector<ep::SlotOrder> orders = ep::order_slots(
+      ids, {settings.experts, ep_ranks, options.chunking, options.row_of}, settings.tensor_ep_ranks, stream);
+  RowCollection rows{.group = settings.tensor,
+                     .counts = {},
+                     .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
+  // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
+  std::vector<int64_t> parts(static_cast<size_t>(ranks * 2 * chunks)), end(orders.size(), 0);
+  int64_t all = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    rows.counts.emplace_back();
+    for (size_t q = 0; q < orders.size(); ++q) {
+      const auto to =
+          std::span(orders[q].rows_to).subspan(static_cast<size_t>(c * ep_ranks), static_cast<size_t>(ep_ranks));
+      const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
+      parts[part + static_cast<size_t>(chunks)] = all - end[q];
+      rows.counts.back().push_back(ep::sum_of(to));
+      end[q] += rows.counts.back().back(), all += rows.counts.back().back();
+      parts[part] = end[q];
+    }
+  }
+  const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
+  for (int q = 0; q < ranks; ++q)
+    kernels::kernels(ids.device())
+        .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[static_cast<size_t>(q)].rows,
+                           table.slice(0, q, q + 1).reshape({2, chunks}));
+  routes.collection = std::move(rows);
+  return std::move(orders[static_cast<size_t>(settings.tensor->rank())]);
+}
+
+// Whether everything that such a schedule asks for can be planned where the ids are.
+bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
+  const MoeSchedule& s = settings.schedule;
+  return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
+         options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
+         s.gemms == Gemms::grouped;
+}
+
+}  // namespace
+
+int PassSettings::copies() const {
+  switch (schedule.duplicates) {
+    case Duplicates::baseline:
+      return tensor->size();
+    case Duplicates::replicated:
+      return tensor->size() / groups.etp->size();
+    default:
+      return 1;
+  }
+}
+
+RowGroups Routes::groups(size_t chunk) const {
+  const Tensor& on_device = plan.indices.chunks[chunk].offsets;
+  const std::vector<int64_t>& offsets = counts(chunk).offsets;
+  RowGroups groups{.computations = static_cast<int64_t>(computations())};
+  if (on_device.defined()) {
+    groups.rows = {
+        .groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device};
+  } else {
+    groups.rows = kernels::GroupOffsets::on_host(offsets);
+    groups.dense = settings.schedule.is_dense(offsets);
+  }
+  return groups;
+}
+
+RowSource Routes::token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const {
+  return {.values = rows,
+          .index = counts(chunk).of(plan.indices.wire_tokens),
+          .row_weights = counts(chunk).of(row_weights),
+          .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
+}
+
+Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
+  return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : mine(weights);
+}
+
+std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
+  const int64_t tokens = end - begin;
+  const ep::Chunking chunking{ep::Chunking::By::tokens, static_cast<int>(plan.counts.chunks.size())};
+  std::vector<ChunkTokens> all;
+  int64_t from = 0;
+  for (int c = 0; c < chunking.chunks; ++c) {
+    int64_t to = from;
+    while (to < tokens && chunking.chunk(to, tokens, 0, 1, 0, 1) == c) ++to;
+    const Tensor of_all = plan.indices.rows.slice(0, from, to), rows = Tensor::like(of_all);
+    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(static_cast<size_t>(c)).slots_begin);
+    all.push_back({from, to, rows});
+    from = to;
+  }
+  return all;
+}
+
+Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
+  const MoeSchedule& schedule = settings.schedule;
+  const ep::PlanOptions options = plan_options(schedule, settings.groups.ep->size());
+  Routes routes{.settings = settings};
+  routes.end = ids.dim(0);
+  if (ids.device().runs_ahead() && is_local(settings, options)) {
+    routes.plan = ep::make_local_plan(ids, settings.experts, stream);
+    return routes;
+  }
+  const int64_t ranks = settings.tensor->size(), rank = settings.tensor->rank();
+  if (held == Held::share && ranks > 1) {
+    routes.sharers = settings.tensor;
+    routes.begin = rank * ids.dim(0), routes.end = routes.begin + ids.dim(0);
+  } else if (held == Held::alike && schedule.divides()) {
+    const int64_t share = ids.dim(0) / ranks;
+    routes.sharers = settings.tensor;
+    routes.inputs_alike = true;
+    routes.begin = rank * share, routes.end = routes.begin + share;
+    if (options.chunking.chunks > 1) {
+      routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
+      return routes;
+    }
+  } else if (held == Held::alike) {
+    routes.copies = settings.copies();
+  }
+  if (schedule.duplicates == Duplicates::baseline && settings.groups.etp->size() > 1)
+    routes.gatherers = settings.groups.etp;
+  const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.mine(ids);
+  routes.plan = ep::make_routing_plan(sent, settings.experts, settings.groups, options, stream, routes.gatherers);
+  return routes;
+}
+
+Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
+                           Dtype dtype, Stream& stream) {
+  Routes routes = make_routes(ids, held, settings, stream);
+  if (!settings.schedule.memory_limit) return routes;
+  const int64_t limit = *settings.schedule.memory_limit;
+  const auto largest = [&](int64_t value) {
+    const double most =
+        settings.groups.experts->all_reduce_value(static_cast<double>(value), comm::Reduce::max, ids.device());
+    return static_cast<int64_t>(most);
+  };
+  const int64_t most_chunks = std::max<int64_t>(1, largest(routes.end - routes.begin));
+  PassSettings finer = settings;
+  finer.schedule.chunk_by = ChunkBy::tokens;
+  while (true) {
+    const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
+    if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
+    finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
+    routes = make_routes(ids, held, finer, stream);
+  }
+  routes.settings = settings;
+  return routes;
+}
+
+}  // namespace hexad::moe

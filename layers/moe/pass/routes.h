@@ -1,0 +1,106 @@
+// Which tokens this rank sends to which experts, through which ranks, and how results come together again.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/schedule/runner.h"
+#include "layers/moe/experts.h"
+#include "layers/moe/pass/row_format.h"
+#include "layers/moe/schedule/issue_order.h"
+#include "layers/moe/schedule/moe_schedule.h"
+#include "parallel/ep/routing_plan.h"
+
+namespace hexad::moe {
+
+/// What all passes of a layer have in common.
+struct PassSettings {
+  MoeSchedule schedule;
+  IssueOrder order;  // that schedule.order names
+  int64_t experts;   // of all ranks
+  ep::ExpertGroups groups;
+  const comm::ProcessGroup* tensor;                    // ranks that may hold the same tokens
+  std::vector<int> tensor_ep_ranks;                    // the place of each of them among the ranks of its ep group
+  std::string name;                                    // of the layer, for its runner
+  schedule::GraphRunner* runner = nullptr;             // of every pass; null: it is executed
+  const kernels::WireKernels* wire_kernels = nullptr;  // of every pass; null: the device's
+
+  /// How often each token is computed when each of the tensor ranks holds all of them.
+  int copies() const;
+};
+
+/// What the tensor ranks have of a call's tokens.
+enum class Held : uint8_t {
+  apart,  // each has tokens of its own
+  alike,  // all have the same
+  share,  // each has its share of them, in rank order, and the result shall be of all
+};
+
+/// Rows that the ranks of a group gather from each other after they have returned, chunk by chunk.
+struct RowCollection {
+  const comm::ProcessGroup* group;
+  std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
+  Tensor rows;                               // [T, K]: rows of all tokens' slots among those gathered
+};
+
+/// A chunk's tokens among those of the op, and the rows [tokens, K] of their slots among the chunk's.
+struct ChunkTokens {
+  int64_t begin, end;
+  Tensor rows;
+};
+
+/// The way of one call's tokens.
+struct Routes {
+  PassSettings settings;
+  ep::RoutingPlan plan{};      // of tokens [begin, end), or of those of all etp ranks
+  int64_t begin = 0, end = 0;  // of the result's tokens: those that this rank sends
+  int copies = 1;              // how often a token is computed
+
+  /// The ranks that first gather their tokens (DeepSpeed's ESP-AllGather); null: nobody does. This rank's tokens are
+  /// then [gathered_begin, gathered_begin + end - begin) of the plan's.
+  const comm::ProcessGroup* gatherers = nullptr;
+  int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
+  /// The tensor ranks where each of them sends a share of the tokens and all want the result: they gather it. Null:
+  /// the result is of [begin, end).
+  const comm::ProcessGroup* sharers = nullptr;
+  /// Whether they also hold the inputs of all tokens, and so gather their gradients.
+  bool inputs_alike = false;
+  /// What they gather chunk by chunk; none: all tokens at the end.
+  std::optional<RowCollection> collection{};
+
+  const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
+  /// How many times experts compute in a pass: once for every chunk, or once for all.
+  size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
+  /// Rows are of tokens: experts' ranks weigh the results, so the weights travel with the rows.
+  bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
+  /// False: the runner only looks at passes.
+  bool computes() const { return !settings.runner || settings.runner->computes(); }
+
+  /// The rows of [begin, end) of what is of the result's tokens, or of these alone.
+  Tensor mine(const Tensor& rows) const { return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end); }
+  /// This rank's own part of the plan's tokens, [tokens, ...].
+  Tensor own(const Tensor& of_plan) const { return of_plan.slice(0, gathered_begin(), gathered_begin() + end - begin); }
+  /// Rows of this rank's own tokens' slots, [end - begin, K].
+  Tensor own_rows() const { return own(plan.indices.rows); }
+  /// The rows of a chunk by expert, and how the schedule has their products computed.
+  RowGroups groups(size_t chunk) const;
+  /// What is sent in a chunk of `rows`, those of the plan's tokens, and beside them of `row_weights` [W, M], if
+  /// defined.
+  RowSource token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const;
+  /// Of `weights` [T, K], the op's, those of the plan's tokens.
+  Tensor plan_weights(const Tensor& weights, Stream& s) const;
+  /// By chunk of tokens, in order.
+  std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
+};
+
+/// `held`: of ids and what goes with them. Collective over the groups of `settings`.
+Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream);
+
+/// As make_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
+/// schedule.chunks at least, at most one for every token. Collective; all ranks that share the experts get the same
+/// number of chunks, ranks with replicas of these experts perhaps another.
+Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
+                           Dtype dtype, Stream& stream);
+
+}  // namespace hexad::moe

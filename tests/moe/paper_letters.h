@@ -1,0 +1,43 @@
+// Graphs of passes in MPMoE's letters (docs/moe-layer.md), in which a test can say a whole graph in a line.
+#pragma once
+
+#include <regex>
+#include <string>
+
+namespace hexad::tests {
+
+/// "inter: dispatch.a2a[0](dispatch.pack[0])" becomes "inter: S0(P0)".
+inline std::string in_letters(std::string text) {
+  const std::pair<const char*, const char*> letters[] = {{"dispatch\\.tokens", "B"},
+                                                         {"dispatch\\.pack", "P"},
+                                                         {"dispatch\\.a2a_inside", "N"},
+                                                         {"dispatch\\.a2a", "S"},
+                                                         {"dispatch\\.all_gather", "G"},
+                                                         {"dispatch\\.place", "D"},
+                                                         {"inputs\\.pack", "P'"},
+                                                         {"inputs\\.a2a_inside", "N'"},
+                                                         {"inputs\\.a2a", "S'"},
+                                                         {"inputs\\.all_gather", "G'"},
+                                                         {"inputs\\.place", "D'"},
+                                                         {"fetch", "F"},
+                                                         {"shared_experts", "H"},
+                                                         {"experts", "C"},
+                                                         {"offload", "O"},
+                                                         {"weight_gradients", "W"},
+                                                         {"combine\\.reorder", "U"},
+                                                         {"combine\\.(reduce_scatter|all_reduce)", "A"},
+                                                         {"combine\\.a2a_inside", "K"},
+                                                         {"combine\\.a2a", "R"},
+                                                         {"combine\\.unpack", "L"},
+                                                         {"combine\\.all_gather", "X"},
+                                                         {"dispatch", "S"},  // steps of an order
+                                                         {"combine", "R"}};
+  for (const auto& [name, letter] : letters) {
+    text = std::regex_replace(text, std::regex(std::string(name) + "\\[(\\d+)\\]"),
+                              std::string(letter) + (std::string(name).find('(') == std::string::npos ? "$1" : "$2"));
+    text = std::regex_replace(text, std::regex("\\b" + std::string(name) + "(?![\\[\\w.:])"), letter);
+  }
+  return text;
+}
+
+}  // namespace hexad::tests

@@ -1,0 +1,80 @@
+// A pass of rows to experts and back whose experts are a function.
+#pragma once
+
+#include <memory>
+
+#include "layers/moe/pass/combine.h"
+#include "tests/moe/paper_letters.h"
+
+namespace hexad::tests {
+
+using device::Stream;
+using tensor::Tensor;
+
+class PlainPass {
+ public:
+  moe::Routes routes;
+  Tensor like;  // rows are like those of it
+  std::function<moe::RowSource(Stream&, size_t)> rows;
+  std::function<moe::Rows(Stream&, size_t, moe::Rows)> compute = [](Stream&, size_t, moe::Rows r) { return r; };
+  std::function<void(size_t)> weight_gradients{};  // empty: there are none
+  moe::SharedWork shared{};
+  int64_t weights_out = 0, weights_back = 0;  // that accompany each slot of a row
+  bool weighs = false, bounded = false;
+
+  PlainPass(moe::Routes r, Tensor rows_like) : routes(std::move(r)), like(std::move(rows_like)) {}
+
+  /// Made anew; it lives as long as this.
+  const schedule::TaskGraph& graph() {
+    graph_ = std::make_unique<moe::PassGraph>(routes, like, bounded);
+    moe::PassGraph& g = *graph_;
+    combine_ = std::make_unique<moe::Combine>(
+        g, moe::Combine::Options{.row_weights = weights_back,
+                                 .collection = routes.collection ? &*routes.collection : nullptr,
+                                 .accept = [](Stream&, size_t, const moe::Rows&) {}});
+    dispatch_ =
+        std::make_unique<moe::Dispatch>(g, moe::Dispatch::Options{.row_weights = weights_out, .keeps_weights = weighs});
+    experts_ = std::make_unique<moe::ExpertTasks>(g, 1, schedule::ByGemmPass<int64_t>{1, 0, 0});
+    moe::PassSteps steps{
+        .dispatch =
+            [&](size_t c) { dispatch_->add(c, g.room_to_dispatch(), [this, c](Stream& s) { return rows(s, c); }); },
+        .beside = [&] { experts_->add_shared(shared); },
+        .compute =
+            [&](size_t c) {
+              experts_->add(c, dispatch_->arrive(c), {},
+                            [this, c](Stream& s, moe::Rows grouped) { return compute(s, c, std::move(grouped)); });
+            },
+        .combine = [&](size_t c) { combine_->add(c, experts_->computed(c), dispatch_->row_weights(c)); }};
+    if (weight_gradients)
+      steps.weights = [&](size_t c) {
+        experts_->add_weight_gradients(c, 1, [this, c](Stream&) { weight_gradients(c); });
+      };
+    g.add_steps(steps);
+    return g.graph();
+  }
+  std::string letters() { return in_letters(graph().to_string()); }
+  const moe::Rows& slot_rows() const { return combine_->slot_rows(); }
+  const Tensor& collected() const { return combine_->collected(); }
+
+ private:
+  std::unique_ptr<moe::PassGraph> graph_;
+  std::unique_ptr<moe::Combine> combine_;
+  std::unique_ptr<moe::Dispatch> dispatch_;
+  std::unique_ptr<moe::ExpertTasks> experts_;
+};
+
+/// Of a layer on `groups`, whose tensor ranks hold other tokens.
+inline moe::PassSettings pass_settings(const ep::ExpertGroups& groups, int64_t experts,
+                                       moe::Overlap overlap = moe::Overlap::sequential) {
+  moe::PassSettings settings{.schedule = {},
+                             .order = moe::alternating_order(),
+                             .experts = experts,
+                             .groups = groups,
+                             .tensor = groups.etp,
+                             .tensor_ep_ranks = {},
+                             .name = "moe"};
+  settings.schedule.overlap = overlap;
+  return settings;
+}
+
+}  // namespace hexad::tests
