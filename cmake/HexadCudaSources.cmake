@@ -1,7 +1,8 @@
 # The CUDA backend's sources, for the libraries of a build with CUDA and for the double of a card in other builds' tests.
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
-  ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/check.cpp ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
+  ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/check.cpp ${device}/choose_card.cpp
+  ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
   ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/reused_buffers.cpp ${device}/pinned_memory.cpp
   ${device}/plain_memory.cpp ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/whole_blocks.cpp)
 

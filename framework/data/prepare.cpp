@@ -238,6 +238,12 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
                            percent(options.heldout), " that --heldout asks for: there are only ",
                            part.documents + s.train.documents, " documents to choose from"));
+  if (share < options.heldout / 2)
+    warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
+                           percent(options.heldout),
+                           " that --heldout asks for: documents are drawn, whatever their "
+                           "length, and long ones fell to training; --split-bytes (",
+                           options.split.longest_bytes, " now) makes them shorter"));
 }
 
 std::vector<std::string> warnings_of(const PrepareSummary& s, const Scan& scanned, const PrepareOptions& options) {

@@ -107,12 +107,20 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Why an MFU may be above 100%, where one is.
-std::string peak_note(const Sweep& sweep) {
-  const bool above = std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; });
-  return above ? " An MFU above 100% says that the peak of that run (train.peak_flops, or what was measured at its "
-                 "start) is below what its machine does."
-               : "";
+/// Explains percentages above 100, where there are any.
+std::string notes(const Sweep& sweep) {
+  std::string text;
+  if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
+    text +=
+        " An MFU above 100% says that the peak of that run (train.peak_flops, or what was measured at its start) is "
+        "below what its machine does.";
+  for (size_t i = 0; i < sweep.runs.size(); ++i)
+    if (efficiency(sweep, i) > 1.05)
+      return text + fmt::format(
+                        " An efficiency above 100% says that a rank of that run does more FLOP/s than one of {}: "
+                        "other settings, another machine, or less load beside it.",
+                        sweep.runs.front().name);
+  return text;
 }
 
 /// Names the runs where the title does not.
@@ -163,7 +171,7 @@ void write_comparison(const Sweep& sweep, const std::filesystem::path& output, s
                                                     {"toolbar", std::string(report_toolbar)},
                                                     {"results", results_table(sweep)},
                                                     {"speed", speed_table(sweep)},
-                                                    {"peak_note", escaped(peak_note(sweep))},
+                                                    {"notes", escaped(notes(sweep))},
                                                     {"differences", differences_block(sweep)},
                                                     {"data", data_of(sweep)},
                                                     {"library", std::string(charts)},

@@ -13,6 +13,7 @@
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/report_ranks.h"
+#include "framework/telemetry/run_summary.h"
 #include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
@@ -57,8 +58,20 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-std::string tiles(const MetricsHistory& history, const RunInfo& run) {
+/// Figures of the newest start's steps, as in comparisons.
+RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
+  const int64_t last = history.steps.back().step;
+  const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
+  return summary_of(history, newest == parts.rend() ? 0 : newest->after);
+}
+
+std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
+  const RunInfo& run = inputs.run;
   const StepMetrics& last = history.steps.back();
+  const RunSummary newest = newest_summary(history, inputs.parts);
+  const std::string timed = newest.timed_steps == 1 ? fmt::format("step {}", grouped(last.step))
+                                                    : fmt::format("median of steps {} – {}",
+                                                                  grouped(newest.first_timed_step), grouped(last.step));
   double seconds = 0;
   for (const auto& s : history.steps) seconds += std::isfinite(s.step_seconds) ? s.step_seconds : 0;
   std::string out;
@@ -68,12 +81,13 @@ std::string tiles(const MetricsHistory& history, const RunInfo& run) {
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
                                   : fmt::format("{} steps", grouped(last.step)));
   out += tile("Training time", human_duration(seconds),
-              fmt::format("{} a step (median)", human_duration(median(history.steps, &StepMetrics::step_seconds))));
-  out += tile("Tokens per second", human_count(median(history.steps, &StepMetrics::tokens_per_second)),
-              human_quantity(median(history.steps, &StepMetrics::model_flops_per_second), "FLOP/s") + " (medians)");
-  if (const double mfu = median(history.steps, &StepMetrics::mfu); mfu > 0)
-    out += tile("MFU", human_percent(mfu),
-                mfu > 1 ? "more than the peak, which is set or measured too low" : "of the machine's peak");
+              fmt::format("{} a step, {}", human_duration(newest.step_seconds.median), timed));
+  out += tile("Tokens per second", human_count(newest.tokens_per_second),
+              fmt::format("{}, {}", human_quantity(newest.model_flops_per_second, "FLOP/s"), timed));
+  if (newest.mfu > 0)
+    out += tile(
+        "MFU", human_percent(newest.mfu),
+        newest.mfu > 1 ? "more than the peak, which is set or measured too low" : "of the machine's peak, " + timed);
   if (!history.saves.empty()) out += checkpoint_tile(history.saves, seconds);
   if (run.parameters > 0)
     out += tile("Parameters", human_count(static_cast<double>(run.parameters)),
@@ -192,7 +206,7 @@ void write_report(const ReportInputs& inputs) {
                                         {"subtitle", escaped(subtitle(history, inputs.run, inputs.parts))},
                                         {"style", std::string(report_style)},
                                         {"toolbar", std::string(report_toolbar)},
-                                        {"tiles", tiles(history, inputs.run)},
+                                        {"tiles", tiles(history, inputs)},
                                         {"notices", notices(history, inputs.trouble)},
                                         {"facts", fact_rows(inputs)},
                                         {"recipe", escaped(inputs.recipe)},

@@ -39,13 +39,13 @@ std::map<std::string, double> exposed_shares(std::span<const StepMetrics> steps)
   for (const StepMetrics& s : steps) {
     seconds += s.step_seconds;
     for (const auto& [name, c] : s.comm) {
-      sums[name].seconds += c.seconds;
+      sums[name].bytes += c.bytes;
       sums[name].exposed_seconds += c.exposed_seconds;
     }
   }
   std::map<std::string, double> shares;
   for (const auto& [name, c] : sums)
-    if (c.seconds > 0) shares[name] = c.exposed_seconds / seconds;
+    if (c.bytes > 0) shares[name] = c.exposed_seconds / seconds;
   return shares;
 }
 
@@ -70,6 +70,7 @@ RunSummary summary_of(const MetricsHistory& history, int64_t after) {
     if (const auto total = s.memory_peak_bytes.find("total"); total != s.memory_peak_bytes.end())
       summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, total->second);
   if (steps.size() > 1) steps = steps.subspan(1);
+  summary.first_timed_step = steps.front().step;
   summary.timed_steps = std::ssize(steps);
   summary.step_seconds = quantiles_of(steps);
   summary.tokens_per_second = positive_median(steps, &StepMetrics::tokens_per_second);

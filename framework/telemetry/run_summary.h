@@ -16,13 +16,13 @@ struct RunSummary {
   int64_t peak_memory_bytes = 0;      // the most of a step, on the rank where it is highest
 
   // The first step finds its memory: it is left out where there are others.
-  int64_t timed_steps = 0;
+  int64_t first_timed_step = 0, timed_steps = 0;
   struct Quantiles {
     double tenth = 0, median = 0, ninetieth = 0;
   };
   Quantiles step_seconds;
   double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians; all ranks
-  /// Share of the steps' time in which computation waited, by class of traffic; classes without traffic are left out.
+  /// Share of the steps' time in which computation waited, by class of traffic; those that sent nothing are left out.
   std::map<std::string, double> exposed_share;
   /// At most 1, though two threads of a rank may wait at once.
   double exposed_share_of_all() const;

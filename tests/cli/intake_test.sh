@@ -193,9 +193,9 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
     refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" $command tiny.yaml
   done
   refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
-  refuses 3 "loop/manifest.json: $loop" -- "$HEXAD" inspect loop
-  refuses 3 "$name" -- "$HEXAD" inspect "$long" --verify
-  refuses 3 "tiny.yaml is not a directory" -- "$HEXAD" inspect tiny.yaml
+  refuses 2 "loop: $loop" -- "$HEXAD" inspect loop
+  refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
+  refuses 2 "'tiny.yaml' is no checkpoint's folder, run directory, prepared folder or .hxd file" -- "$HEXAD" inspect tiny.yaml
   refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
   refuses 3 "train.init_from (loop) is no checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop

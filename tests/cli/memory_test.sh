@@ -32,6 +32,11 @@ test_validate_warns_of_what_this_machine_cannot_hold() {
   expect_no_text out "does not fit"
 }
 
+test_validate_needs_no_card_and_no_nccl_for_the_estimate() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 2 device=cuda distributed.device_collectives=nccl parallel.ep=2
+  expect_text out "valid for 2 ranks" "memory"
+}
+
 test_an_explicit_limit_is_refused_by_validate() {
   expect 2 "$HEXAD" validate tiny.yaml "${too_wide[@]}" memory.limit_bytes=1GiB
   expect_text err "memory.limit_bytes is 1.00 GiB, but a rank is estimated to need"

@@ -23,18 +23,24 @@ of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
 number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY, of lines on standard input
 sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; } # KIND RUN
 
-# Every share of every class, and all that was waited for together, fits into the step.
+# Every share of every class, and all that was waited for together, fits into the step, and no class was waited for longer
+# than it was in flight.
 expect_seconds_within_steps() {
   of_kind step "$1" | awk '
     function sums(name, text, n, parts, i, sum) {
       match($0, "\"" name "\":{[^}]*}"); text = substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5)
       n = split(text, parts, ","); sum = most = 0
-      for (i = 1; i <= n; ++i) { sub(/.*:/, "", parts[i]); sum += parts[i]; if (parts[i] + 0 > most) most = parts[i] + 0 }
+      for (i = 1; i <= n; ++i) {
+        sub(/.*:/, "", parts[i]); sum += parts[i]; of[name, i] = parts[i] + 0
+        if (parts[i] + 0 > most) most = parts[i] + 0
+      }
       return sum
     }
     { match($0, /"step_seconds":[^,]*/); step = substr($0, RSTART + 15, RLENGTH - 15) + 0
       sums("comm_seconds"); if (most > step) { print "in flight " most " of " step; bad = 1 }
-      exposed = sums("comm_exposed_seconds"); if (exposed > step * (1 + 1e-12)) { print "exposed " exposed " of " step; bad = 1 } }
+      exposed = sums("comm_exposed_seconds"); if (exposed > step * (1 + 1e-12)) { print "exposed " exposed " of " step; bad = 1 }
+      for (i = 1; ("comm_seconds", i) in of; ++i)
+        if (of["comm_exposed_seconds", i] > of["comm_seconds", i] * (1 + 1e-9)) { print "a class exposed longer than in flight"; bad = 1 } }
     END { exit bad || NR == 0 }' >difference || failed "seconds of the steps of $1: $(head -3 difference)"
 }
 

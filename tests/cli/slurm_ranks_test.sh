@@ -147,10 +147,17 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
+# The other tests need it.
+bring_back() { # NODE
+  scancel "$job"
+  "$CLI_TESTS/../../tools/testbed/enter_node.sh" "$1" slurmd -D >/dev/null 2>&1 &
+  wait_until idle_nodes 2
+}
+
 # Before Slurm itself misses the node.
 test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
-  local all
-  all=($(nodes))
+  all=($(nodes))  # not local: the trap runs after the function
+  trap 'bring_back "${all[1]}"' EXIT
   submit run "${endless[@]}" batch.global=256 parallel.ep=4
   wait_until has_steps run 3
   kill -9 $(ip netns pids "${all[1]}")
@@ -158,10 +165,6 @@ test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   kill -TERM $(ranks_on "${all[0]}")
   wait_until says run.out "asked to stop, but a rank is lost in operation"
   expect_text run.out "does not answer: it is stopped, has ended or cannot be reached"
-  scancel "$job"
-  # The other tests need the node.
-  "$CLI_TESTS/../../tools/testbed/enter_node.sh" "${all[1]}" slurmd -D >/dev/null 2>&1 &
-  wait_until idle_nodes 2
 }
 
 run_tests "$@"

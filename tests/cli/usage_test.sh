@@ -19,6 +19,11 @@ test_every_command_has_help() {
   expect 0 "$HEXAD" --version
 }
 
+test_an_option_given_twice_is_refused() {
+  expect 2 "$HEXAD" validate tiny.yaml --world 2 --world 4
+  expect_text err "--world: given 2 times, expected once"
+}
+
 test_help_is_a_command_too() {
   local command
   for command in train generate "bench gemm" bench verify help; do
@@ -148,8 +153,8 @@ test_what_is_not_there_is_named() {
   expect_text err "'nowhere' is no run directory: it has no recipe.yaml"
   expect 2 "$HEXAD" eval nowhere
   expect_text err "'nowhere' is no run directory"
-  expect 3 "$HEXAD" inspect nowhere
-  expect_text err nowhere
+  expect 2 "$HEXAD" inspect nowhere
+  expect_text err "nowhere: no such folder"
   expect 2 "$HEXAD" prepare --input nowhere --output data
   expect_text err "nowhere: no such file or folder"
   expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere

@@ -138,7 +138,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   const std::string text = refusal();
   expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
-                            first.heldout.tokens, " held-out tokens, vocabulary 400. Now other: "));
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. What differs now: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
   expect_contains(text, "Choose another --output; --force replaces the dataset, and runs");
 
@@ -146,7 +146,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.split.longest_bytes = 2000;
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
-  expect_contains(refusal(), "Now other: the text.");
+  expect_contains(refusal(), "What differs now: the text.");
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
@@ -158,7 +158,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
   EXPECT_TRUE(prepare(f.options).skipped);
   f.options.tokenizer = "bpe";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Now other: --tokenizer \"bytes\" -> \"bpe\".");
+                  "What differs now: --tokenizer \"bytes\" -> \"bpe\".");
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
@@ -375,6 +375,19 @@ TEST(Prepare, WarnsOfAHeldOutPartThatSaysLittle) {
                     "(0.1 now) or shorter documents (--split-bytes, 2000 now)");
     expect_contains(warnings[1], "% of the text, not the 10% that --heldout asks for: there are only 2 documents");
   }
+}
+
+TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
+  Corpus f;
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += cat("short document ", i, "\n\n");
+  text += std::string(2'000'000, 'a');
+  f.options.inputs = {f.folder.write("uneven.txt", text)};
+  f.options.split.rule = DocumentRule::blank_lines;
+  f.options.tokenizer = "bytes";
+  const auto warnings = prepare(f.options).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are drawn");
 }
 
 TEST(Prepare, TheSummaryListsEveryFile) {

@@ -262,6 +262,9 @@ TEST(Report, SaysWhichStepsRanHow) {
   EXPECT_NE(page.find("<td>5 – 10</td><td>tuesday</td><td>2 ranks</td><td>optim.lr: 1 -&gt; &lt;2&gt;</td>"),
             std::string::npos);
   EXPECT_NE(page.find("10 steps, the last 6 on 2 ranks"), std::string::npos);
+  EXPECT_NE(page.find("500 ms a step, median of steps 6 – 10"), std::string::npos) << "as in a comparison";
+  inputs.parts.push_back({.after = 10, .date = "wednesday", .layout = "4 ranks", .changes = {}});
+  EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has none yet";
 }
 
 TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
@@ -327,11 +330,15 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "sizes of one are left out";
   EXPECT_NE(page.find("<td>40.0%</td><td>75.0%</td><td>30.0%</td><td>25.0%</td>"), std::string::npos)
       << "one and a half times as fast on two ranks";
-  EXPECT_EQ(page.find("An MFU above 100%"), std::string::npos);
+  EXPECT_EQ(page.find("above 100%"), std::string::npos);
   second.mfu = 1.2;
   write_comparison(sweep, output, charts);
   page = contents(output);
   EXPECT_NE(page.find("An MFU above 100% says that the peak"), std::string::npos);
+  EXPECT_EQ(page.find("An efficiency above 100%"), std::string::npos);
+  second.model_flops_per_second = 2500;
+  write_comparison(sweep, output, charts);
+  EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than one of plain"), std::string::npos);
 }
 
 }  // namespace

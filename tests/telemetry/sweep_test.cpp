@@ -13,7 +13,7 @@ StepMetrics step(int64_t number, double seconds, double ep_exposed) {
   s.step = number, s.tokens = 100 * number, s.loss = 4.0 - 0.1 * static_cast<double>(number);
   s.step_seconds = seconds, s.tokens_per_second = 100 / seconds, s.model_flops_per_second = 1e6 / seconds, s.mfu = 0.5;
   s.memory_peak_bytes = {{"total", 1000 + number}};
-  s.comm = {{"ep", {.bytes = 10, .seconds = 0.5, .exposed_seconds = ep_exposed}}, {"tp", {}}};
+  s.comm = {{"ep", {.bytes = 10, .seconds = 0.5, .exposed_seconds = ep_exposed}}, {"tp", {.bytes = 0, .seconds = 0.1}}};
   return s;
 }
 
@@ -27,6 +27,7 @@ MetricsHistory history_of(int64_t steps) {
 TEST(RunSummary, LeavesTheFirstStepOutOfTimes) {
   const RunSummary s = summary_of(history_of(11), 0);
   EXPECT_EQ(s.timed_steps, 10);
+  EXPECT_EQ(s.first_timed_step, 2);
   EXPECT_EQ(s.step_seconds.median, 1);
   EXPECT_EQ(s.step_seconds.ninetieth, 1);
   EXPECT_EQ(s.tokens_per_second, 100);

@@ -70,10 +70,11 @@ TEST(Recipe, F28_IsToldWithItsLine) {
 
 TEST(Recipe, F28_TheBatchMustSpreadEvenly) {
   EXPECT_EQ(problem({}, 8),
-            "test.yaml:8: batch.global (8) must be divisible by batch.micro x dp (2 x 8 = 16); nearest: 16");
+            "test.yaml:8: batch.global (8) must be divisible by batch.micro x dp (2 x 8 = 16); nearest: 16; or "
+            "batch.micro: 1");
   EXPECT_EQ(problem({"batch.global=40"}, 8),
             "command line: batch.global=40: batch.global (40) must be divisible by batch.micro x dp (2 x 8 = 16); "
-            "nearest: 32, 48");
+            "nearest: 32, 48; or batch.micro: 1");
   EXPECT_EQ(problem({"batch.micro=3"}),
             "test.yaml:8: batch.global (8) must be divisible by batch.micro (3); nearest: 6, 9");
 }

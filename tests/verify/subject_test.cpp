@@ -256,6 +256,8 @@ TEST(Select, TakesAllANumberOrAList) {
   const Selection some = select("20", 4, legal, 7);
   EXPECT_EQ(some.runs.size(), 20u);
   EXPECT_TRUE(some.text.ends_with("\n20 of them, drawn with seed 7")) << some.text;
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    EXPECT_EQ(select("1", 4, legal, seed).runs.at(0)["subject"], "own") << "with seed " << seed;
   EXPECT_EQ(select("tp=2;cp=2,ep=2", 4, legal, 1).runs.size(), 2u);
   EXPECT_EQ(select("1000", 4, legal, 1).runs.size(), all.runs.size());
 }

@@ -58,6 +58,7 @@ HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|
                     r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
+    "card_memory.cpp.o": "called before a run takes anything",
     "pinned_memory.cpp.o": "memory is its work",
     "plain_memory.cpp.o": "memory is its work",
     "queue.cpp.o": "waiting is what it is asked for",

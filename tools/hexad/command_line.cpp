@@ -61,6 +61,9 @@ std::string default_text(const T& value) {
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
+  constexpr std::string_view too_often = ": At Most 1 required but received ";  // CLI11's words
+  if (const size_t at = text.find(too_often); at != text.npos)
+    text = fmt::format("{}: given {} times, expected once", text.substr(0, at), text.substr(at + too_often.size()));
   const auto extras = app.remaining(true);
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || command.requires_command();
   if (extra && !extras.empty()) text = explain_extra(command, extras.front());

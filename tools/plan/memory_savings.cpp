@@ -1,5 +1,6 @@
 #include "tools/plan/memory_savings.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -37,14 +38,18 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
                          const std::function<double(const Recipe&)>& needed, double patience) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
+  constexpr double spread = 4;  // the slowest estimate of a model (memory reuse) against the others
   std::string enough, best;
-  double least = need;
+  double least = need, longest = 0, before = 0;
   for (const MemorySaving& saving : memory_savings(recipe, world)) {
-    if (std::chrono::duration<double>(Clock::now() - began).count() > patience) break;
+    if (elapsed() + spread * longest > patience) break;
     Recipe changed = recipe;
     saving.make(changed);
     if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
     const double bytes = needed(changed);
+    const double now = elapsed();
+    longest = std::max(longest, now - before), before = now;
     const std::string text = base::cat(saving.text, " (", human_bytes(bytes), ")");
     if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
     if (bytes < least) least = bytes, best = text;

@@ -36,6 +36,7 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
       m.exposed_seconds += seconds_of(rank[3 * c + 4]) / static_cast<double>(ranks.size());
     }
     m.seconds = std::min(m.seconds, seconds);
+    m.exposed_seconds = std::min(m.exposed_seconds, m.seconds);
     exposed += m.exposed_seconds;
   }
   if (exposed > seconds)
@@ -65,6 +66,7 @@ RankClock::Account RankClock::account_since(double began) const {
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
     t.seconds = std::min(t.seconds, account.seconds);  // a device may tell late, and of several that overlapped
+    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // a lane also stands still for want of a core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);

@@ -86,7 +86,7 @@ std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, 
   return {{"Version", fmt::format("hexad {} ({})", version, architecture)},
           {"Host of rank 0", host_name()},
           {"Command", command_line()},
-          {"Machine", processor_name()},
+          {"Processor of rank 0", processor_name()},
           {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
                                  counted(recipe.train.threads.value_or(1), "thread"))},
           {std::string(peak_fact), recipe.train.peak_flops ? "from the recipe" : "the best sample of each rank"}};

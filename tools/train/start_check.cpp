@@ -40,10 +40,10 @@ data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions)
 
 }  // namespace
 
-std::vector<std::string> check_start(const Recipe& wanted, const Extensions& extensions, int64_t world) {
-  std::vector<std::string> warnings;
+StartCheck check_start(const Recipe& wanted, const Extensions& extensions, int64_t world) {
+  StartCheck found;
   require_offload_folder(wanted);
-  const auto warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto warn = [&](const std::string& text) { found.warnings.push_back(text); };
   io::StoreOptions options;
   options.warn = warn;
   const io::CheckpointStore store(wanted.run.dir + "/checkpoints", options);
@@ -53,6 +53,7 @@ std::vector<std::string> check_start(const Recipe& wanted, const Extensions& ext
   const data::TrainingData data = open_data(recipe, extensions);
   for (const std::string& path : data.missing_heldout) warn(missing_heldout_text(path));
   if (checkpoint) {
+    found.checkpoint = checkpoint->folder(), found.trained_steps = checkpoint->step();
     require_same_data(*checkpoint, recipe, world, data.fingerprints);
     require_same_model(*checkpoint, recipe);
     if (const std::string jump = learning_rate_jump(saved_recipe(*checkpoint), recipe, checkpoint->step());
@@ -64,7 +65,7 @@ std::vector<std::string> check_start(const Recipe& wanted, const Extensions& ext
     require_checkpoint(recipe.train.init_from);
     require_shapes(io::Checkpoint::open(recipe.train.init_from, io::Check::quick), recipe, extensions);
   }
-  return warnings;
+  return found;
 }
 
 // Other data, or the same folder with other contents.

@@ -11,10 +11,17 @@
 
 namespace hexad::train {
 
+/// Findings about a start that is not refused.
+struct StartCheck {
+  std::vector<std::string> warnings;  // that the run would give
+  std::string checkpoint;             // the folder that it would go on from; empty: it begins anew
+  int64_t trained_steps = 0;          // by that checkpoint
+};
+
 /// Opens what a run of `world` ranks would open at its start, and throws what it would throw: data, the checkpoint of
 /// run.dir that checkpoint.resume names, train.init_from with the shapes of its weights, offload.folder. Writes nothing
-/// that stays, and reads no weights. Returns what the run would warn of. `recipe` is complete (see complete()).
-std::vector<std::string> check_start(const Recipe& recipe, const Extensions& extensions, int64_t world);
+/// that stays, and reads no weights. `recipe` is complete (see complete()).
+StartCheck check_start(const Recipe& recipe, const Extensions& extensions, int64_t world);
 
 /// Throws Error(data) unless `now`, the fingerprints of the recipe's data, are those that the checkpoint's run had.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world,

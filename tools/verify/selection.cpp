@@ -51,12 +51,14 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// `count` of them, in their order: every variant has the same chance.
+// `count` of them, in their order: one that trains the recipe as it is, and of the rest each with the same chance.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);
   const base::Philox random(seed, base::Purpose::sample, "verify");
   for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(n, n)]);
+  const auto own = std::ranges::find_if(order, [&](size_t i) { return all[i]["subject"] == "own"; });
+  if (own != order.end()) std::swap(*own, order.front());
   order.resize(std::min(count, order.size()));
   std::sort(order.begin(), order.end());
   std::vector<Variant> out;

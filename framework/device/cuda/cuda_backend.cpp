@@ -1,15 +1,14 @@
 // An NVIDIA card as a device.
 #include <cuda_runtime_api.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
-#include "framework/device/card_memory.h"
 #include "framework/device/cuda/card_allocator.h"
 #include "framework/device/cuda/check.h"
+#include "framework/device/cuda/choose_card.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/pinned_allocator.h"
 #include "framework/device/cuda/reused_buffers.h"
@@ -18,60 +17,6 @@ namespace hexad::device {
 namespace {
 
 using cuda::check;
-
-[[noreturn]] void refuse(const std::string& reason) {
-  base::fail(base::ExitCode::resource, "device: cuda was asked for, but ", reason, "; use device: cpu");
-}
-
-// CUDA's 13000 is 13.0.
-std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
-
-// Streams that share one of the card's connections wait for each other, and by default it has 8: fewer than lanes and
-// classes of traffic are. Read by CUDA at its first call.
-void ask_for_connections() {
-  static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  static_cast<void>(done);
-}
-
-int count_devices() {
-  ask_for_connections();
-  int driver = 0, runtime = 0;
-  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
-  if (driver == 0) refuse("no NVIDIA driver is loaded (there is no libcuda.so.1)");
-  check(cudaRuntimeGetVersion(&runtime), "asking for CUDA's version");
-  int devices = 0;
-  const cudaError_t result = cudaGetDeviceCount(&devices);
-  static_cast<void>(cudaGetLastError());  // answered here
-  if (result == cudaErrorInsufficientDriver)
-    refuse(base::cat("the NVIDIA driver knows CUDA ", version(driver), " and this program needs ", version(runtime)));
-  if (result == cudaErrorNoDevice || (result == cudaSuccess && devices == 0)) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    refuse(visible ? base::cat("no GPU is visible (CUDA_VISIBLE_DEVICES is '", visible, "')") : "there is no GPU");
-  }
-  if (result != cudaSuccess) refuse(base::cat("the driver fails: ", cudaGetErrorString(result)));
-  return devices;
-}
-
-// Ranks of one node get its cards in turn.
-int choose_device(int devices, int place) {
-  const char* text = std::getenv("HEXAD_LOCAL_RANK");
-  if (!text) return place % devices;
-  char* end = nullptr;
-  const long rank = std::strtol(text, &end, 10);
-  if (end == text || *end != '\0' || rank < 0)
-    base::fail(base::ExitCode::usage, "HEXAD_LOCAL_RANK is '", text, "', expected a number from 0");
-  return static_cast<int>(rank % devices);
-}
-
-// HEXAD_CUDA_ARCH is "90a": kernels that use what only this generation has; or "90": that one and later ones.
-void require_generation(const cudaDeviceProp& card) {
-  const std::string built = HEXAD_CUDA_ARCH;
-  const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;
-  const bool only = built.find_first_not_of("0123456789") != std::string::npos;
-  if (only ? has != needed : has < needed)
-    refuse(base::cat("the ", card.name, " has compute capability ", card.major, ".", card.minor,
-                     " and this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
-}
 
 // A segment grows where there is room in a row, so it has more addresses than the card has memory.
 int64_t addresses_of(const cudaDeviceProp& card) {
@@ -92,9 +37,7 @@ bool is_pageable(const void* memory) {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(const ContextOptions& options)
-      : options_(options), card_(std::make_shared<cuda::Card>(choose_device(count_devices(), options.place))) {
-    require_generation(card_->properties());
+  explicit CudaBackend(const ContextOptions& options) : options_(options), card_(cuda::choose_card(options.place)) {
     pinned_ = std::make_shared<cuda::PinnedMemory>(card_->ordinal(), options.pinned_limit);
     buffers_ = std::make_shared<cuda::ReusedBuffers>(blocks_, pinned_);
   }
@@ -156,18 +99,6 @@ class CudaBackend final : public Backend {
 
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options) {
   return std::make_unique<CudaBackend>(options);
-}
-
-CardMemory cuda_card_memory(int place) {
-  const cuda::Card card(choose_device(count_devices(), place));
-  require_generation(card.properties());
-  size_t available = 0, total = 0;
-  check(cudaSetDevice(card.ordinal()), "choosing the card");
-  check(cudaMemGetInfo(&available, &total), "asking for the card's memory");
-  const auto& uuid = card.properties().uuid.bytes;
-  return {.id = std::string(std::begin(uuid), std::end(uuid)),
-          .name = card.properties().name,
-          .available = static_cast<int64_t>(available)};
 }
 
 }  // namespace hexad::device

@@ -164,8 +164,10 @@ function chartKit(tables) {
 
   /// What the toolbar says is drawn by `drawAll`, now and whenever it changes.
   function follow(drawAll) {
+    const lengths = new Set(tables.map((t) => usualSmoothing(t.step.length)));
+    const usual = lengths.size > 1 ? 'by length of run' : settings.smoothing.toFixed(2);
     element('toolbar').addEventListener('submit', (event) => event.preventDefault());
-    const showSmoothing = () => { element('smoothing-value').textContent = settings.smoothing.toFixed(2); };
+    const showSmoothing = () => { element('smoothing-value').textContent = settings.chosen ? settings.smoothing.toFixed(2) : usual; };
     element('smoothing').value = settings.smoothing;
     showSmoothing();
     element('toolbar').addEventListener('input', (event) => {

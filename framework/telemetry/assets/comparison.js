@@ -43,8 +43,8 @@
     charts.push(new Chart(element('shares'), {
       type: 'bar', plugins: [legendGap],
       data: {labels: shown.map((r) => (r.name.length > 28 ? `${r.name.slice(0, 27)}…` : r.name)),
-             datasets: [bar('computation', shown.map(rest), series(6)),
-                        ...names.map((n) => bar(n, shown.map((r) => r.exposed[n] ?? 0), series(classes.indexOf(n))))]},
+             datasets: [bar('computation', shown.map(rest), colour('line')),
+                        ...names.map((n) => bar(n, shown.map((r) => r.exposed[n] ?? 0), colour(`class-${classes.indexOf(n) + 1}`)))]},
       options: {...base, indexAxis: 'y', interaction: {mode: 'index', axis: 'y', intersect: false},
         scales: {x: {...base.scales.y, stacked: true, min: 0, max: 1},
                  y: {stacked: true, grid: {display: false}, ticks: {color: colour('ink'), autoSkip: false}}},

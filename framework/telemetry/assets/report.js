@@ -46,11 +46,11 @@
   }
 
   function drawComm() {
-    const names = ordered(Object.keys(data.comm).filter((n) => data.comm[n].seconds.some((v) => v)), trafficClasses);
+    const names = ordered(Object.keys(data.comm).filter((n) => data.comm[n].bytes.some((v) => v)), trafficClasses);
     if (!names.length) return hide('comm'), hide('time');
     const rows = names.map((n) => {
       // A class may be absent from steps that ran in another layout.
-      const of = (values) => median(values.filter((_, i) => data.comm[n].seconds[i]));
+      const of = (values) => median(values.filter((_, i) => data.comm[n].bytes[i]));
       const exposed = of(data.comm[n].exposed_seconds) * 1e3;
       return {exposed, hidden: Math.max(of(data.comm[n].seconds) * 1e3 - exposed, 0), bytes: of(data.comm[n].bytes)};
     });

@@ -1,7 +1,12 @@
+#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "framework/base/path_problem.h"
 #include "framework/data/inspect.h"
 #include "framework/io/inspect.h"
 #include "tools/hexad/commands/command.h"
@@ -14,6 +19,8 @@ namespace hexad::app {
 using namespace train;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Options {
   std::string path;
@@ -53,12 +60,45 @@ base::ExitCode show_dataset(const Options& options) {
   return base::ExitCode::done;
 }
 
-base::ExitCode inspect(const Options& options) {
-  const std::filesystem::path path = options.path, folder = path / "checkpoints";
+bool has(const fs::path& folder, const char* name) {
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    if (!std::filesystem::exists(path / "manifest.json", error) && data::is_dataset(options.path))
-      return show_dataset(options);
+  return fs::exists(folder / name, error);
+}
+
+bool can_be_inspected(const fs::path& path) {
+  return has(path, "manifest.json") || has(path, "checkpoints") || data::is_dataset(path.string());
+}
+
+/// Throws Error(usage) for a path that is none of what can be inspected, and names such folders directly below it.
+void require_checkpoint(const std::string& path) {
+  constexpr size_t most_named = 5;
+  if (has(path, "manifest.json")) return;
+  if (has(path, "recipe.yaml")) base::fail(base::ExitCode::data, "'", path, "' has no checkpoint yet");
+  const bool is_file = base::why_no_file(path).empty();
+  if (const std::string problem = base::why_no_folder(path); !is_file && !problem.empty())
+    base::fail(base::ExitCode::usage, path, ": ", problem);
+  std::vector<std::string> below;
+  if (!is_file)
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() == ".safetensors") return;  // a checkpoint without its manifest: damaged
+      if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
+    }
+  std::ranges::sort(below);
+  const size_t left = below.size() - std::min(below.size(), most_named);
+  below.resize(below.size() - left);
+  base::fail(
+      base::ExitCode::usage, "'", path, "' is no checkpoint's folder, run directory, prepared folder or .hxd file",
+      below.empty()
+          ? ""
+          : fmt::format("; below it: {}{}", fmt::join(below, ", "), left > 0 ? fmt::format(" and {} more", left) : ""));
+}
+
+base::ExitCode inspect(const Options& options) {
+  const fs::path path = options.path, folder = path / "checkpoints";
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    if (!has(path, "manifest.json") && data::is_dataset(options.path)) return show_dataset(options);
+    require_checkpoint(options.path);
     show(io::Checkpoint::open(options.path, options.verify ? io::Check::full : io::Check::quick), options);
     return base::ExitCode::done;
   }

@@ -82,9 +82,17 @@ struct Checked {
   Recipe recipe;
   mesh::Layout layout;
   std::vector<std::string> warnings;
+  StartCheck start;
   double checkpoint_bytes;
   WriteTime save;
 };
+
+std::string resume_text(const Checked& c) {
+  const int64_t left = c.recipe.train.steps - c.start.trained_steps;
+  const std::string steps = left > 0 ? fmt::format("{} of {} steps are left", left, c.recipe.train.steps)
+                                     : fmt::format("no step is left, as train.steps is {}", c.recipe.train.steps);
+  return fmt::format("goes on from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
+}
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
                 const MemoryReport& memory) {
@@ -94,6 +102,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
              options.world > 0 ? "" : ", the fewest; --world N checks it for N");
   if (options.world > 1)
     fmt::print("here it is started by: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
+  if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
   for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
   print_size(c.recipe, extensions);
   fmt::print("\n{}", table);
@@ -110,6 +119,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
                                         .fewest_ranks = options.world == 0,
                                         .start_line = start_line(options, c.layout.world(), c.save.most),
                                         .warnings = c.warnings,
+                                        .start = c.start,
                                         .size = layers::model_size(c.recipe.model, extensions),
                                         .tokens_per_step = c.recipe.batch.global * c.recipe.model.context,
                                         .layout = c.layout,
@@ -129,7 +139,8 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   require_datasets(recipe, options.recipe);
   complete(recipe, 1);
   std::vector<std::string> warnings = cautions(recipe);
-  for (std::string& text : check_start(recipe, extensions, ranks)) warnings.push_back(std::move(text));
+  const StartCheck start = check_start(recipe, extensions, ranks);
+  warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   require_profile(recipe);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const MemoryReport memory(recipe, extensions, ranks);
@@ -141,6 +152,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   const Checked checked{.recipe = recipe,
                         .layout = layout,
                         .warnings = std::move(warnings),
+                        .start = start,
                         .checkpoint_bytes = bytes,
                         .save = estimate_write(recipe.run.dir, bytes)};
   options.json ? print_json(options, checked, extensions, memory) : print_text(options, checked, extensions, memory);

@@ -131,6 +131,9 @@ std::string json_of(const Validation& v) {
       {"layout", by_axis([&](base::Axis axis) { return v.layout.size(axis); })},
       {"start", v.start_line},
       {"warnings", v.warnings},
+      {"resumes_from", v.start.checkpoint.empty()
+                           ? Json(nullptr)
+                           : Json{{"checkpoint", v.start.checkpoint}, {"step", v.start.trained_steps}}},
       {"parameters", v.size.parameters},
       {"active_parameters", v.size.active_parameters},
       {"expert_parameters", v.size.expert_parameters},

@@ -10,6 +10,7 @@
 #include "parallel/pp/stage_split.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
+#include "tools/train/start_check.h"
 
 namespace hexad::app {
 
@@ -20,6 +21,7 @@ struct Validation {
   bool fewest_ranks = false;  // nobody asked for a number of ranks
   std::string start_line;     // that starts it here
   std::vector<std::string> warnings;
+  train::StartCheck start;
   layers::ModelSize size;
   int64_t tokens_per_step = 0;
   mesh::Layout layout;

@@ -131,16 +131,24 @@ void check_fault(const Options& o, const Subject& subject) {
   check_gradient_fault(tensors, o.world, o.steps);
 }
 
-ExitCode run_selected(const Options& o, const Subject& subject, Session session) {
-  session.illegal = [&](const Variant& v) {
+Illegal illegal_for(const Options& o, const Subject& subject) {
+  return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous") return std::string("transport: with --mpi messages go through MPI");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
       return "subject: with --precision it is " + o.precision;
     return subject.illegal(in_precision(o, v));
   };
-  session.command = [&](const Variant& v) { return command_for(o, v); };
-  Selection selection = select(o.layouts, o.world, session.illegal, o.seed);
+}
+
+Selection selected(const Options& o, const Subject& subject) {
+  Selection selection = select(o.layouts, o.world, illegal_for(o, subject), o.seed);
   for (Variant& v : selection.runs) v = in_precision(o, std::move(v));
+  return selection;
+}
+
+ExitCode run_selected(const Options& o, const Subject& subject, const Selection& selection, Session session) {
+  session.illegal = illegal_for(o, subject);
+  session.command = [&](const Variant& v) { return command_for(o, v); };
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
@@ -168,6 +176,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   const Loaded loaded = load(o, extensions);
   if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
   const Subject subject(loaded.recipe, extensions, o.steps, scratch.path());
+  const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
   // Both are used in the keeper's process alone, whose children have the oracles that were computed before them.
@@ -176,7 +185,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
                  {.jitter = o.jitter, .seconds = o.timeout});
   OracleKeeper keeper([&](const Variant& v) { return runs.run(v); }, ThreadRuns{}.seconds + o.timeout);
   const auto run = [&](const Variant& v) { return keeper.run(v); };
-  return run_selected(o, subject, {.run = run, .ranks = Ranks::may_leave, .print = print});
+  return run_selected(o, subject, selection, {.run = run, .ranks = Ranks::may_leave, .print = print});
 }
 
 ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::World& world) {
@@ -198,6 +207,7 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   if (first) scratch.emplace();
   const std::string folder = broadcast_text(first ? scratch->path() : "", 0, world.group(), context);
   const Subject subject(loaded.recipe, extensions, o.steps, folder);
+  const Selection selection = selected(o, subject);
   if (first) print_subject(o, loaded, subject);
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
   check_fault(o, subject);
@@ -211,7 +221,7 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   const auto print_once = [&](const std::string& text) {
     if (first) print(text);
   };
-  const ExitCode code = run_selected(o, subject, {.run = run, .ranks = Ranks::fixed, .print = print_once});
+  const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
   meet();  // nobody needs the folder any more
   return code;
 }

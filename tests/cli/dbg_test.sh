@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Under a Slurm of two emulated nodes: signals, time limits, requeued jobs, launchers that forget something, a node that is
+# lost. Skipped (77) where Slurm or network namespaces are missing: tools/install-dependencies.sh --slurm.
+. "$(dirname "$0")/cli.sh"
+
+if [ -z "${SLURM_TESTBED_STATE:-}" ]; then
+  exec "$CLI_TESTS/../../tools/testbed/slurm_cluster.sh" --nodes 2 --cpus 8 "$(realpath "$0")" "$@"
+fi
+
+srun=(srun --mpi=pmix --kill-on-bad-exit=1)
+endless=(train.steps=1000000 train.log_every=100000 checkpoint.every=0)
+state_of() { scontrol show job "$1" | grep -oE 'JobState=\w+' | cut -d= -f2; }
+is() { [ "$(state_of "$1")" == "$2" ]; } # JOB STATE
+is_over() { ! scontrol show job "$1" | grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)'; }
+says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT
+says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
+# A node has the name of its network namespace.
+nodes() { sinfo --noheader --Node --format %N | sort -u; }
+ranks_on() { # NODE...
+  local node pid
+  for node in "$@"; do
+    for pid in $(ip netns pids "$node"); do
+      if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" == "$(basename "$HEXAD")" ]; then echo "$pid"; fi
+    done
+  done
+}
+idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
+saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; } # RUN
+
+# The batch script of docs/quickstart.md, on two nodes of two ranks; what it prints is in $job_RUN.out.
+submit() { # RUN OVERRIDE...
+  cat >job.sh <<J
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 --requeue --open-mode=append
+${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
+J
+  job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch"
+}
+# The other one: mpirun in the place of the batch shell. Two ranks a node, and time for the save.
+submit_mpirun() { # RUN OVERRIDE...
+  cat >mpirun.sh <<J
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 --requeue --open-mode=append
+export OMPI_MCA_odls_base_sigkill_timeout=5
+exec mpirun --bind-to none $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
+J
+  job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch"
+}
+
+test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
+  submit run train.steps=200 batch.global=256 checkpoint.every=0
+  wait_until has_steps run 3
+  scancel --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  expect_text run.out "preempted after step" "saved, start me again"
+  # Slurm would wait for two minutes. At once is too early: the old step still has its PMIx socket.
+  scontrol update JobId="$job" StartTime=now+6
+  wait_until is "$job" RUNNING
+  wait_until has_steps run 100
+  wait_until is "$job" COMPLETED
+  expect_text run.out "resumed from run/checkpoints/step-"
+  expect 0 "$HEXAD" inspect run --verify
+  expect_file run/checkpoints/step-00000200/manifest.json
+}
+
+test_a_requeued_job_has_saved() {
+  submit run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scontrol requeue "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect_equal "$(saves run)" 1
+}
+
+# Slurm sends SIGTERM twice then, 2 to 30 ms apart, and looks at limits every 30 s.
+test_at_its_time_limit_a_job_has_saved() {
+  local jobs=()
+  submit direct "${endless[@]}" batch.global=1024
+  jobs+=("$job")
+  submit_mpirun launched "${endless[@]}" batch.global=1024
+  jobs+=("$job")
+  wait_until has_steps direct 2
+  wait_until has_steps launched 2
+  for job in "${jobs[@]}"; do scontrol update JobId="$job" EndTime=now+1; done
+  sleep 20
+  for job in "${jobs[@]}"; do wait_until is_over "$job"; done
+  expect_equal "$(saves direct) $(saves launched)" "1 1"
+  expect_text direct.out "preempted after step"
+}
+
+test_mpirun_in_a_batch_script_saves_on_the_signal_for_the_script() {
+  submit_mpirun run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel --batch --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect_text run.out "preempted after step"
+  expect_equal "$(saves run)" 1
+}
+
+test_srun_without_pmix_is_told_so_before_open_mpi_speaks() {
+  expect 2 srun --mpi=none -N 2 -n 4 "$HEXAD" train tiny.yaml
+  expect_text err "srun started 4 tasks without PMIx (PMIX_RANK is not set)" \
+    "start with srun --mpi=pmix --kill-on-bad-exit=1"
+  expect_no_text err "OMPI was not built with SLURM"
+  run srun --mpi=pmi2 -N 2 -n 4 "$HEXAD" train tiny.yaml
+  expect_text err "if MPI_Init fails now: srun started 4 tasks without PMIx"
+  expect 0 srun -n 1 "$HEXAD" train tiny.yaml
+}
+
+test_what_mpirun_left_in_the_environment_of_one_task_changes_nothing() {
+  local size
+  for size in 1 3; do
+    expect 0 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c \
+      '[ $SLURM_PROCID -ne 2 ] || export OMPI_COMM_WORLD_SIZE=$1; exec "$0" train tiny.yaml run.dir=run$1' "$HEXAD" $size
+    expect_text out "4 ranks"
+  done
+}
+
+test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
+  expect 7 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exit 3; exec "$0" train tiny.yaml' "$HEXAD"
+  expect_text err "task 2: Exited with exit code 3"
+}
+
+test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
+  local pid
+  srun --mpi=pmix -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exec sleep 100; exec "$0" train tiny.yaml' "$HEXAD" \
+    >out 2>err &
+  pid=$!
+  sleep 3
+  kill -TERM $(ranks_on $(nodes))
+  wait_until says_three_times err "asked to stop, but other ranks have not come to MPI_Init"
+  scancel --user root
+  wait $pid || true
+}
+
+test_validate_in_an_allocation_prints_srun() {
+  expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 --cpus-per-task=2 "$HEXAD" validate tiny.yaml --world 4
+  expect_text out "here it is started by: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --cpus-per-task=2 hexad train tiny.yaml"
+  expect 0 salloc --quiet --nodes 2 --ntasks-per-node=1 "$HEXAD" validate tiny.yaml --world 4
+  expect_text out "started by: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
+  expect 2 salloc --quiet --nodes 1 "$HEXAD" train tiny.yaml parallel.tp=2
+  expect_text err "the layout needs 2 ranks or more: srun --mpi=pmix --kill-on-bad-exit=1 -n 2"
+  # And the line does it.
+  expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 bash -c \
+    '$("$0" validate tiny.yaml --world 4 | sed -n "s/^here it is started by: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
+  expect_text out "step 6/6"
+}
+
+# Before Slurm itself misses the node.
+test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
+  local all
+  all=($(nodes))
+  submit run "${endless[@]}" batch.global=256 parallel.ep=4
+  wait_until has_steps run 3
+  kill -9 $(ip netns pids "${all[1]}")
+  sleep 1
+  kill -TERM $(ranks_on "${all[0]}")
+  for i in $(seq 40); do sleep 0.5; says run.out "asked to stop, but a rank is lost in operation" && break; done; says run.out "asked to stop, but" || { cp run.out /tmp/survivor.out; for p in $(ranks_on "${all[0]}"); do echo "$p $(cat /proc/$p/status | grep -E "State|Sig|Shd" | tr "\n" " ")"; gdb -batch -ex "thread apply all bt 12" -p $p; done >/tmp/survivor.ps 2>&1; cp -r run /tmp/survivor.run; false; } ; true
+  expect_text run.out "does not answer: it is stopped, has ended or cannot be reached"
+  scancel "$job"
+  # The other tests need the node.
+  "$CLI_TESTS/../../tools/testbed/enter_node.sh" "${all[1]}" slurmd -D >/dev/null 2>&1 &
+  wait_until idle_nodes 2
+}
+
+run_tests "$@"
