@@ -144,9 +144,9 @@ TEST(Registry, AnOrderThatCannotBeIsRefusedWithTheStep) {
   const std::string yaml =
       "model: {vocab: 31, moe: {experts: 4}}\ndata: {synthetic: true}\n"
       "schedule:\n  moe: {chunk_by: tokens, chunks: 3, order: hasty}\n";
-  EXPECT_EQ(
-      message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
-      "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is C0, but S0 has to come before it");
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
+            "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is experts[0], but dispatch[0] "
+            "has to come before it");
 }
 
 }  // namespace

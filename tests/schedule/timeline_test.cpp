@@ -17,13 +17,13 @@ Timeline::Span span(Lane lane, const char* name, TaskKind kind, double begin, do
 // copy                       M  M  M
 // compute     E0    E1 E1 E1
 const Timeline sample{{
-    span(Lane::inter, "D0", TaskKind::all_to_all, 0, 3, 10),
-    span(Lane::compute, "E0", TaskKind::compute, 1, 2),
+    span(Lane::inter, "D[0]", TaskKind::all_to_all, 0, 3, 10),
+    span(Lane::compute, "E[0]", TaskKind::compute, 1, 2),
     span(Lane::intra, "G", TaskKind::all_gather, 1, 4),
-    span(Lane::inter, "D1", TaskKind::all_to_all, 4, 8, 20),
-    span(Lane::compute, "E1", TaskKind::compute, 3, 6),
+    span(Lane::inter, "D[1]", TaskKind::all_to_all, 4, 8, 20),
+    span(Lane::compute, "E[1]", TaskKind::compute, 3, 6),
     span(Lane::copy, "M", TaskKind::copy, 6, 9),
-    span(Lane::intra, "G1", TaskKind::all_gather, 9, 10),
+    span(Lane::intra, "G[1]", TaskKind::all_gather, 9, 10),
 }};
 
 TEST(Timeline, TotalIsTheLastEnd) {
@@ -76,7 +76,7 @@ TEST(Timeline, CollectivesJoinChunks) {
   EXPECT_EQ(all[1].exposed, 2);
 }
 
-TEST(Timeline, ANameOfDigitsStaysAName) {
+TEST(Timeline, DigitsAloneCountNoChunks) {
   const Timeline t{{span(Lane::inter, "7", TaskKind::send, 0, 1), span(Lane::inter, "8", TaskKind::send, 1, 2)}};
   ASSERT_EQ(t.collectives().size(), 2u);
   EXPECT_EQ(t.collectives()[1].name, "8");

@@ -197,10 +197,10 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
     more.insert(more.end(), cut.begin(), cut.end());
     return more;
   };
-  EXPECT_EQ(
-      problem(with({"schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"})),
-      "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
-      "step 3 is S2, but 2 chunks are on their way already, which with schedule.moe.memory_reuse share 2 buffers");
+  EXPECT_EQ(problem(with({"schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"})),
+            "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
+            "step 3 is dispatch[2], but 2 chunks are on their way already, which with schedule.moe.memory_reuse share "
+            "2 buffers");
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4"})));
   const std::string more =
       problem(with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"}));
