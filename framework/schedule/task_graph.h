@@ -77,7 +77,8 @@ class TaskGraph {
   /// Throws when `after` names a task that is not yet in the graph: the order of insertion is an order of execution.
   TaskId add(TaskSpec spec, std::vector<TaskId> after, TaskWork work);
   std::span<const Task> tasks() const { return tasks_; }
-  /// "inter: a2a[0] a2a[1] back[0](mlp[0]) | compute: mlp[0](a2a[0])": lanes in the order of the enum, what a task comes after in brackets.
+  /// "inter: a2a[0] a2a[1] back[0](mlp[0]) | compute: mlp[0](a2a[0])": lanes in the order of the enum, what a task
+  /// comes after in brackets.
   std::string to_string() const;
 
  private:

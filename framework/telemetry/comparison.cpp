@@ -107,7 +107,7 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Explains percentages above 100, where there are any.
+/// Explains an MFU above 100% and an efficiency clearly above it, where there are any.
 std::string notes(const Sweep& sweep) {
   std::string text;
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))

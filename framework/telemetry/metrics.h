@@ -26,7 +26,8 @@ using CommByClass = std::map<std::string, CommMetrics>;
 /// together, seconds, the mean over the ranks that have MoE layers.
 struct ScheduleMetrics {
   double predicted_seconds = 0, measured_seconds = 0;
-  std::map<std::string, double> exposed_seconds = {};  // measured, by collective ("dispatch.a2a"): no computation ran meanwhile
+  std::map<std::string, double> exposed_seconds =
+      {};  // measured, by collective ("dispatch.a2a"): no computation ran meanwhile
 };
 
 /// One optimizer step. Step numbers count finished optimizer steps: the first is 1.

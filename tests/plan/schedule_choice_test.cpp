@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -173,9 +174,12 @@ TEST(LegalSchedules, ThatDoNotExistAreRefusedWithTheReason) {
   EXPECT_NE(message.find("schedule.moe.chunk_by must be none or tokens"), std::string::npos) << message;
 }
 
-TEST(ScheduleChoice, ASlowWireLetsEveryTokenTravelOnce) {
+TEST(ScheduleChoice, ASlowAllToAllLetsEveryTokenTravelOnce) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.trial_share=0"});
-  const auto order = predicted_on(machine(1e-6, 1e6, 1e12), recipe);
+  schedule::Rates rates = machine(1e-6, 1e9, 1e12);
+  for (const auto& [group, size] : {std::pair{"ep", 2}, {"experts", 4}})
+    rates.links.push_back({schedule::TaskKind::all_to_all, group, size, false, schedule::TimeCurve::linear(1e-6, 1e6)});
+  const auto order = predicted_on(rates, recipe);
   ASSERT_FALSE(order.empty());
   EXPECT_TRUE(order.front().divides()) << to_string(order.front());
   EXPECT_FALSE(order.back().divides()) << to_string(order.back());
@@ -233,6 +237,39 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
     EXPECT_EQ(tried[0], choice.candidates()[0].schedule);
     EXPECT_EQ(choice.current().schedule, tried[2]);
     EXPECT_DOUBLE_EQ(choice.current().measured_seconds(), 2) << "forward and backward";
+  });
+}
+
+// The layer's own share of tokens before the gate, or after it: under sequence parallelism the same graphs.
+TEST(ScheduleChoice, OfSchedulesWithTheSameGraphsOneIsACandidateAndTheRecipesOwnStays) {
+  const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    const auto allowed = legal(recipe);
+    const auto candidates =
+        predicted_schedules(recipe, run.instance, Predictor(recipe, run.instance.mesh), world, allowed);
+    std::set<std::string> graphs;
+    for (const ScheduleCandidate& c : candidates) EXPECT_TRUE(graphs.insert(c.graphs).second) << to_string(c.schedule);
+    EXPECT_LT(candidates.size(), allowed.size());
+    EXPECT_EQ(std::ranges::count(candidates, recipe.schedule.moe.settled(), &ScheduleCandidate::schedule), 1);
+  });
+}
+
+// Both gather as many tokens after the experts in forward; in backward S2 also gathers the routing weights' gradients.
+// In one chunk S2 is what `drop` is.
+TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeWhereTheySendTheSameBytes) {
+  const Recipe recipe = small_recipe(
+      {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});
+  on_ranks(4, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    Predictor predictor(recipe, run.instance.mesh);
+    predictor.rates = machine(0, 1e6, 1e12);
+    std::map<Duplicates, double> seconds;
+    for (const ScheduleCandidate& c : predicted_schedules(recipe, run.instance, predictor, world, legal(recipe)))
+      seconds[c.schedule.duplicates] = c.predicted;
+    ASSERT_TRUE(seconds.contains(Duplicates::pause_before_gate) && seconds.contains(Duplicates::drop));
+    EXPECT_FALSE(seconds.contains(Duplicates::pause_after_gate));
+    EXPECT_NEAR(seconds[Duplicates::drop] / seconds[Duplicates::pause_before_gate], 1, 0.05);
   });
 }
 

@@ -103,7 +103,8 @@ TEST(ScheduleTrace, APredictionKnowsWhatOtherRanksCompute) {
       continue;
     if (e.name.starts_with("dispatch.pack[0]") && !begin.contains(e.rank)) begin[e.rank] = e.start_us;
     if (e.name.starts_with("experts[0]") && !computed.contains(e.rank)) computed[e.rank] = e.duration_us;
-    if (e.name.starts_with("combine.a2a[1]") && !returned.contains(e.rank)) returned[e.rank] = e.start_us + e.duration_us;
+    if (e.name.starts_with("combine.a2a[1]") && !returned.contains(e.rank))
+      returned[e.rank] = e.start_us + e.duration_us;
   }
   for (auto& [rank, end] : returned) end -= begin.at(rank);
   ASSERT_EQ(returned.size(), 2u);
@@ -126,7 +127,8 @@ TEST(ScheduleTrace, SumsThePassesOfEachKind) {
     EXPECT_GE(kind.seconds.measured_seconds, kind.exposed);
     predicted += kind.seconds.predicted_seconds, measured += kind.seconds.measured_seconds;
     for (const auto& [name, seconds] : kind.seconds.exposed_seconds) exposed[name] += seconds;
-    EXPECT_TRUE(kind.seconds.exposed_seconds.contains("dispatch.a2a") && kind.seconds.exposed_seconds.contains("combine.a2a"));
+    EXPECT_TRUE(kind.seconds.exposed_seconds.contains("dispatch.a2a") &&
+                kind.seconds.exposed_seconds.contains("combine.a2a"));
   }
   EXPECT_DOUBLE_EQ(trace.total.predicted_seconds, predicted);
   EXPECT_DOUBLE_EQ(trace.total.measured_seconds, measured);

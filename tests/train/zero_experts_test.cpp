@@ -118,8 +118,9 @@ class ChunkCounter final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
     const auto tasks = graph.tasks();
-    most = std::max<int64_t>(most, std::count_if(tasks.begin(), tasks.end(),
-                                                 [](const schedule::Task& t) { return t.spec.name.starts_with("experts"); }));
+    most = std::max<int64_t>(most, std::count_if(tasks.begin(), tasks.end(), [](const schedule::Task& t) {
+                               return t.spec.name.starts_with("experts");
+                             }));
     schedule::execute(graph, context);
   }
   int64_t most = 0;

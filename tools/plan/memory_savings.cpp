@@ -42,8 +42,9 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   constexpr double spread = 4;  // the slowest estimate of a model (memory reuse) against the others
   std::string enough, best;
   double least = need, longest = 0, before = 0;
+  bool stopped = false;
   for (const MemorySaving& saving : memory_savings(recipe, world)) {
-    if (elapsed() + spread * longest > patience) break;
+    if (stopped = elapsed() + spread * longest > patience; stopped) break;
     Recipe changed = recipe;
     saving.make(changed);
     if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
@@ -55,7 +56,10 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
     if (bytes < least) least = bytes, best = text;
   }
   if (!enough.empty()) return "; any of these is enough: " + enough;
-  return best.empty() ? "" : "; no single change is enough, the largest help is " + best;
+  if (best.empty()) return "";
+  return (stopped ? "; of the changes that were estimated none is enough, the largest help is "
+                  : "; no single change is enough, the largest help is ") +
+         best;
 }
 
 }  // namespace hexad::plan

@@ -21,7 +21,7 @@ std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t wo
 
 /// Names the savings with which `needed` falls to `limit`, bytes, each with what it needs then, or else the largest
 /// help; empty if none helps. `need`: without them. No saving is estimated that may end after `patience` seconds,
-/// judged by the slowest one before: for the largest models each takes some.
+/// judged by four times the slowest one before: for the largest models each takes some.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,
                          double patience = std::numeric_limits<double>::infinity());

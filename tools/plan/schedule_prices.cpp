@@ -1,11 +1,7 @@
 #include "tools/plan/schedule_prices.h"
 
 #include <algorithm>
-#include <map>
 #include <span>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "framework/data/digest.h"
 #include "framework/schedule/graph_collector.h"
@@ -24,27 +20,19 @@ using moe::MoeSchedule;
 // More schedules than `most_priced` take seconds to predict; then so many get the other late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 
-// All that a rank's graph says but names, lane by lane: equal for schedules that do the same in this layout.
-std::string text_of(const schedule::TaskGraph& graph) {
-  const std::span<const schedule::Task> tasks = graph.tasks();
-  std::map<schedule::Lane, std::vector<size_t>> lanes;
-  std::vector<std::string> places;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    std::vector<size_t>& lane = lanes[tasks[i].spec.lane];
-    places.push_back(fmt::format("{}:{}", static_cast<int>(tasks[i].spec.lane), lane.size()));
-    lane.push_back(i);
+// All that a rank's graph says but names, as bytes: equal for schedules that do the same in this layout.
+void append(std::string& bytes, const schedule::TaskGraph& graph) {
+  const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  for (const schedule::Task& task : graph.tasks()) {
+    const schedule::Cost& c = task.spec.cost;
+    put(task.spec.lane), put(task.spec.kind), put(c.flops);
+    for (const int64_t products : c.products) put(products);
+    put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
+    bytes += c.group;
+    put(task.after.size());
+    for (const schedule::TaskId before : task.after) put(before);
   }
-  std::string text;
-  for (const auto& [lane, in_order] : lanes)
-    for (const size_t i : in_order) {
-      const schedule::Cost& c = tasks[i].spec.cost;
-      text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} after", places[i], name_of(tasks[i].spec.kind),
-                          tasks[i].spec.issued_late, c.flops, fmt::join(c.products, ","), c.wire_bytes,
-                          c.received_bytes, c.copy_bytes, c.group, c.group_size, c.crosses_nodes);
-      for (const schedule::TaskId before : tasks[i].after) text += " " + places[static_cast<size_t>(before)];
-      text += "\n";
-    }
-  return text;
+  put(graph.tasks().size());
 }
 
 ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
@@ -65,7 +53,7 @@ ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const
   for (const schedule::TaskGraph& graph : collector.graphs) {
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
-    for (const auto& g : all) graphs.push_back(&g), candidate.graphs += text_of(g) + "\n";
+    for (const auto& g : all) graphs.push_back(&g), append(candidate.graphs, g);
     const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
@@ -129,10 +117,12 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelIn
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = predicted_schedule(recipe, instance, predictor, world, s);
-    // With another number of chunks they may differ.
-    const bool twin = !chunks_open(recipe, s) &&
-                      std::ranges::find(candidates, candidate.graphs, &ScheduleCandidate::graphs) != candidates.end();
-    if (!twin) candidates.push_back(std::move(candidate));
+    // Where the number of chunks is open, others may differ.
+    const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
+      return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
+    });
+    if (twin == candidates.end() || chunks_open(recipe, s)) return candidates.push_back(std::move(candidate));
+    if (s == usual) *twin = std::move(candidate);
   };
   for (const MoeSchedule& s : allowed)
     if (all || s == with_late_choices(s, usual)) price(s);

@@ -39,7 +39,8 @@ ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelIn
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
-/// All `allowed` schedules, in their order, of those whose graphs are the same the first. Where they are hundreds:
+/// All `allowed` schedules, in their order. Of those whose graphs are the same, and whose number of chunks is not open,
+/// the first stands for all, or the recipe's own. Where they are hundreds:
 /// first those that have the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order), then
 /// the fastest of these with every other. Which one is set in the model afterwards is not defined.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,

@@ -151,7 +151,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     const PassRecorder::Recording& pass = *at;
     const Timeline measured = schedule::measured(pass.graph, pass.times);
     Timeline predicted = predictions[static_cast<size_t>(at - passes.data())];
-    trace.kinds[pass.name.substr(pass.name.rfind(' ') + 1)].add(
+    trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
     // Predicted rows begin with the measured ones, or one after the other where they are longer: rows do not overlap.
@@ -173,7 +173,7 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
                                      const std::vector<Timeline>& predictions) {
   std::vector<std::string> pictures;
   if (passes.empty()) return pictures;
-  const std::string layer = passes.front().name.substr(0, passes.front().name.rfind(' '));
+  const std::string layer = passes.front().name.substr(0, passes.front().name.find(' '));
   for (const char* kind : {"forward", "backward"}) {
     const std::string name = cat(layer, " ", kind);
     const auto pass = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.name == name; });
@@ -240,8 +240,9 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   if (world.rank() != 0) return {};
 
   out.pictures = pictures_of(passes, predictions);
-  for (auto it = kinds.rbegin(); it != kinds.rend(); ++it) {  // forward before backward
-    const auto& [name, sum] = *it;
+  for (const char* name : {"forward", "backward", "gradient of shares"}) {
+    if (!kinds.contains(name)) continue;
+    const Sum& sum = kinds.at(name);
     const telemetry::ScheduleMetrics& of_rank =
         out.kinds.emplace_back(ScheduleTrace::Kind{name, sum.passes, sum.over(with_layers), sum.exposed / with_layers})
             .seconds;

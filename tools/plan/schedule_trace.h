@@ -29,7 +29,8 @@ struct ScheduleTrace {
   double begin = 0;                           // of the first pass: seconds of rank 0's base::now()
   std::vector<telemetry::TraceEvent> events;  // of all ranks, from there
 
-  /// All passes of one kind, "forward" or "backward".
+  /// All graphs of one kind: "forward", "backward", and under Parm's S1 "gradient of shares", gathered after the
+  /// gate's.
   struct Kind {
     std::string name;
     int64_t passes = 0;                    // of all ranks

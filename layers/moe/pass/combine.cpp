@@ -47,7 +47,7 @@ Combine::Landing Combine::landing() const {
   return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
 }
 
-// Whether ranks that share an expert's width add up their results before these return.
+// True if ranks that share an expert's width add up their results before these return.
 bool Combine::adds_up() const {
   return g_.shares_width(ep::EspExchange::gather) || g_.shares_width(ep::EspExchange::replicated);
 }
@@ -58,7 +58,7 @@ void Combine::append(size_t chunk, Lane lane, TaskKind kind, std::string_view st
   last = g_.add({last}, lane, kind, task_name("combine", step, chunk), std::move(cost), std::move(work));
 }
 
-// Then they are packed for the way, unless they are added up before, which is done to unpacked rows.
+// Undoes the grouping by expert, and packs the rows unless etp ranks add them up first, which they do to unpacked rows.
 void Combine::add_reordering(size_t chunk, const Slot<Rows>& computed, const Slot<Tensor>& row_weights) {
   append(chunk, Lane::compute, TaskKind::copy, "reorder",
          PassGraph::copied(g_.counts.chunks[chunk].own_rows * format_.row_bytes()),
@@ -79,7 +79,7 @@ void Combine::add_reordering(size_t chunk, const Slot<Rows>& computed, const Slo
          }));
 }
 
-// Each etp rank has addends for the rows of all of them, and gets the sums for the rows that it had received itself.
+// Every etp rank holds addends for the rows of all etp ranks, and receives the sums of its own rows.
 void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const int64_t mine = counts.rows_received() * g_.row_bytes();
@@ -190,8 +190,8 @@ void Combine::add_all_gather(size_t chunk) {
          });
 }
 
-TaskId add_token_combine(PassGraph& g, std::function<void(Stream&)> combine) {
-  return g.add(g.returned(), Lane::copy, TaskKind::copy, "combine.tokens",
+TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine) {
+  return g.add(g.returned(), lane, TaskKind::copy, "combine.tokens",
                PassGraph::copied(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
 }
 
@@ -201,12 +201,15 @@ Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own) {
   return Tensor::empty(shape, own.dtype(), own.device());
 }
 
-void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, const Tensor& own, const Tensor& all) {
+void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
+                      const Slot<Tensor>& own, const Slot<Tensor>& all) {
   const comm::ProcessGroup& group = *g.routes.sharers;
-  const int64_t sent = (group.size() - 1) * own.bytes();
+  const int64_t sent = (group.size() - 1) * own_bytes;
   g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name),
-        PassGraph::transfer(group, "tp", sent, sent),
-        [own, all, &group](Stream& s) { return group.all_gather(all, own, s); });
+        PassGraph::transfer(group, "tp", sent, sent), [own, all, &group](Stream& s) {
+          all.put(gathered_shares(group, own.read()));
+          return group.all_gather(all.read(), own.read(), s);
+        });
 }
 
 }  // namespace hexad::moe

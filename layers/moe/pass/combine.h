@@ -1,20 +1,19 @@
-// The way of results back to the ranks of their tokens.
+// Returns the experts' results to the ranks of their tokens.
 #pragma once
 
 #include "layers/moe/pass/expert_tasks.h"
 
 namespace hexad::moe {
 
-/// Adds, for each chunk:
-///   combine.reorder          results, which lie grouped by expert, go back into the order and format in which
-///                            the rows came; those of a token's copies become their sum (EPS-MoE's LocalReduce) compute
-///   combine.reduce_scatter,  results of ranks that share an expert's width are added up                          intra
+/// Adds, for each chunk (lanes are in docs/moe-layer.md), and ends in slot rows:
+///   combine.reorder          brings results, which lie grouped by expert, back into the order and format in which the
+///                            rows came; makes the sum of a token's copies (EPS-MoE's LocalReduce)
+///   combine.reduce_scatter,  add up results of ranks that share an expert's width
 ///   combine.all_reduce
-///   combine.a2a              they return; hierarchical: between nodes                                            inter
-///   combine.a2a_inside       hierarchical: and inside nodes, to where they came from                             intra
-///   combine.unpack           what returned is unpacked, added up where it came in addends, handed on             copy
-///   combine.all_gather       tensor-parallel ranks gather what returned to each of them                          intra
-/// and ends in slot rows.
+///   combine.a2a              returns them; hierarchical: between nodes
+///   combine.a2a_inside       hierarchical: and inside nodes, to where they came from
+///   combine.unpack           unpacks what returned, and adds up addends
+///   combine.all_gather       gathers what returned to each of the tensor-parallel ranks
 class Combine {
  public:
   struct Options {
@@ -66,11 +65,12 @@ class Combine {
 };
 
 /// combine.tokens: once all chunks have returned, `combine` makes this rank's tokens of their slot rows.
-TaskId add_token_combine(PassGraph& g, std::function<void(Stream&)> combine);
+TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
 /// Memory for the rows of all ranks of which `own` are this one's.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
-/// combine.all_gather: the tensor ranks gather their shares of the tokens: `own` [share, D] to `all` [T, D]. Both are
-/// there when it runs, which is after `after`.
-void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, const Tensor& own, const Tensor& all);
+/// Adds `name`: the tensor ranks gather their shares of the tokens, from `own` [share, ...] to `all` [T, ...], which
+/// the task makes; `own_bytes`: of this rank's. It begins when the tasks `after` are done.
+void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
+                      const Slot<Tensor>& own, const Slot<Tensor>& all);
 
 }  // namespace hexad::moe

@@ -10,7 +10,7 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// MoNTA's O2 has the copy and the gather before it in one stage, and O3 in two.
+// Returns the lane of dispatch.place: MoNTA's O2 shares one with the gather before it, O3 has two.
 Lane placing_lane(Overlap overlap) {
   switch (overlap) {
     case Overlap::sequential:
@@ -23,7 +23,7 @@ Lane placing_lane(Overlap overlap) {
   return Lane::compute;
 }
 
-// For rows as they are computed, each of one slot.
+// Returns a buffer for grouped rows, one slot each.
 Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
   format.row_weights /= g.counts.slots_per_row;
   return format.buffer(rows, g.device);

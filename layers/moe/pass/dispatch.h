@@ -1,4 +1,4 @@
-// The way of rows to the ranks of their experts.
+// Sends rows to the ranks of their experts.
 #pragma once
 
 #include "layers/moe/pass/pass_graph.h"
@@ -11,14 +11,12 @@ struct Arrived {
   Slot<Rows> rows;
 };
 
-/// Adds, for each chunk:
-///   dispatch.pack            rows are brought into the order and format in which they are sent   compute; bounded:
-///   copy dispatch.a2a_inside      hierarchical: they are handed to the ranks of the node at the
-///                            places of the experts' ranks, in the order of the nodes             intra
-///   dispatch.a2a             they are sent to the experts' ranks; hierarchical: between nodes    inter
-///   dispatch.all_gather      ranks that share an expert's width gather what each of them got     intra
-///   dispatch.place           rows are copied to where they are computed                          compute, intra or
-///   copy
+/// Adds, for each chunk (lanes are in docs/moe-layer.md):
+///   dispatch.pack         brings rows into the order and format in which they are sent
+///   dispatch.a2a_inside   hierarchical: hands them to the ranks of the node at the places of the experts' ranks
+///   dispatch.a2a          sends them to the experts' ranks; hierarchical: between nodes
+///   dispatch.all_gather   gathers what ranks that share an expert's width got
+///   dispatch.place        copies rows to where they are computed
 class Dispatch {
  public:
   struct Options {

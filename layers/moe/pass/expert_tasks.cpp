@@ -38,7 +38,7 @@ void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::func
          cost(chunk, {0, 0, products}), beside_chunks(std::move(compute)));
 }
 
-// Of grouped rows in the products of each expert that has some.
+// Returns the cost of a chunk's products, counting experts that have rows.
 Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const {
   const std::vector<int64_t>& offsets = g_.counts.chunks[chunk].offsets;
   int64_t busy = 0;
@@ -51,7 +51,7 @@ Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& produc
   return cost;
 }
 
-// With a share of the threads: the rest is left to communication.
+// Runs the work with compute_share of the threads; communication gets the rest.
 schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
   const double share = g_.routes.settings.schedule.compute_share;
   if (share == 1) return on_lane(std::move(work));
@@ -61,7 +61,7 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// Other chunks' communication; of one chunk there is none.
+// The same, unless there is one chunk and so nothing beside it.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

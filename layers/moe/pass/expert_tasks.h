@@ -21,9 +21,9 @@ struct SharedWork {
 };
 
 /// Adds:
-///   shared_experts           the shared experts compute, while rows are on their way   compute
-///   experts                  the experts of a chunk compute, or of all at once         compute
-///   weight_gradients         their weight gradients, while the next chunks travel      compute
+///   shared_experts     the shared experts compute, while rows are on their way
+///   experts            the experts of a chunk compute, or of all at once
+///   weight_gradients   their weight gradients are computed, while the next chunks travel
 class ExpertTasks {
  public:
   /// `g` outlives it. `flops_per_row`: of one product; `products`: of each expert in a task `experts`, as

@@ -13,9 +13,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::forward, stream);
   Tensor tokens = routes.mine(x);
   const bool gathers_shares = routes.sharers && !routes.collection;
-  // Of [begin, end) of the tokens.
-  const Tensor own = bounded || gathers_shares ? Tensor::like(tokens) : Tensor{};
-  const Tensor shares = gathers_shares ? gathered_shares(*routes.sharers, tokens) : Tensor{};
+  Slot<Tensor> own, all;  // results: of [begin, end) of the tokens, of all
+  if (bounded) own.put(Tensor::like(tokens));
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor unweighed = of_tokens ? Tensor{} : weights;  // rows of tokens return as weighed sums
@@ -25,7 +24,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = unweighed.defined() ? unweighed.slice(0, t.begin, t.end) : Tensor{};
-    k.combine(s, own.slice(0, t.begin, t.end), slots.values, t.rows, of_chunk, {});
+    k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk, {});
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
@@ -33,8 +32,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
     ExpertActivations activations = held.activations(s, rows.values, routes.groups(c));
     Rows results{held.output(s, activations, routes.groups(c))};
-    ChunkActivations made{
-        .inputs = std::move(rows.values), .activations = std::move(activations), .results = results.values};
+    // Rows of slots return as they are; those of tokens only in sums.
+    ChunkActivations made{.inputs = std::move(rows.values),
+                          .activations = std::move(activations),
+                          .results = of_tokens ? results.values : Tensor{}};
     if (keeps.offloaded)
       keeps.offloaded->put(c, std::move(made));
     else if (keeps.all)
@@ -60,13 +61,18 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   if (gathers_shares) {
     std::vector<TaskId> after = g.returned();
-    if (!bounded) after = {add_token_combine(g, [&](Stream& s) { combine_own(s, own); })};
-    add_share_gather(g, std::move(after), "combine.all_gather", own, shares);
+    if (!bounded)
+      after = {add_token_combine(g, Lane::compute, [&](Stream& s) {
+        own.put(Tensor::like(tokens));
+        combine_own(s, own.read());
+      })};
+    add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
   }
   g.run("forward");
   const Tensor returned = bounded ? Tensor{} : combine.slot_rows().values;
-  if (gathers_shares) return {shares, returned};
-  if (bounded) return {own, returned};
+  if (gathers_shares && !routes.computes()) return {gathered_shares(*routes.sharers, tokens), returned};
+  if (gathers_shares) return {all.take(), returned};
+  if (bounded) return {own.take(), returned};
   const Tensor out = Tensor::like(x);
   if (!routes.computes()) return {out, returned};
   if (routes.collection)

@@ -6,7 +6,7 @@
 
 namespace hexad::moe {
 
-/// What backward needs of the forward pass.
+/// Where forward leaves what backward needs.
 struct ForwardKeeps {
   std::vector<ChunkActivations>* all = nullptr;  // by chunk, one when they are computed together; null: nothing is kept
   /// Memory reuse: takes what is kept instead, and moves it away. The pass is bounded then, and each chunk's results
@@ -20,7 +20,7 @@ struct ForwardResult {
   Tensor returned;  // slot rows [S, D]; undefined where the pass is bounded
 };
 
-/// T_O of T_I: x [T, D] and weights [T, K] acc are the op's; `shared` is computed meanwhile.
+/// Computes T_O from T_I. x [T, D] and weights [T, K] acc are the op's inputs; `shared` runs meanwhile.
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream);
 
@@ -28,7 +28,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
 /// and chunks. None for a pass that is only looked at.
 ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s);
 
-/// dispatch.tokens, where ranks gather their `tokens` [T, D] first.
+/// Adds dispatch.tokens if ranks gather their `tokens` [T, D] first.
 void add_token_gather(PassGraph& g, Tensor& tokens);
 
 }  // namespace hexad::moe

@@ -39,7 +39,7 @@ KeptTensors kept_of(const Saved& saved, size_t computations) {
   return kept;
 }
 
-// What the experts of a chunk leave for their weight gradients.
+// Inputs of a chunk's weight gradients.
 struct WeightWork {
   ChunkActivations made;
   ExpertGradients gradients;
@@ -51,7 +51,7 @@ void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const W
                                  call.routes->groups(chunk));
 }
 
-// dout of the tokens that this rank sends; of tokens that are computed several times, each computation's share of it.
+// Returns dout of this rank's tokens, divided by how often they are computed.
 Tensor shared_gradient(const Routes& routes, const Tensor& dout, Stream& stream) {
   const Tensor own = routes.mine(dout);
   if (routes.copies == 1) return own;
@@ -62,7 +62,7 @@ Tensor shared_gradient(const Routes& routes, const Tensor& dout, Stream& stream)
   return share;
 }
 
-// Gradients of the sums to which `results` were weighed [R, 1] become those of the results; returns the weights'.
+// Turns gradients of weighted sums into gradients of `results`, in place; returns those of the weights [R, 1].
 Tensor weigh_gradients(Stream& s, const Rows& gradients, const Tensor& results) {
   const auto& k = kernels::kernels(results.device());
   const Tensor dweights = Tensor::like(gradients.row_weights),
@@ -111,7 +111,7 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& returned
   b.accumulate(1, own_dweights);
 }
 
-// The backward pass. What weight gradients need is left in `work` where they are delayed.
+// Runs the backward pass. Delayed weight gradients find their inputs in `work`.
 void backward(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
               std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
@@ -165,18 +165,20 @@ void backward(const PassCall& call, Backward& b, const Tensor& dout, const KeptT
   };
   // Tensor ranks that hold the inputs alike gather their gradients, by chunk or at the end.
   const bool at_end = routes.inputs_alike && !routes.collection;
-  const Tensor own_dx = at_end ? Tensor::like(dtokens) : Tensor{};
-  const Tensor dx = at_end ? gathered_shares(*routes.sharers, own_dx) : Tensor{};
-  const Tensor all_dweights = routes.inputs_alike ? gathered_shares(*routes.sharers, dweights) : Tensor{};
+  Slot<Tensor> own_dx, dx, own_dweights, all_dweights;
   if (routes.inputs_alike) {
     std::vector<TaskId> after = g.returned();
     if (at_end || of_tokens)
-      after = {add_token_combine(g, [&](Stream& s) {
+      // Not behind weight gradients.
+      after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
         finish_weights(s);
-        if (at_end) k.combine(s, own_dx, combine.slot_rows().values, routes.own_rows(), {}, {});
+        if (!at_end) return;
+        own_dx.put(Tensor::like(dtokens));
+        k.combine(s, own_dx.read(), combine.slot_rows().values, routes.own_rows(), {}, {});
       })};
-    if (at_end) add_share_gather(g, after, "combine.all_gather", own_dx, dx);
-    add_share_gather(g, after, "combine.gather_weights", dweights, all_dweights);
+    if (at_end) add_share_gather(g, after, "combine.all_gather", dtokens.bytes(), own_dx, dx);
+    own_dweights.put(dweights);
+    add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   }
   g.run("backward");
 
@@ -186,14 +188,13 @@ void backward(const PassCall& call, Backward& b, const Tensor& dout, const KeptT
     finish_weights(b.stream);
     return accumulate(routes, dout, combine.slot_rows().values, dweights, b);
   }
-  if (at_end)
-    b.accumulate(0, dx);
-  else
-    b.accumulate(0, dout.shape(), dout.dtype(), [&](const Tensor& sum, const Tensor& so_far) {
-      const std::span<const Tensor> addends(&so_far, so_far.defined() ? 1 : 0);
-      k.combine(b.stream, sum, combine.collected(), routes.collection->rows, {}, addends);
-    });
-  b.accumulate(1, all_dweights);
+  // Rounded alike whatever the number of chunks: the sum is added to what has come from elsewhere.
+  if (!at_end) {
+    dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
+    k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});
+  }
+  b.accumulate(0, dx.take());
+  b.accumulate(1, all_dweights.take());
 }
 
 void backward(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
@@ -215,10 +216,7 @@ Value pass_and_keep(Tape& tape, const Value& x, const Value& weights, const Pass
   kept.experts.resize(call.routes->computations());
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
                                  {.all = tape.recording() ? &kept.experts : nullptr}, std::move(shared), tape.stream);
-  if (call.routes->of_tokens())
-    result.returned = {};
-  else
-    for (ChunkActivations& made : kept.experts) made.results = {};
+  if (call.routes->of_tokens()) result.returned = {};
   kept.returned = std::move(result.returned);
   kept.weights = weights.data;
   return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),

@@ -25,7 +25,7 @@ Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
   if (group.size() == 1) return x;
   const int64_t share = tp::rows_per_rank("moe", x.data.dim(0), group), begin = group.rank() * share;
   Tensor own = Tensor::empty({share, x.data.dim(1)}, x.data.dtype(), x.data.device());
-  own.copy_from(x.data.slice(0, begin, begin + share), tape.stream);
+  kernels::kernels(own.device()).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
   return tape.record("take_share", own, {x}, {}, [settings](Backward& b, const Tensor& dout, const Saved&) {
     const comm::ProcessGroup& tensor = *settings.tensor;
     const Tensor all = gathered_shares(tensor, dout);

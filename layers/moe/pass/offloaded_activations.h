@@ -1,4 +1,4 @@
-// What the experts made in forward, in offload memory until backward.
+// Expert activations in offload memory between forward and backward.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace hexad::moe {
 
-/// What the experts of one chunk, or of all together, make in forward.
+/// Activations of one chunk, or of all chunks computed together.
 struct ChunkActivations {
   Tensor inputs;                  // T_DI, [C, D]
   ExpertActivations activations;  // T_M
@@ -20,9 +20,9 @@ struct ChunkActivations {
   }
 };
 
-/// Of one call of an MoE layer, as its memory_reuse says: T_DI under S1 and S3, T_M under S1 and S2. Adds
-///   offload   what backward needs is moved away      copy
-///   fetch     it is brought back                     copy
+/// Holds the offloaded activations of one call: T_DI under S1 and S3, T_M under S1 and S2. Adds
+///   offload   moves away what backward needs
+///   fetch     brings it back
 class OffloadedActivations {
  public:
   OffloadedActivations(ReuseStrategy strategy, const Experts& experts, size_t chunks);
@@ -37,7 +37,7 @@ class OffloadedActivations {
   // Backward.
   /// The task, or no_task where nothing is fetched.
   TaskId add_fetch(PassGraph& g, size_t chunk);
-  /// What was fetched.
+  /// Returns a chunk's fetched activations.
   ChunkActivations take(size_t chunk) { return std::exchange(here_[chunk], {}); }
 
  private:

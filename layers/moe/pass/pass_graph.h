@@ -1,4 +1,4 @@
-// The task graph of a pass in the making: what dispatch, experts and combine add their tasks to.
+// The builder of a pass's task graph, to which dispatch, experts and combine add their tasks.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ using schedule::TaskKind;
 
 constexpr TaskId no_task = -1;
 
-/// A value that one task of the graph makes and later ones read or take. It is empty before and afterwards.
+/// A value that one task of the graph makes, and later ones read or take. Taking empties it; what is only read stays
+/// until the graph is gone.
 template <class T>
 class Slot {
  public:
@@ -41,7 +42,7 @@ struct PassSteps {
   std::function<void(size_t)> weights{};  // empty: there are none
 };
 
-/// Runs a graph of the layer's, or has its runner do so, as "LAYER NAME".
+/// Runs `graph` as "LAYER NAME", by the settings' runner if there is one.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
 class PassGraph {
@@ -70,32 +71,32 @@ class PassGraph {
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // What chunks wait for beside their own rows.
-  /// The task before all dispatching.
+  /// Makes `task` precede every dispatch.
   void begin_with(TaskId task) { first_ = task; }
-  /// After which the chunk to be dispatched next may take buffers. To be asked once for each chunk.
+  /// Returns the task that frees buffers for the next chunk to dispatch. Call it once a chunk.
   TaskId room_to_dispatch();
-  /// After which the chunk to be computed next may take buffers.
+  /// Returns the tasks that free buffers for the next chunk to compute.
   std::vector<TaskId> room_to_compute() const;
   void note_computed(size_t chunk, TaskId task);
   void note_returned(size_t chunk, TaskId task);
   /// The tasks with which all chunks have returned.
   const std::vector<TaskId>& returned() const { return returned_by_; }
 
-  /// Of rows that have so many row weights for each slot.
+  /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;
-  /// Whether etp ranks share an expert's width, and come by its rows in this way.
+  /// True if etp ranks share an expert's width and exchange rows by `esp_exchange`.
   bool shares_width(ep::EspExchange esp_exchange) const {
     return counts.esp_exchange == esp_exchange && etp.size() > 1;
   }
   /// Bytes of a row as it is computed.
   int64_t row_bytes() const { return width * size_of(dtype); }
 
-  /// Of a transfer in `group`, which rates know by `name`.
+  /// Returns the cost of a transfer in `group`, which rates call `name`.
   static Cost transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received);
-  /// Of rows sent in a group that is the all-to-all's or, with a `level`, one of its two.
+  /// Returns the cost of rows sent in a group that is the all-to-all's or, with a `level`, one of its two.
   Cost exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                 const RowFormat& format) const;
-  /// Of what the hierarchical all-to-all copies on a rank that rows pass.
+  /// Returns the bytes that the hierarchical all-to-all copies on an intermediate rank.
   int64_t passing_bytes(size_t chunk, const RowFormat& format) const;
   static Cost copied(int64_t bytes);
 
@@ -110,7 +111,7 @@ class PassGraph {
 /// "dispatch.a2a[2]".
 std::string task_name(std::string_view stage, std::string_view step, size_t chunk);
 
-/// Work that is done when the lane has passed it.
+/// Wraps work without an asynchronous part.
 schedule::TaskWork on_lane(std::function<void(Stream&)> work);
 
 }  // namespace hexad::moe

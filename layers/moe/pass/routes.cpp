@@ -65,7 +65,7 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   return std::move(orders[static_cast<size_t>(settings.tensor->rank())]);
 }
 
-// Whether everything that such a schedule asks for can be planned where the ids are.
+// True if the plan can be made on the ids' device.
 bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
   const MoeSchedule& s = settings.schedule;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&

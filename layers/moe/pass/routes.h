@@ -1,4 +1,4 @@
-// Which tokens this rank sends to which experts, through which ranks, and how results come together again.
+// Routes of a call's tokens to their experts and back.
 #pragma once
 
 #include <optional>
@@ -26,11 +26,11 @@ struct PassSettings {
   schedule::GraphRunner* runner = nullptr;             // of every pass; null: it is executed
   const kernels::WireKernels* wire_kernels = nullptr;  // of every pass; null: the device's
 
-  /// How often each token is computed when each of the tensor ranks holds all of them.
+  /// Returns how often each token is computed if all tensor ranks hold it.
   int copies() const;
 };
 
-/// What the tensor ranks have of a call's tokens.
+/// Distribution of a call's tokens over the tensor ranks.
 enum class Held : uint8_t {
   apart,  // each has tokens of its own
   alike,  // all have the same
@@ -50,7 +50,7 @@ struct ChunkTokens {
   Tensor rows;
 };
 
-/// The way of one call's tokens.
+/// The routes of one call's tokens.
 struct Routes {
   PassSettings settings;
   ep::RoutingPlan plan{};      // of tokens [begin, end), or of those of all etp ranks
@@ -64,13 +64,13 @@ struct Routes {
   /// The tensor ranks where each of them sends a share of the tokens and all want the result: they gather it. Null:
   /// the result is of [begin, end).
   const comm::ProcessGroup* sharers = nullptr;
-  /// Whether they also hold the inputs of all tokens, and so gather their gradients.
+  /// True if they also hold all inputs, and therefore gather the inputs' gradients.
   bool inputs_alike = false;
-  /// What they gather chunk by chunk; none: all tokens at the end.
+  /// Rows gathered chunk by chunk; none: all tokens are gathered at the end.
   std::optional<RowCollection> collection{};
 
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
-  /// How many times experts compute in a pass: once for every chunk, or once for all.
+  /// Returns the number of expert computations in a pass: one a chunk, or one for all.
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
   /// Rows are of tokens: experts' ranks weigh the results, so the weights travel with the rows.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
@@ -88,9 +88,9 @@ struct Routes {
   /// What is sent in a chunk of `rows`, those of the plan's tokens, and beside them of `row_weights` [W, M], if
   /// defined.
   RowSource token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const;
-  /// Of `weights` [T, K], the op's, those of the plan's tokens.
+  /// Returns the rows of the op's `weights` [T, K] that belong to the plan's tokens.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;
-  /// By chunk of tokens, in order.
+  /// Returns the tokens of each chunk, in order.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 

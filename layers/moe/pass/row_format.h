@@ -26,7 +26,7 @@ struct RowSource {
   Tensor inverse{};  // of `index`, where that names each row's token and is whole (PermuteKernels::gather)
 };
 
-/// Of rows that a pass sends, each with `row_weights` row weights.
+/// Format of the rows that a pass sends, each with `row_weights` row weights.
 struct RowFormat {
   kernels::WireFormat wire;
   int64_t width;
@@ -38,11 +38,11 @@ struct RowFormat {
   int64_t row_bytes() const {
     return plain() ? width * size_of(dtype) : kernels::wire_row_bytes(wire, dtype, width, row_weights);
   }
-  /// Of `source`; the rows themselves where they lie as they are sent already.
+  /// Returns `source` packed for sending; its values themselves if they already lie so.
   Tensor pack(Stream& s, const RowSource& source) const;
-  /// To `out`, row r to index[r]; an undefined index leaves the order.
+  /// Writes row r to out[index[r]], in order if `index` is undefined.
   void unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const;
-  /// For so many rows, uninitialised.
+  /// Returns an uninitialised buffer for `rows` rows.
   Rows buffer(int64_t rows, Device device, Category category = Category::communication) const;
 };
 
@@ -57,8 +57,8 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
 /// (undefined: one), and beside it their row weights, 0 where it has no more slots.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
-/// Of each row to send the weights of its slots, [W, M], from those of the plan's tokens, weights [T, K] acc; 0 where
-/// it has no more slots.
+/// Returns the weights of the slots of each row to send, [W, M], from those of the plan's tokens, weights [T, K] acc; 0
+/// where it has no more slots.
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 /// out[row_slots[r, m]] = row_weights[r, m] for the slots [R, M] of slot rows (PlanIndices::row_slots, or a part of
 /// them): what came back beside rows, to out [T, K].

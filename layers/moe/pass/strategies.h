@@ -1,4 +1,4 @@
-// How backward comes by what the experts made in forward (schedule.moe.memory_reuse; MPMoE's memory reusing strategies,
+// How backward obtains the expert activations (schedule.moe.memory_reuse; MPMoE's memory reusing strategies,
 // Table 2).
 #pragma once
 

@@ -32,13 +32,14 @@ ExitCode exit_code_of(const std::exception& e) {
 
 // All ranks find the same mistake in a recipe or its data. The first one speaks for them, and the launcher ends the job
 // (SIGTERM, which ends a rank here unless it trains); a rank that is not asked to end has found something of its own.
-// Where the rank was asked to end before, its own end tells it that another has spoken; else nobody could.
+// SIGUSR1 before says nothing of that, SIGTERM does. Where SIGTERM came before, the launcher's ends this process; if
+// none comes, nobody has spoken.
 bool ended_by_another() {
-  const bool asked_before = preemption_requested();
+  const bool announced = preemption_requested(), asked_before = end_requested();
   const std::chrono::duration<double> longest(3 +
                                               mpirun_patience().value_or(0));  // mpirun waits before its SIGTERM, too
   const auto began = std::chrono::steady_clock::now();
-  const auto asked = [&] { return !asked_before && preemption_requested(); };
+  const auto asked = [&] { return !asked_before && (announced ? end_requested() : preemption_requested()); };
   while (!asked() && std::chrono::steady_clock::now() - began < longest) std::this_thread::sleep_for(100ms);
   return asked();
 }
