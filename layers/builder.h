@@ -1,4 +1,4 @@
-// How layers make their parameters.
+// Builder: creates the parameters of layers.
 #pragma once
 
 #include <optional>
@@ -43,7 +43,7 @@ class StateSet {
   std::vector<State> all_;
 };
 
-/// How layers compute, besides what the mesh says.
+/// Options of how layers compute, in addition to the mesh.
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
@@ -68,10 +68,10 @@ class Builder {
   const mesh::Mesh& mesh() const { return *mesh_; }
   const ParameterSet& parameters() const { return *parameters_; }
   Device device() const { return parameters_->device(); }
-  /// Of weights and activations.
+  /// Dtype of weights and activations.
   Dtype dtype() const { return dtype_; }
 
-  /// How this rank's layers share products with the other tp ranks.
+  /// Division of this rank's products among the tp ranks.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }

@@ -22,7 +22,7 @@ class FeedForward {
   virtual Value operator()(Tape& t, const Value& x, const Pass& pass) const = 0;
 };
 
-/// What a registered layer is made from.
+/// Arguments for making a registered layer.
 struct FeedForwardSpec {
   const ModelConfig& model;
   int64_t layer;   // number of the block
@@ -37,11 +37,11 @@ struct FeedForwardSpec {
 
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// What `model.mlp`, `model.moe.router` and `schedule.moe.order` may name. An object handed to hexad_main, not a
+/// Values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. An object handed to hexad_main, not a
 /// global.
 class Registry {
  public:
-  /// With what Hexad has itself: the layers swiglu and gelu, moe::built_in_routers() and moe::built_in_orders().
+  /// Holds what is built in: the layers swiglu and gelu, moe::built_in_routers() and moe::built_in_orders().
   Registry();
 
   /// These throw std::logic_error when the name is taken.

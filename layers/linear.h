@@ -14,8 +14,8 @@ using autograd::linear;
 using autograd::Tape;
 using autograd::Value;
 
-/// How tp ranks share a linear layer (Megatron-LM): not at all, its outputs (column parallel: tp::column_linear), or
-/// its inputs (row parallel: tp::row_linear).
+/// Dimension of a linear layer that is split over tp ranks (Megatron-LM): none, its outputs (column parallel:
+/// tp::column_linear), or its inputs (row parallel: tp::row_linear).
 enum class Parallel : uint8_t { none, column, row };
 
 /// y[T, outputs] = x[T, inputs] weight^T + bias. Parameters "weight" [outputs, inputs] and, on request, "bias". Of n
@@ -59,7 +59,7 @@ struct Linear {
                                     .stack = c.stack_of("bias")})
                     : nullptr) {}
 
-  /// Of a layer that each rank has whole.
+  /// Applies a layer that each rank holds whole.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
   /// For tp::column_linear.
   tp::Projection projection() const { return {weight, bias}; }

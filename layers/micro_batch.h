@@ -1,4 +1,4 @@
-// What a forward pass knows besides the activations.
+// Context of a forward pass: everything but activations.
 #pragma once
 
 #include <vector>
@@ -37,9 +37,9 @@ struct MicroBatch {
   int64_t predicted = 0;  // rows with a target
   int64_t documents = 0;  // as AttentionShape has them, of all ranks that share it
 
-  /// Of all ranks that share it.
+  /// Tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }
-  /// Of this rank.
+  /// Tokens on this rank.
   int64_t rows() const { return tokens() / context_ranks; }
   int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[static_cast<size_t>(row)]; }
   int64_t valid_in(int64_t sequence) const {
@@ -50,7 +50,7 @@ struct MicroBatch {
 
 class RoutingLog;
 
-/// How a forward pass is run. One object a pass; layers find in it what they must report and where.
+/// Settings of one forward pass, with the places where layers report.
 struct Pass {
   const MicroBatch& batch;
   uint64_t seed = 0;

@@ -73,7 +73,7 @@ struct ModelConfig {
   int64_t key_value_heads() const { return kv_heads.value_or(heads); }
   int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
-  /// Whether block `layer` has experts.
+  /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }

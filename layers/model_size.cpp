@@ -37,7 +37,7 @@ class MetaModel {
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Of forward and backward of a sequence through parts()[part].
+  /// Floating-point operations of forward and backward of a sequence through parts()[part].
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();

@@ -11,9 +11,9 @@ struct ModelSize {
   int64_t parameters = 0;         // all
   int64_t active_parameters = 0;  // those a token meets: chosen experts only
   int64_t expert_parameters = 0;  // routed experts, all layers
-  /// Of forward and backward of one token in a sequence of `context` tokens: 6 for every weight of a product that the
-  /// token meets (the embedding is a table, the head a product), 12 C H (context / 2) a layer for causal attention, the
-  /// double of it for bidirectional. Recomputation is not counted.
+  /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens: 6 for every
+  /// weight of a product that the token meets (the embedding is a table, the head a product), 12 C H (context / 2) a
+  /// layer for causal attention, twice that for bidirectional. Recomputation is not counted.
   double flops_per_token = 0;
 };
 

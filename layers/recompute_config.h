@@ -1,4 +1,4 @@
-// What is computed again in backward instead of kept.
+// Activations that backward recomputes instead of keeping them.
 #pragma once
 
 #include <array>

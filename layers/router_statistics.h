@@ -1,4 +1,4 @@
-// What the router of a layer is seen to do.
+// Statistics of the routers of MoE layers.
 #pragma once
 
 #include <span>
@@ -13,16 +13,16 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// What one MoE layer observed over the micro-batches since reset(): this rank's share of it, which the ranks add up.
+/// Observations of one MoE layer over the micro-batches since reset(): this rank's share, which the ranks add up.
 struct RouterStatistics {
   std::vector<int64_t> counts;  // tokens that chose each expert, before drops; padding excluded
   int64_t assignments = 0, dropped = 0;
   double aux_loss = 0, z_loss = 0;  // sums over micro-batches of the unweighted losses
 
   void reset();
-  /// Of the slots ids [T, K] (i32, -1: none), and of losses [1] (acc).
+  /// Adds the slots ids [T, K] (i32, -1: none). Losses are [1] (acc).
   void add_choices(const Tensor& ids, Stream& stream);
-  /// Of the same slots when those over capacity have been dropped.
+  /// Adds the same slots after those over capacity have been dropped.
   void add_kept(const Tensor& ids, Stream& stream);
   void add_aux_loss(const Tensor& loss, Stream& stream) { add_loss(0, loss, stream); }
   void add_z_loss(const Tensor& loss, Stream& stream) { add_loss(1, loss, stream); }
@@ -45,7 +45,7 @@ struct RouterStatistics {
   bool some_may_be_dropped_ = false;  // add_kept() was called
 };
 
-/// Those of all MoE layers of a model, with a place on its device.
+/// Statistics of all MoE layers of a model, with memory on its device.
 class ModelStatistics {
  public:
   ModelStatistics(int64_t moe_layers, int64_t experts, Device device);

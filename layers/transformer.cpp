@@ -9,7 +9,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Where the tied embedding lies on the first stage and on the last, each sums a part of its gradient.
+// If the tied embedding lies on the first stage and on the last, each sums a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;

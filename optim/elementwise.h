@@ -16,7 +16,7 @@ using tensor::copy_to_host;
 using tensor::upload_from;
 namespace detail {
 
-/// Of a slice in host memory.
+/// Updates a slice in host memory.
 template <size_t States, class F>
 void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& f) {
   const double factor = factor_of_gradients.defined() ? *factor_of_gradients.data<double>() : 1;

@@ -28,7 +28,7 @@ constexpr auto enum_names(GradientDtype) {
       {{GradientDtype::f32, "f32"}, {GradientDtype::bf16, "bf16"}});
 }
 
-/// Where main weights and moments wait between two updates.
+/// Place of main weights and moments between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
   return std::to_array<std::pair<StateOffload, std::string_view>>(

@@ -57,7 +57,7 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Where tensors have no memory a rule, which may be anybody's, would have nothing to read and write.
+// Skips tensors without memory: a rule, which may be a user's, would have nothing to read and write.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
 }

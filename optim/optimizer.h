@@ -28,7 +28,7 @@ class Optimizer {
   /// zero one.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
-  /// What a checkpoint must hold. Kinds: "main", and the rule's states ("moment1").
+  /// One tensor that a checkpoint must hold. Kinds: "main", and the rule's states ("moment1").
   struct State {
     Parameter* parameter;
     std::string_view kind;

@@ -1,4 +1,4 @@
-// How an optimizer makes new weights from gradients, by the name that a recipe gives (optim.name).
+// Rules that make new weights from gradients, by the name in the recipe (optim.name).
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace hexad::optim {
 using device::Stream;
 using tensor::Tensor;
 
-/// What one update covers of one parameter on this rank: flat tensors of equal length. main and states are in the
+/// Part of one parameter that one update covers on this rank: flat tensors of equal length. main and states are in the
 /// accumulator dtype (f32, or f64), the gradient in that or in bf16.
 struct Slice {
   Tensor main;                   // the weights as the optimizer keeps them
@@ -45,7 +45,7 @@ class UpdateRule {
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
 };
 
-/// What a rule is made from.
+/// Arguments for making a rule.
 struct RuleSpec {
   const OptimConfig& config;
 
@@ -57,7 +57,7 @@ struct RuleSpec {
 
 using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 
-/// Those that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and what a program adds.
+/// Rules that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and those that a program adds.
 class UpdateRules : public base::Named<RuleFactory> {
  public:
   UpdateRules();

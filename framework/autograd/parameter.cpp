@@ -36,7 +36,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Where the elements of a parameter are drawn from: a tensor of a name of its own, or several that are stacked.
+// Random source of a parameter's elements: one stream for its name, or one for the name of each stacked tensor.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {

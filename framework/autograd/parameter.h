@@ -23,8 +23,8 @@ using device::Stream;
 using kernels::Write;
 using tensor::Tensor;
 
-/// How a parameter's first values are drawn: a pure function of seed, name and the element's global index, so that they
-/// do not depend on the layout.
+/// Initial values of a parameter: a pure function of seed, name and the element's global index, so that they do not
+/// depend on the layout.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // standard deviation, or the constant
@@ -84,7 +84,7 @@ class Parameter {
   const Shape& global_shape() const { return spec_.global_shape; }
   Placement::Region region() const { return spec_.placement.region(spec_.global_shape); }
 
-  /// Of the local weights.
+  /// Shape of the local weights.
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
@@ -96,7 +96,7 @@ class Parameter {
   /// The local weights, ready to be read on `stream` once. Ops call this in every pass and never keep the tensor, since
   /// the weights may leave memory at the next use() of another parameter.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
-  /// Whether the local weights are in memory all the time.
+  /// True if the local weights are in memory all the time.
   bool weights_stay() const { return !gather_weights_; }
   /// For tests and for callers who know that the weights are in memory. Throws std::logic_error where they are gathered
   /// for use.
@@ -119,9 +119,8 @@ class Parameter {
   }
   /// For contributions that can only add: zeroes the memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
-  /// Where the caller writes one of a micro-batch's `contributions`, and whether it replaces or adds; the caller must
-  /// then write it. A single contribution goes straight to where the gradient is kept, rounded if that is in the dtype
-  /// of the weights.
+  /// Memory to which the caller must write one of a micro-batch's `contributions`, and whether it replaces or adds. A
+  /// single contribution goes straight to where the gradient is kept, rounded if that is in the dtype of the weights.
   struct GradientTarget {
     Tensor memory;
     Write write;
@@ -132,9 +131,9 @@ class Parameter {
   /// of its shard in the norm, and with ZeRO owns the shard. Before sharding it is all of the local weights.
   FlatRange share() const { return sharding_ ? sharding_->share : whole(); }
   bool sharded() const { return sharding_.has_value(); }
-  /// Whether the gradient of the share counts here in the global norm.
+  /// True if this rank counts the gradient of its share in the global norm.
   bool counts() const { return !sharding_ || sharding_->counts; }
-  /// What this rank updates and saves: the local weights or, with ZeRO, its shard of them.
+  /// Range that this rank updates and saves: the local weights or, with ZeRO, its shard of them.
   FlatRange owned() const { return owns_share_only() ? share() : whole(); }
   bool owns_share_only() const { return sharding_ && sharding_->owns_share_only; }
   /// Owned weights and their gradient, flat. The gradient may be read once it is complete.

@@ -51,7 +51,7 @@ std::unique_ptr<SavePolicy> keep_policy();
 /// moved once. Tensors smaller than `min_bytes` are kept.
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
-/// What a pullback sees of the tensors its op listed.
+/// A pullback's view of the tensors that its op listed.
 class Saved {
  public:
   Saved() = default;

@@ -31,7 +31,7 @@ struct Value {
 
 class Replay;
 
-/// What a pullback works with.
+/// Context of a pullback.
 class Backward {
  public:
   Stream& stream;
@@ -43,13 +43,13 @@ class Backward {
   /// `out` itself, or another tensor. `write` is not called when the input wants no gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
-  /// What has been accumulated of input `index`, which starts anew; undefined: nothing.
+  /// Returns the gradient accumulated so far for input `index` and resets it; undefined: none.
   Tensor take_gradient(size_t index);
   /// False when nobody needs the gradient of input `index`: the pullback may skip its computation.
   bool wants(size_t index) const;
   /// Gradient of output `index` of an op with several; undefined when nothing depended on it.
   const Tensor& output_gradient(size_t index) const;
-  /// Whether weight-gradient work waits for Replay::step_weights().
+  /// True if weight-gradient work waits for Replay::step_weights().
   bool weights_delayed() const;
   /// Queues weight-gradient work of a composite op behind what is queued already.
   void defer(std::function<void()> work);

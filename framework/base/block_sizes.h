@@ -14,8 +14,8 @@ struct BlockSizes {
   int64_t optimizer_elements = int64_t{1} << 20;
   // parallel/tp: least bytes of a piece of a sum over tensor-parallel ranks.
   int64_t sum_bytes = 64 << 10;
-  // parallel/comm: tensors of at most so many bytes are reduced or broadcast in one round, since latency counts for
-  // more than bandwidth; least bytes of a message of all others, a multiple of 64.
+  // parallel/comm: tensors of up to `whole_bytes` are reduced or broadcast in one round, since latency then counts for
+  // more than bandwidth; minimum bytes of a message of all other tensors, a multiple of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // framework/kernels/cpu: elements of a tensor's total (a norm) that one thread sums; elements of a sum of several
   // tensors that stay in the first-level cache, at most `most_cached_elements`; rows whose logits are there at a time;

@@ -6,8 +6,8 @@
 
 namespace hexad::base {
 
-/// As long as it lives, threads that this one starts take no signals, but for those that a fault of their own raises:
-/// a new thread inherits the mask.
+/// While it lives, threads started by this thread take no signals except those raised by their own faults: a new
+/// thread inherits the mask.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -1,4 +1,4 @@
-// Whether waiting for another thread without giving the core away takes it from somebody who needs it.
+// Detects whether a thread that waits without giving its core away takes the core from a thread that needs it.
 #pragma once
 
 #include <chrono>

@@ -7,7 +7,7 @@
 
 namespace hexad::base {
 
-/// What the program returns to the shell; launch scripts rely on the values.
+/// Exit codes of the program; launch scripts rely on the values.
 enum class ExitCode : int {
   done = 0,
   usage = 2,          // recipe or command line

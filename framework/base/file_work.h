@@ -1,4 +1,4 @@
-// What a rank does with files while others wait for it: announced, and seen to move.
+// A rank's work on files while other ranks wait for it: announced, with visible progress.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ class FileWork {
     std::string what;
     std::string file;    // the last that moved; empty: none has yet
     int64_t bytes = 0;   // of it
-    uint64_t moves = 0;  // since this handle was made: whoever sees it change sees work
+    uint64_t moves = 0;  // since this handle was made; a change shows progress
   };
-  /// Nothing when no phase is open.
+  /// Returns the present state; nullopt if no phase is open.
   std::optional<State> now() const;
 
   /// For tests: called after every move, by the thread that works, with State::moves.

@@ -15,7 +15,7 @@ struct FlatRange {
   bool operator==(const FlatRange&) const = default;
 };
 
-/// What both have; empty where they do not meet.
+/// The elements that both ranges contain; empty if they do not overlap.
 inline FlatRange intersection(const FlatRange& a, const FlatRange& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

@@ -1,4 +1,4 @@
-// What a recipe chooses by name among what is there and what a program adds.
+// Things that a recipe chooses by name: built-in ones and those that a program adds.
 #pragma once
 
 #include <map>

@@ -9,7 +9,7 @@
 
 namespace hexad::base {
 
-/// What a stream of random numbers is for; part of the key, so that purposes never share numbers.
+/// Purpose of a stream of random numbers; part of the key, so that purposes never share numbers.
 enum class Purpose : uint32_t {
   init = 1,
   shuffle = 2,

@@ -1,5 +1,5 @@
-// How a parameter lies on the mesh: plain data, so that checkpoints, optimizers and gradient reduction can derive what
-// they need from it, and never from a parameter's name.
+// Placement of a parameter on the mesh: plain data from which checkpoints, optimizers and gradient reduction derive
+// what they need, never from a parameter's name.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Shard {
   int64_t end(int64_t n) const { return n * (index + 1) / parts; }
 };
 
-/// Which of the two views the parameter lives in: decides over which ranks it is replicated and its gradient summed.
+/// Mesh view that the parameter lives in: decides over which ranks it is replicated and its gradient summed.
 enum class MeshView : uint8_t { dense, expert };
 
 struct Placement {

@@ -1,4 +1,4 @@
-// How far two ways of computing the same may lie apart: the only place with such numbers.
+// Tolerances for comparing two ways of computing the same: the only place with such numbers.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a recipe's keys may hold. A struct's fields() passes these after the doc text:
+// Limits on the values of a recipe's keys. A struct's fields() passes these after the doc text:
 //   v("top_k", top_k, "experts a token visits", at_least(1), at_most(64));
 // Limits apply to a number, to every element of a list, and to an optional only when it is set.
 // NaN and infinities are always refused and need no constraint.
@@ -35,11 +35,11 @@ struct Constraint {
   bool on_size() const { return kind == Kind::size_at_least || kind == Kind::size_exactly; }
   /// The whole numbers [low, high] without those that this limit excludes at one end.
   void narrow(int64_t& low, uint64_t& high) const;
-  /// Whether a number (or a size, if on_size()) is legal.
+  /// True if a number (or a size, if on_size()) is legal.
   bool holds(long double value) const;
-  /// What follows "must" in messages: "be at least 1", "be divisible by 8", "not be empty".
+  /// Returns the text after "must" in messages: "be at least 1", "be divisible by 8", "not be empty".
   std::string must() const;
-  /// What the reference lists under legal values: ">= 1", "multiple of 8", "not empty".
+  /// Returns the text that the reference lists under legal values: ">= 1", "multiple of 8", "not empty".
   std::string legal() const;
   /// The nearest legal numbers ("56, 64"), or empty where naming them adds nothing to must().
   std::string nearest(long double value) const;

@@ -12,7 +12,7 @@
 
 namespace hexad::config {
 
-/// Where a value was written: a file and line, or a command-line override.
+/// Place where a value was written: a file and line, or a command-line override.
 struct Position {
   std::shared_ptr<const std::string> source;  // "recipes/a.yaml" or "command line: a.b=1"
   int line = 0;                               // from 1; 0 when the source as a whole is meant
@@ -42,7 +42,7 @@ struct Document {
   Node root;  // always a map
 };
 
-/// How the sources of overrides begin.
+/// Prefix of the sources of overrides.
 inline constexpr std::string_view command_line_source = "command line: ";
 
 /// Bounds on what one recipe may cost, over all the files that it includes. The worst texts within them take

@@ -13,7 +13,7 @@ struct KeyWords {
   std::vector<std::string> words;  // names of an enumeration, true and false, and how an unset value is spelled
 };
 
-/// Keys of a struct that have such words, in its order; elements of lists have no key of their own.
+/// Returns the keys of a struct that have such words, in its order; elements of lists have no separate key.
 std::vector<KeyWords> words_of_keys(void* value, const Type& type);
 
 template <class T>

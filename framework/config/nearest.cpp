@@ -70,7 +70,7 @@ class Search {
     return rules;
   }
 
-  /// What a value is good for, the best first.
+  /// Broken rules that a value mends, the best case first.
   enum class Mends : uint8_t {
     all,
     this_one,        // and breaks no rule that holds now; the others that are broken are not of this key
@@ -85,7 +85,7 @@ class Search {
            std::ranges::all_of(left, [&](const std::string& r) { return problems_.known().contains(r); });
   }
 
-  // Whether what is wrong now by this rule may be the key's.
+  // True if this rule is broken now and `key` may be the cause.
   bool blames(const std::string& rule, const std::string& key) const {
     return std::ranges::any_of(problems_.list(), [&](const Problems::Problem& p) {
       if (p.rule != rule) return false;
@@ -113,7 +113,8 @@ class Search {
     return keys;
   }
 
-  // Of `key`: what is near, and the numbers that the rule names, which may be far, with their multiples and divisors.
+  // Returns values to try for `key`: near ones, and the rule's numbers, even far ones, with their multiples and
+  // divisors.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};

@@ -1,4 +1,4 @@
-// The nearest legal values, for whoever broke a rule between keys.
+// Nearest legal values for a broken rule between keys.
 #pragma once
 
 #include <functional>

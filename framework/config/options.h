@@ -1,5 +1,5 @@
-// What a recipe tells something that is chosen by name (a registered layer, router, optimizer or data source): a list
-// of names and values, of which it asks for its own.
+// Options that a recipe gives to something chosen by name (a registered layer, router, optimizer or data source): a
+// list of names and values, of which the chosen thing asks for its own.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 
 namespace hexad::config {
 
-/// How to print positions: a file has lines, a command-line value is named as a whole.
+/// Form of printed positions: a file has lines, a command-line value is named as a whole.
 enum class SourceKind : uint8_t { file, command_line };
 
 /// Parses one document of any kind (map, list, scalar; null when `text` is empty). Takes what it used from `budget`.

@@ -1,4 +1,4 @@
-// What is wrong with a recipe, collected so that a user sees everything at once.
+// Problems of a recipe, collected so that a user sees everything at once.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class Problems {
   /// The same for a key that must be given: its value stands for none, so that no other is the nearest.
   void add_missing(std::string_view path, std::string_view what);
 
-  /// Whether all these keys or sections were read and within their own limits; a check between keys is pointless
-  /// otherwise.
+  /// True if all these keys or sections were read and are within their own limits; otherwise a check between keys is
+  /// pointless.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
@@ -33,7 +33,7 @@ class Problems {
   /// Throws RecipeError with text() and the problems.
   void throw_if_any() const;
 
-  /// Whether the key was given as key.path=value.
+  /// True if the key was given as key.path=value.
   bool on_command_line(std::string_view path) const;
 
   // The rest is for the reader, and for nearest.h.

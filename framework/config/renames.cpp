@@ -28,7 +28,7 @@ bool same_source(const Node& a, const Node& b) {
   return a.at.source && b.at.source && *a.at.source == *b.at.source;
 }
 
-// Of two keys of a section, that of the later source: the command line comes last, files in the order of the keys.
+// Returns the key of the later source (both in one section): the command line comes last, files in key order.
 Node* later(Node* a, Node* b) {
   if (on_command_line(*a) != on_command_line(*b)) return on_command_line(*a) ? a : b;
   return std::max(a, b);

@@ -18,8 +18,8 @@ struct Rename {
 };
 
 /// Gives what is written under an old name its new one, so that recipes of the version before are read. Returns a line
-/// for each, with its position, for the user. Of both names that of the later source holds: the command line's, or the
-/// including file's. Throws Error(usage) with every key that one source writes under both.
+/// for each, with its position, for the user. If both names are given, the later source holds: the command line's, or
+/// the including file's. Throws Error(usage) with every key that one source writes under both.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

@@ -228,7 +228,7 @@ std::string expectation(const Type& type) {
   return "must be one of " + join(names);
 }
 
-/// Whether YAML readers, ours included, take the bare text for nothing but this text.
+/// True if YAML readers, ours included, read the bare text as this text and nothing else.
 bool is_plain_text(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
   if (text.empty() || !letter(text[0])) return false;

@@ -19,7 +19,7 @@ std::string scalar_text(const void* value, const Type& type);
 /// The value of an integer, byte size or real, the size of a text, the first value of a curve; 0 for other kinds.
 long double magnitude(const void* value, const Type& type);
 
-/// What was written, for messages: the text, or "nothing", "a list", "a section".
+/// Describes what was written, for messages: the text, or "nothing", "a list", "a section".
 std::string written_text(const Node& node);
 
 }  // namespace hexad::config

@@ -28,7 +28,7 @@ struct EnumName {
   std::string_view name;
 };
 
-/// What can be done with a value behind a void*. Entries that the kind has no use for stay empty.
+/// Operations on a value behind a void*. Entries that the kind does not use stay empty.
 struct Type {
   Kind kind;
 
@@ -60,7 +60,7 @@ struct Field {
 
   void add(const Constraint& c) { constraints.push_back(c); }
   void add(Automatic) { unset_word = "auto"; }
-  /// What a list of keys has for some of them.
+  /// Adds a rule that only some keys of a list have.
   template <class Rule>
   void add(const std::optional<Rule>& rule) {
     if (rule) add(*rule);
@@ -169,7 +169,7 @@ struct TypeMaker<std::optional<E>> {
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 
-/// What a struct's fields() is called with. The struct sees one function: v(key, member, doc, constraints...).
+/// Argument of a struct's fields(). The struct sees one function: v(key, member, doc, constraints...).
 class Visitor {
  public:
   template <class T, class... Rules>

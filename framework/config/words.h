@@ -23,7 +23,7 @@ std::string nearest_first(std::string_view word, std::vector<std::string> words)
 /// Text from a recipe made safe to print: control characters escaped, no UTF-8 is U+FFFD, cut after 60 bytes.
 std::string shown(std::string_view text);
 
-/// Whether `path` is `above` or lies under it; nothing lies under the empty path.
+/// True if `path` is `above` or lies under it; nothing lies under the empty path.
 bool covers(std::string_view above, std::string_view path);
 
 /// "model" + "hidden" is "model.hidden"; an empty parent is the root.

@@ -54,10 +54,10 @@ struct DataConfig {
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
 
-  /// Whether tokens come from a registered source, which has no tokenizer; its name.
+  /// True if tokens come from a registered source, which has no tokenizer; source_name() is its name.
   bool registered() const { return synthetic || !source.empty(); }
   std::string source_name() const { return synthetic ? "synthetic" : source; }
-  /// What a new run does.
+  /// Order that a new run uses.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
   template <class V>

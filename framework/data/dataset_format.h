@@ -32,7 +32,7 @@ struct DatasetHeader {
 };
 static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
 
-/// What header.header must be.
+/// Returns the correct value of header.header.
 inline Digest header_digest(const DatasetHeader& header) {
   return digest_of({reinterpret_cast<const char*>(&header), offsetof(DatasetHeader, header)});
 }

@@ -7,7 +7,7 @@ namespace {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
 
-// Where to end the first piece of a text that is longer than `limit`.
+// Returns where the first piece ends of a text that is longer than `limit`.
 size_t cut_position(std::string_view text, size_t limit) {
   const std::string_view head = text.substr(0, limit);
   for (std::string_view boundary : {"\n\n", "\n", " "}) {

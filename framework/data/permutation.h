@@ -13,7 +13,7 @@ namespace hexad::data {
 /// finite domains", CT-RSA 2002: the generalized Feistel cipher, and cycle walking).
 class Permutation {
  public:
-  /// Of 0 ... count - 1, drawn from `random` alone. count >= 0.
+  /// Permutes 0 ... count - 1, drawn from `random` alone. count >= 0.
   Permutation(int64_t count, base::Philox random);
 
   /// 0 <= index < count; throws std::logic_error otherwise.

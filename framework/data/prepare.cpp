@@ -73,7 +73,7 @@ class Corpus {
       progress_({stage, done, total_bytes_});
     }
   }
-  /// Those of one file, empty ones too.
+  /// Calls f for each document of one file, empty ones too.
   void for_each_document_of(const InputFile& file, std::string_view contents, const TakeDocument& f,
                             const TakeProblem& bad) const {
     if (file.form == TextForm::text) return data::for_each_document(contents, options_.split, f);

@@ -109,7 +109,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 
-// What stands in `folder`, in a sentence.
+// Describes the contents of `folder` in a sentence.
 std::string description(const std::string& folder, const Json& summary) try {
   const auto tokens = [&](const char* part) { return summary.at(part).at("tokens").get<int64_t>(); };
   std::string sources;
@@ -170,7 +170,7 @@ std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest 
     const bool sound = json.at("tokenizer") == summary.tokenizer && json.at("train") == to_json(summary.train) &&
                        json.at("heldout") == to_json(summary.heldout);
     return sound ? std::optional(summary) : std::nullopt;
-  } catch (const Error&) {  // missing or damaged: to be made anew
+  } catch (const Error&) {  // missing or damaged: must be made again
     return std::nullopt;
   } catch (const Json::exception&) {
     return std::nullopt;

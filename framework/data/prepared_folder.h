@@ -1,5 +1,5 @@
-// What a prepared folder says of itself: what it was made from, so that the same is not made twice, and another dataset
-// is not lost.
+// Summary of a prepared folder: what it was made from, so that the same dataset is not made twice, and another one is
+// not lost.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace hexad::data {
 
-/// Of all files of a prepared folder. Who reads one begins with the first.
+/// Names of all files of a prepared folder. A reader of the folder begins with the first.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,
                                                                      heldout_file_name, summary_file_name};
 
@@ -22,7 +22,7 @@ Digest request_digest(const PrepareOptions& options, Digest inputs);
 /// The text of summary.json, which lists every file that was taken or left out.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);
 
-/// What an earlier run made from the same request, if all of it is still there and sound.
+/// Returns what an earlier run made from the same request, if all of it is still there and sound.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
 /// Throws Error(usage) when the folder holds a dataset, or part of one, and it was not made from the same request. What

@@ -50,7 +50,7 @@ class Source {
   virtual int64_t context() const = 0;
   /// Number of sequences, or `endless`.
   virtual int64_t size() const = 0;
-  /// How often the data behind sequence `index` have been seen before.
+  /// Returns how often the data behind sequence `index` have been seen before.
   virtual int64_t epoch(int64_t index) const = 0;
   /// Writes sequence `index` in [0, size()). Thread-safe. Throws Error(data) when the files fail.
   virtual void fill(int64_t index, const Row& row) const = 0;

@@ -11,7 +11,7 @@
 
 namespace hexad::data {
 
-/// What a source is made from.
+/// Arguments that a source is made from.
 struct SourceSpec {
   int64_t context;  // tokens in a sequence
   int64_t vocab;    // of the model: ids are below it
@@ -23,7 +23,7 @@ struct SourceSpec {
   std::string text(const std::string& name, const std::string& fallback) const { return options.text(name, fallback); }
 };
 
-/// What it gives: sequences to train on, repeated where they are finite, and if it has any, others to evaluate on.
+/// Data of a source: sequences to train on, repeated if they are finite, and optionally others to evaluate on.
 struct NamedData {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> heldout = nullptr;  // finite
@@ -32,8 +32,8 @@ struct NamedData {
 /// Every rank makes its own: all must get the same sequences.
 using SourceFactory = std::function<NamedData(const SourceSpec&)>;
 
-/// Those that data.source may name: synthetic (random tokens; data.synthetic: true chooses it, too), and what a program
-/// adds.
+/// Sources that data.source may name: synthetic (random tokens; data.synthetic: true chooses it, too), and those that a
+/// program adds.
 class Sources : public base::Named<SourceFactory> {
  public:
   Sources();

@@ -8,8 +8,8 @@
 
 namespace hexad::data {
 
-/// New files are written to a folder of their own inside `folder` and take their places at commit(). Until then, and
-/// after any failure, the files of `folder` are as they were.
+/// Writes new files to a separate folder inside `folder` and moves them into place at commit(). Until then, and after
+/// any failure, the files of `folder` are as they were.
 class StagedFiles {
  public:
   /// Makes `folder` when it is missing, and removes what a killed process was writing there. Throws Error(resource);
@@ -19,13 +19,13 @@ class StagedFiles {
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  /// Where to write the file that is to be `name`.
+  /// Returns the path to write the file to that will be `name`.
   std::string path(std::string_view name) const;
 
-  /// Of the files `names`, those that were there go and those that were written come; a name of which there is nothing
-  /// new is gone then. Old ones go in this order and new ones come in the opposite one, and no old file is left when
-  /// the first new one comes: who needs the first name to read the others finds all old ones, or all new ones, or none.
-  /// Throws Error(resource), with the old files back in their places.
+  /// Replaces the files `names`: removes the old ones in this order, then moves the new ones into place in the opposite
+  /// order. A name without a new file is gone afterwards. No old file is left when the first new one arrives: a reader
+  /// that needs the first name to read the others finds all old files, all new ones, or none. Throws Error(resource),
+  /// with the old files back in their places.
   void commit(std::span<const std::string_view> names);
 
  private:

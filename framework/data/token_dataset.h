@@ -38,7 +38,7 @@ class TokenDatasetWriter {
   std::vector<uint8_t> loss_mask_;
 };
 
-/// What the reader checks beyond the header, the file's exact size and the offsets.
+/// Checks of the reader beyond the header, the file's exact size and the offsets.
 enum class DatasetCheck : uint8_t {
   everything,  // reads the file once: the digest of its contents and the range of all ids (about 1 s per 4 GB)
   structure,   // ids are then checked as they are read

@@ -1,4 +1,4 @@
-// What a recipe's `data` section means: opened, checked against each other, ready to draw sequences from.
+// Data that a recipe's `data` section names: opened, checked against each other, ready to draw sequences from.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ class Allocator {
   /// there is no room.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
-  /// Whether the host may read and write the blocks at any time.
+  /// True if the host may read and write the blocks at any time.
   virtual bool on_host() const { return true; }
 
   /// Moves the account of a live block: a temporary that the tape saves becomes an activation.

@@ -1,4 +1,4 @@
-// What a kind of device gives the context of a rank.
+// Interface by which a kind of device serves the context of a rank.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ class Backend {
   virtual std::shared_ptr<Allocator> make_allocator() = 0;
   virtual std::shared_ptr<Allocator> make_offload_allocator() = 0;
   virtual std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) = 0;
-  /// Copies between any two of host and device memory, in the order of `stream`. What the host gives may be used again
-  /// on return; what it is to get may be read when the stream has come to that point.
+  /// Copies between any two of host and device memory, in the order of `stream`. Host source memory may be reused on
+  /// return. A host destination is valid once the stream reaches this copy.
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Host memory to which the device copies without the host's help.

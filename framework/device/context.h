@@ -1,4 +1,4 @@
-// What one rank owns on its device: memory, streams, lanes. Ranks may be threads of one process, so this is per rank.
+// Device resources of one rank: memory, streams, lanes. Ranks may be threads of one process, so these are per rank.
 #pragma once
 
 #include <array>
@@ -24,9 +24,9 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   DeviceKind kind() const { return kind_; }
-  /// Whether tensors' memory may be read and written by the host, and kernels have run when their launch returns.
+  /// True if the host may read and write tensors' memory, and kernels have run when their launch returns.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
-  /// Whether the host goes on before what it launched is done, and so should not wait for what it can do without.
+  /// True if launches are asynchronous, so that the host should not wait for results that it can do without.
   bool runs_ahead() const { return runs_ahead_; }
   /// Null: tensors have memory.
   MetaRun* meta() const { return meta_.get(); }
@@ -36,9 +36,9 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
-  /// Whether lanes other than compute have a thread each.
+  /// True if lanes other than compute have a thread each.
   bool lanes_run_by_themselves() const { return by_themselves_; }
-  /// Changes that, while nothing is on its way in these lanes.
+  /// Changes that. Nothing may be in flight in these lanes.
   void run_lanes_by_themselves(bool wanted);
 
   /// The only way across between host and device (see Backend).
@@ -50,8 +50,8 @@ class DeviceContext {
   /// Host work that comes after work of the device, on a thread that waits for the device, so that the caller need not.
   /// Created at first use.
   Stream& host_stream();
-  /// Whoever may come when this context is gone holds its life, and the context's life is not over while `use` runs;
-  /// false: it is over.
+  /// Lifetime guard for callbacks that may outlive this context. during() runs `use`, and the context is not destroyed
+  /// meanwhile; false: it is gone, and `use` does not run.
   class Life {
    public:
     bool during(const std::function<void()>& use);
@@ -63,17 +63,17 @@ class DeviceContext {
   };
   const std::shared_ptr<Life>& life() const { return life_; }
 
-  /// Where small things live that ranks tell each other: this context when it is on the host, else one of its own.
+  /// Context for small data that ranks exchange: this one if it is on the host, else a host context of its own.
   DeviceContext& host();
 
   /// Reads of device memory that the host waited for, by name (read_to_host); none where memory is the host's.
   using HostReads = std::map<std::string, int64_t, std::less<>>;
   const HostReads& host_reads() const { return host_reads_; }
-  /// Those since the last call.
+  /// Returns and resets the host reads since the last call.
   HostReads take_host_reads() { return std::exchange(host_reads_, {}); }
   void count_host_read(std::string_view name);
 
-  /// What the rank's thread does, for traces.
+  /// Log of what the rank's thread does, for traces.
   SpanLog& spans() { return spans_; }
   /// Bytes in use, by category; what is offloaded included.
   std::array<int64_t, category_count> used_memory() const;
@@ -93,7 +93,7 @@ class DeviceContext {
   SpanLog spans_{*this};
 };
 
-/// Where a tensor lives: a handle to the rank's context. The context outlives every tensor made through it, except that
+/// Location of a tensor: a handle to the rank's context. The context outlives every tensor made through it, except that
 /// memory is shared by handle and may be freed later.
 class Device {
  public:

@@ -12,7 +12,7 @@ namespace hexad::device {
 /// `emulated` computes as `cpu` does but behaves as `cuda` does: for finding without a GPU what a GPU would punish.
 /// `meta` computes nothing and has no memory: tensors have shapes, the allocator counts. No recipe can ask for it.
 enum class DeviceKind : uint8_t { cpu, cuda, emulated, meta };
-/// Those that a recipe may name.
+/// Names of the kinds that a recipe may choose.
 constexpr auto enum_names(DeviceKind) {
   return std::to_array<std::pair<DeviceKind, std::string_view>>(
       {{DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}, {DeviceKind::emulated, "emulated"}});

@@ -36,12 +36,12 @@ class Event {
   bool done() const;
   /// Blocks the calling thread. Rethrows what made the operation fail.
   void wait() const;
-  /// As though a thread began to wait: calls the hook of on_wait().
+  /// Calls the hook of on_wait(), as though a thread began to wait.
   void expect() const;
   /// Holds `owner` until the host's part is done (a device event: as long as somebody holds the event).
   void keep(std::shared_ptr<const void> owner) const;
-  /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it. Nobody completes
-  /// a device's part: whoever comes here waits for it.
+  /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it. No thread
+  /// completes a device's part: the thread that calls `f` waits for it first.
   void then(std::function<void()> f) const;
   /// Blocks the calling thread for the host's part, if there is one, and rethrows what made it fail. The device's part,
   /// on which its queues can wait; null if there is none.

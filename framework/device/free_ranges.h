@@ -1,4 +1,4 @@
-// Which parts of a file or of an address range are free.
+// Free parts of a file or of an address range.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class FreeRanges {
  public:
   /// The begin of `size` free elements; nothing: no range has as many.
   std::optional<int64_t> take(int64_t size);
-  /// Those from `begin` on, which are not free.
+  /// Frees the `size` elements from `begin` on, which must not be free.
   void give(int64_t begin, int64_t size);
-  /// Takes exactly these, which are free.
+  /// Takes exactly these elements, which must be free.
   void take(int64_t begin, int64_t size);
   /// begin -> size.
   const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }

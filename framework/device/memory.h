@@ -1,4 +1,4 @@
-// What memory is used for, and the account kept of it.
+// Categories of memory use, and the account kept of them.
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 
 namespace hexad::device {
 
-/// What this thread issues to a device while the range lives has its name in a profile (NVTX, in programs built with
+/// Names the work that this thread issues to a device while the range lives, for profiles (NVTX, in programs built with
 /// CUDA). Ranges of one thread nest. Costs next to nothing while no profiler looks.
 class NamedRange {
  public:

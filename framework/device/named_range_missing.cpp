@@ -1,4 +1,4 @@
-// Where there is no profiler's library.
+// NamedRange for builds without a profiler's library.
 #include "framework/device/named_range.h"
 
 namespace hexad::device {

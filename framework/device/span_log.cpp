@@ -60,7 +60,7 @@ Span::~Span() {
   try {
     log_.end(at_);
   } catch (...) {
-    // Of a device that has failed: the error that ends this span on its way up says what happened.
+    // The device has failed. The error that unwinds through this span says what happened.
   }
 }
 

@@ -1,4 +1,4 @@
-// What a rank's thread did when, and what memory it used meanwhile: for traces.
+// Spans of a rank's thread and the memory in use meanwhile, for traces.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class SpanLog {
 
   bool recording() const { return recording_; }
   void start();
-  /// What was recorded. Waits for the device. Spans that are still open end now.
+  /// Returns the records. Waits for the device. Spans that are still open end now.
   Records stop();
   /// Notes the memory in use.
   void sample();

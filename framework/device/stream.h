@@ -26,9 +26,9 @@ class Stream {
   virtual Event record() = 0;
   /// record() whose mark, on a device's queue, will also know when it was passed.
   virtual Event record_timed() { return record(); }
-  /// Whether work has run when run() returns.
+  /// True if work has run when run() returns.
   virtual bool runs_at_once() const { return false; }
-  /// Whether this is a device's queue.
+  /// True if this is a device's queue.
   virtual bool on_device() const { return false; }
   /// Blocks the caller until the stream is empty.
   void synchronize() { record().wait(); }

@@ -13,11 +13,11 @@
 
 namespace hexad::io {
 
-/// How much is checked at once: that every file is there with its length, or every byte. Bytes that are read are always
-/// checked first, so `quick` only says when damage is found.
+/// Checks made when a checkpoint is opened: that every file exists with its length, or every byte. Bytes are always
+/// checked before they are used, so `quick` only affects when damage is found.
 enum class Check : uint8_t { quick, full };
 
-/// What of some work that is shared out falls to one of many: numbers index, index + of, ...
+/// One part of divided work: items index, index + of, ...
 struct Share {
   size_t index = 0, of = 1;
 };

@@ -12,7 +12,7 @@
 
 namespace hexad::io {
 
-/// Which checkpoint a run continues from.
+/// The checkpoint that a run continues from.
 struct Resume {
   enum class Mode : uint8_t { automatic, none, step };
   Mode mode = Mode::automatic;
@@ -30,7 +30,7 @@ struct StoreOptions {
 };
 
 /// `folder` holds step-00000100/, ... and `latest`, a text file for people and scripts: it is only a hint, written
-/// last. What the store changes, it changes on the one rank that calls it, under the RunLock of the run.
+/// last. The store makes changes only on the one rank that calls it, under the RunLock of the run.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -39,7 +39,7 @@ class CheckpointStore {
   /// newest good one, warning about each bad one it passes and about a `latest` that does not fit; when all are bad, or
   /// the step asked for is, it throws Error(data): starting over must be the user's decision.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// The same; whether a checkpoint is good is what `verify`, which throws Error(data), says of one that is complete.
+  /// The same, with `verify` deciding whether a complete checkpoint is good: it throws Error(data) for a bad one.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens one step; throws Error(data).
   Checkpoint open(int64_t step, Check check) const;
@@ -51,9 +51,9 @@ class CheckpointStore {
   /// Removes all but the newest `keep` good checkpoints. One that anybody has open stays, and so do bad ones that are
   /// newer than the newest good one. Failures are warned about.
   void retain() const;
-  /// The run has gone back to `step` (0: has begun anew) and is about to train other steps after it: puts the
-  /// checkpoints of later steps aside, as step-N.abandoned, where nothing finds them any more and nothing but a later
-  /// call for the same step removes them. `latest` then names `step`. Returns the new paths. Throws Error(resource).
+  /// Moves the checkpoints after `step` aside, as step-N.abandoned, for a run that went back to `step` (0: starts over)
+  /// and will train the later steps again. Nothing finds these folders any more, and only a later call for the same
+  /// step removes them. `latest` then names `step`. Returns the new paths. Throws Error(resource).
   std::vector<std::string> abandon_after(int64_t step) const;
   /// 1 + the highest of all good checkpoints.
   int64_t next_sequence() const;

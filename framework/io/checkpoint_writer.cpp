@@ -121,7 +121,7 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 void CheckpointWriter::replace_folder() const {
   if (fs::exists(folder_)) {  // the run went back to an earlier step and is here again
     std::error_code error;
-    // Of a save whose cleaning failed; if this one fails too, so does the rename.
+    // Left by a save whose cleanup failed; if this removal fails too, so does the rename.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");

@@ -46,7 +46,7 @@ class CheckpointWriter {
  private:
   void require_visible(const Manifest& manifest) const;
   void replace_folder() const;
-  /// Whether the disk has the new name of the folder; warns.
+  /// True if the new name of the folder is on disk; warns otherwise.
   bool survives_power_cut() const;
   FaultHook fault(std::string prefix) const;
 

@@ -1,4 +1,4 @@
-// What `hexad inspect` shows of a checkpoint.
+// Output of `hexad inspect` for a checkpoint.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// As much of a value as a message can bear.
+/// Describes the value, shortened to fit a message.
 std::string excerpt(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return cat("an array of ", value.size());

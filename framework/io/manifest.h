@@ -1,4 +1,4 @@
-// What a checkpoint says about itself: where it stands in the run, which tensors it has, and which bytes hold them.
+// Manifest of a checkpoint: its position in the run, its tensors, and the bytes that hold them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace hexad::io {
 
 using base::size_of;
 
-/// What of a named parameter a tensor is; (name, kind) identifies a tensor of a checkpoint. `main` is the optimizer's
-/// f32 copy; `state` is anything else that a run must remember, such as the balancing bias.
+/// Role of a tensor for its named parameter; (name, kind) identifies a tensor of a checkpoint. `main` is the
+/// optimizer's f32 copy; `state` is anything else that a run must remember, such as the balancing bias.
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
 std::string_view name_of(Kind kind);
 
@@ -42,7 +42,7 @@ struct ShardRecord {
   std::string digest;
 };
 
-/// Where the run stood. The JSON texts are their owners' business; here they are only carried, as equal JSON.
+/// Position of the run. The JSON texts belong to their owners; here they are only carried, as equal JSON.
 struct RunState {
   int64_t step = 0;
   int64_t tokens = 0;  // seen since the start of training
@@ -63,7 +63,7 @@ struct Manifest {
 };
 
 inline constexpr int64_t manifest_version = 1;
-/// Of manifest.json: what a reader takes.
+/// Largest manifest.json that a reader accepts.
 inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
 /// The text of manifest.json; carries a digest of itself.
@@ -75,7 +75,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// `text`, for its contents or because it has more than `limit` bytes.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
-/// What one writer put into one shard, as text that travels between ranks.
+/// Contents of one shard by one writer, as text that travels between ranks.
 struct ShardPart {
   int index, count;  // shard `index` of `count`
   ShardRecord shard;

@@ -13,7 +13,7 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// What the system may still hold in memory: a sync at the end must not take minutes in which nothing seems to move.
+// Bytes that the system may still hold in memory: a sync at the end must not take minutes without visible progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 

@@ -18,9 +18,9 @@ using Region = Placement::Region;
 
 /// All of a tensor.
 Region whole(const Shape& shape);
-/// What two regions of one tensor share; a size of 0 where they do not meet.
+/// Returns the overlap of two regions of one tensor; its size is 0 in dimensions where they do not meet.
 Region intersection(const Region& a, const Region& b);
-/// Whether `region` has the rank of `shape` and lies inside it.
+/// True if `region` has the rank of `shape` and lies inside it.
 bool inside(const Region& region, const Shape& shape);
 /// `region` of `tensor`; shares storage.
 Tensor slice(const Tensor& tensor, const Region& region);

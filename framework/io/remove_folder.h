@@ -8,7 +8,7 @@
 
 namespace hexad::io {
 
-/// As std::filesystem::remove_all: what is not there is no error.
+/// Like std::filesystem::remove_all: a missing folder is no error.
 void remove_folder(const std::string& folder, const base::FileWork& work, std::error_code& error);
 
 }  // namespace hexad::io

@@ -26,7 +26,7 @@ using namespace base;
 
 namespace {
 
-/// What the lock file says, in this order, on one line.
+/// Contents of the lock file, in this order, on one line.
 struct Owner {
   std::string host, pid;
   std::string boot;   // of the machine: containers on it may have other host names, clones of it the same one
@@ -54,7 +54,7 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// What the file of that name says now: opening it anew is what makes a network file system look at its server.
+/// Returns the current contents of the file. Opening it again makes a network file system ask its server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
@@ -62,7 +62,7 @@ Owner read_owner(const std::string& path) {
   return owner;
 }
 
-/// Of the same length from beat to beat, and never empty on the way: others read it at any time.
+/// Keeps the length from beat to beat and never leaves the file empty: others read it at any time.
 void write_owner(int fd, const std::string& path, const Owner& owner) {
   const std::string text =
       fmt::format("{} {} {} {} {:020}\n", owner.host, owner.pid, owner.boot, owner.token, owner.beat);
@@ -71,7 +71,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// Whether the locked file is still the one of that name: its former owner may just have removed it.
+/// True if the locked file is still the one at `path`: its former owner may just have removed it.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};
@@ -79,7 +79,7 @@ bool is_current(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
-/// Whether the file still says what it said, beat and all, after all of `patience`.
+/// True if the file, including its beat, stays unchanged for all of `patience`.
 bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing, const base::FileWork& work) {
   const auto end = std::chrono::steady_clock::now() + timing.patience;
   while (std::chrono::steady_clock::now() < end) {
@@ -112,7 +112,7 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// False when another job has taken over. A file that is gone or cannot be read is nobody's.
+  /// Returns false if another job has taken over. A missing or unreadable file belongs to no job.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);

@@ -10,7 +10,7 @@
 
 namespace hexad::io {
 
-/// How a lock is kept alive. Of tests; jobs have the values here.
+/// Timing of a lock's renewal. Only tests change it; jobs use the values here.
 struct LockTiming {
   std::chrono::milliseconds beat{5'000};       // between two renewals
   std::chrono::milliseconds patience{20'000};  // a lock of elsewhere that is not renewed so long belongs to nobody
@@ -26,8 +26,8 @@ struct LockTiming {
 /// taken over from, finds that out at its next look and must end.
 class RunLock {
  public:
-  /// Makes the directory if needed and locks it. What a dead job of this machine (host name and boot) left is taken
-  /// over at once, that of any other after `timing.patience`, which `note` is told; looking moves `work`. Throws
+  /// Makes the directory if needed and locks it. Takes over the lock of a dead job: at once if it ran on this machine
+  /// (host name and boot), else after `timing.patience`, which `note` is told; looking moves `work`. Throws
   /// Error(usage) naming host and process id of the job that has it; Error(resource) when the directory cannot be made
   /// or written.
   static RunLock acquire(

@@ -48,7 +48,7 @@ class SafetensorsFile {
   /// The rectangle from element `begin`, of shape `size`. Throws Error(data) when it leaves the tensor.
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
-  /// As read_region, into memory that is there; `out` may be strided. The dtypes must agree.
+  /// Like read_region, into existing memory; `out` may be strided. The dtypes must agree.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
   /// XXH3-128 of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;

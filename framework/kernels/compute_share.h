@@ -3,7 +3,7 @@
 
 namespace hexad::kernels {
 
-/// As long as it lives, kernels that this thread calls use at most `share` of the threads they might, at least one, and
+/// While it lives, kernels that this thread calls use at most `share` of the threads they might (at least one), and
 /// products on a card at most that share of its multiprocessors (EPS-MoE, section 4.4): the rest is left to
 /// communication. Results do not depend on it.
 class ComputeShare {
@@ -22,7 +22,7 @@ class ComputeShare {
 /// The share that this thread's kernels may use; 1 where nobody caps it.
 double compute_share();
 
-/// Of `multiprocessors`, those that a product may use, an even number of at least two: its blocks come in pairs.
+/// Number of `multiprocessors` that a product may use: even and at least two, because its blocks come in pairs.
 int capped_multiprocessors(int multiprocessors, double share);
 
 }  // namespace hexad::kernels

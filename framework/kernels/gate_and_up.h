@@ -1,4 +1,4 @@
-// What one product of a gated MLP computes, as the operands of SwigluKernels.
+// Operands of SwigluKernels, both computed by one product of a gated MLP.
 #pragma once
 
 #include "framework/tensor/tensor.h"

@@ -29,12 +29,12 @@ inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
   return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
 }
 
-/// Whether a result replaces or is added to what is there.
+/// Write mode of a result: it replaces what is there or is added to it.
 enum class Write : uint8_t { replace, add };
 
-/// Which rows are whose: rows [o[e], o[e + 1]) of a tensor belong to group e, for offsets o of groups + 1 entries
-/// (int64). Rows outside [o[0], o[groups]) belong to nobody. Offsets are known to the host, to the device, or to both;
-/// a backend takes the side that it likes best and may read the device's side back where only that one is there.
+/// Rows of each group: rows [o[e], o[e + 1]) of a tensor belong to group e, for offsets o of groups + 1 entries
+/// (int64). Rows outside [o[0], o[groups]) belong to no group. Offsets are known to the host, to the device, or to
+/// both; a backend may use either copy; if only the device copy exists, it may read it back.
 struct GroupOffsets {
   int64_t groups = 0;
   int64_t max_rows = 0;             // no group has more; what a launch is made for where the host does not know
@@ -90,7 +90,7 @@ struct RmsNormKernels {
   /// addends of the gain's gradient, P = partials(rows); undefined: not wanted. dx undefined: not wanted.
   void (*backward)(Stream&, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
                    const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual);
-  /// How many addends this backend likes best; at least one. Their sum is taken by BiasKernels::backward.
+  /// Preferred number of partial sums on this backend, at least one. BiasKernels::backward adds them up.
   int64_t (*partials)(int64_t rows);
 };
 
@@ -116,7 +116,7 @@ struct RotaryKernels {
                 const Tensor& sine, Direction direction);
 };
 
-/// What one attention call computes. A query at row i (position i + query_offset) of a sequence sees the keys j with
+/// Parameters of an attention call. A query at row i (position i + query_offset) of a sequence sees the keys j with
 /// first[i] <= j < last[i] (its own document; i32 [B, S] each, undefined: the whole sequence), and j <= i +
 /// query_offset when causal.
 struct AttentionShape {
@@ -125,8 +125,8 @@ struct AttentionShape {
   bool causal = true;
   int64_t query_offset = 0;    // keys before the first query: generation with a cache
   bool deterministic = false;  // backward gives the same bits every time; some backends are faster otherwise
-  /// Not 0: first and last divide each sequence into documents, without gaps, all rows of one having its range, so many
-  /// in all sequences. 0: nobody has counted, or ranges are any. Some backends are faster when they know.
+  /// Number of documents in all sequences, if first and last divide each sequence into documents without gaps and all
+  /// rows of a document have its range. 0: not counted, or arbitrary ranges. Some backends are faster if they know.
   int64_t documents = 0;
 };
 
@@ -151,8 +151,8 @@ struct AttentionKernels {
 /// gate, up and their gradients.
 struct SwigluKernels {
   void (*forward)(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights);
-  /// Of the weighted product: dgate, dup, dweights[R] (acc; undefined: not wanted) and once more the product itself
-  /// (undefined: not wanted). dgate may be gate or dout, dup may be up, product may be dout where dgate is not.
+  /// Gradients of the weighted product: dgate, dup, dweights[R] (acc; undefined: not wanted), and once more the product
+  /// itself (undefined: not wanted). dgate may be gate or dout, dup may be up, product may be dout where dgate is not.
   void (*backward)(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
                    const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights);
 };
@@ -174,7 +174,7 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
-/// How experts are chosen from scores.
+/// Rule by which experts are chosen from scores.
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
@@ -221,15 +221,15 @@ struct RouterLossKernels {
                      const Tensor& log_sum_exp, const Tensor& segment, double scale);
 };
 
-/// Which tokens of an expert that is over capacity are kept: the most probable, or the first.
+/// Tokens that an expert over capacity keeps: the most probable, or the first.
 enum class DropRule : uint8_t { probability, position };
 constexpr auto enum_names(DropRule) {
   return std::to_array<std::pair<DropRule, std::string_view>>(
       {{DropRule::probability, "probability"}, {DropRule::position, "position"}});
 }
 
-/// Of each scope of `scope_tokens` consecutive tokens (the last may be shorter), an expert keeps at most
-/// min(ceil(factor K n / E), n) slots (GShard), n being the scope's tokens with any slot.
+/// An expert keeps at most min(ceil(factor K n / E), n) slots (GShard) from each scope of `scope_tokens` consecutive
+/// tokens (the last may be shorter), n being the number of the scope's tokens with any slot.
 struct Capacity {
   int64_t scope_tokens;  // > 0
   double factor;         // >= 0
@@ -237,9 +237,9 @@ struct Capacity {
 };
 
 struct CapacityKernels {
-  /// ids [T, K] (i32; a token names an expert once at most) = -1 for slots over capacity. Kept are those with the
-  /// highest scores [T, E] (acc; NaN counts as -infinity), of equal ones the earlier token's, or simply the earliest.
-  /// Token t is row rows[t] (i64 [T]) of both; undefined: row t. Ids that name no expert are nobody's slots and stay.
+  /// ids [T, K] (i32; a token names an expert at most once) = -1 for slots over capacity. Keeps those with the highest
+  /// scores [T, E] (acc; NaN counts as -infinity; ties: the earlier token's), or simply the earliest. Token t is row
+  /// rows[t] (i64 [T]) of both; undefined: row t. Ids that name no expert stay as they are.
   void (*drop)(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity);
 };
 
@@ -249,11 +249,11 @@ struct SlotKernels {
   void (*mask)(Stream&, const Tensor& ids, const Tensor& valid);
   /// Sorts the kept slots of ids [T, K] (i32, -1: dropped; others in [0, E)) by expert, then token, then slot.
   /// offsets[E + 1] (i64): rows of each expert; rows[T, K] (i64): the row of each slot, -1: dropped; tokens[T K] (i64):
-  /// the token of each row, -1 for the rows from offsets[E] on, which are nobody's.
+  /// the token of each row, -1 for the rows from offsets[E] on, which belong to no expert.
   void (*sort)(Stream&, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids);
-  /// What to sort slots by for an order by chunk, then expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T, K].
-  /// Chunk c of the slot is chunk_of[ids[t, k]] (i32 [experts]), or where that is undefined t chunks / T, rounded down.
-  /// -1 stays -1, and an id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
+  /// Keys that sort slots by chunk, then expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T, K]. Chunk c of
+  /// the slot is chunk_of[ids[t, k]] (i32 [experts]), or t chunks / T, rounded down, if chunk_of is undefined. -1 stays
+  /// -1, and an id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
   void (*keys)(Stream&, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks);
   /// out[i] (i64) = first + i.
   void (*iota)(Stream&, const Tensor& out, int64_t first);
@@ -261,7 +261,7 @@ struct SlotKernels {
 
 /// Indices that count from elsewhere. out may be x where their dtypes are the same, unless said otherwise.
 struct IndexKernels {
-  /// out[i] = x[i] + by (both i32 or both i64); a negative x[i], which is nobody's, stays.
+  /// out[i] = x[i] + by (both i32 or both i64); a negative x[i], which is no index, stays.
   void (*shift)(Stream&, const Tensor& out, const Tensor& x, int64_t by);
   /// out[i] (i32 or i64) = x[i] - first where first <= x[i] < first + count, else -1; x is i32.
   void (*within)(Stream&, const Tensor& out, const Tensor& x, int64_t first, int64_t count);
@@ -330,7 +330,7 @@ struct CrossEntropyKernels {
   /// - onehot), zero rows where ignored or where scale is 0. dlogits may be logits.
   void (*forward)(Stream&, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,
                   double scale);
-  /// Rows whose logits this backend likes to have at a time, where they are never kept whole; at least one.
+  /// Preferred number of rows whose logits exist at a time, if logits are never kept whole; at least one.
   int64_t (*chunk_rows)(int64_t rows, int64_t vocabulary);
 };
 
@@ -338,7 +338,7 @@ struct CrossEntropyKernels {
 /// its logits once. `targets` [T] (i32, -1: ignored) are of the whole vocabulary, of which this rank holds the columns
 /// [first, first + W).
 struct SplitSoftmaxKernels {
-  /// What a rank tells the others of each row of its columns: rows of statistics [statistics_count, T].
+  /// Statistics that a rank sends the others for each row of its columns: rows of statistics [statistics_count, T].
   enum Statistic : int64_t {
     largest,    // m = max of the logits
     total,      // the sum of e^(logit - m)
@@ -380,8 +380,8 @@ struct AdamwStep {
   int64_t step;  // 1 for the first
 };
 
-/// What one launch updates of one parameter, flat and of equal length. main, m, v are acc; the gradient is acc or bf16.
-/// `weights` (the model's copy, any float dtype) receives the rounded result; it may be main.
+/// Part of one parameter that one launch updates, flat and of equal length. main, m, v are acc; the gradient is acc or
+/// bf16. `weights` (the model's copy, any float dtype) receives the rounded result; it may be main.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;

@@ -1,4 +1,4 @@
-// How a row of a tensor lies in the bytes that ranks exchange.
+// Layout of a tensor's row in the bytes that ranks exchange.
 #pragma once
 
 #include <array>

@@ -36,16 +36,16 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
-// What the tasks of a graph read was made in the compute lane. On the host it has been computed; a device's lanes are
-// told to wait for it.
+// Makes a device's other lanes wait for the inputs of the graph, which the compute lane makes. On the host these have
+// been computed already.
 void begin(device::DeviceContext& context) {
   if (context.on_host()) return;
   const Event made = context.compute().record();
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) context.stream(lane).wait(made);
 }
 
-// The graph is over for whoever uses the compute lane next: on the host when all is done, on a device when that lane
-// waits for all.
+// Ends the graph for the next user of the compute lane: the host waits for all tasks; on a device the compute lane
+// waits for them.
 void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
   std::optional<device::Span> span;
   if (context.spans().recording() && context.on_host() && !std::ranges::all_of(issued, &Issued::done))
@@ -58,8 +58,8 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
         context.compute().wait(event);
 }
 
-// Written by the threads of lanes and by whoever completes asynchronous parts; shared with them, because they may come
-// to it after an error ended execute().
+// Written by the threads of lanes and by those that complete asynchronous parts; shared with these threads, because
+// they may write after an error ended execute().
 struct Stopwatch {
   explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
   std::vector<TaskTime> on_lane;
@@ -149,7 +149,7 @@ void read_marks(Stopwatch& watch) {
 std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch) {
   std::vector<TaskTime> times = watch.on_lane;
   for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::max(times[i].end, watch.arrived[i]);
-  // Who completes a task notes its end perhaps long after those who wait have gone on, when threads share a core.
+  // The completing thread may record the end time long after waiters have resumed, if threads share a core.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {
       double& end = times[static_cast<size_t>(id)].end;
@@ -167,7 +167,7 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
 // A worker's lane waits by itself; a device's does so for the device's part of an event, and its issuer for the host's.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Where the caller's thread yields. A task that it has waited for once is there.
+// Yields the caller's thread where it is about to wait. A task that it has waited for once is done.
 class Yields {
  public:
   Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {

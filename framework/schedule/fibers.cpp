@@ -12,7 +12,7 @@ namespace {
 
 using boost::context::fiber;
 
-// As much as a thread has; what is never touched takes no memory.
+// As large as a thread's stack; pages that are never touched take no memory.
 constexpr size_t stack_bytes = size_t{8} << 20;
 
 // Leaves the stack of a piece of work that is given up. No std::exception: nobody shall take it for an error.

@@ -5,9 +5,9 @@
 
 namespace hexad::schedule {
 
-/// Lets two micro-batches of a rank go on side by side: one computes while what the other waits for is on its way.
-/// Who goes on is fixed by the program alone, never by what has arrived, so ranks whose pieces yield at the same
-/// places issue their collectives in the same order. Everything stays on the calling thread.
+/// Interleaves two micro-batches of a rank: one computes while the data that the other waits for is in flight. The
+/// program alone decides which one continues, never the arrival of data, so ranks whose pieces yield at the same places
+/// issue their collectives in the same order. Everything stays on the calling thread.
 class Fibers {
  public:
   using Work = std::function<void()>;
@@ -16,9 +16,9 @@ class Fibers {
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
-  /// Does `first` and `second`, which has a stack of its own. `first` begins; whoever calls yield() pauses there
-  /// until the other one does, or is over. When one throws, the other is given up: an exception that it must let pass
-  /// leaves its yield(). Returns, or throws the error, when both are over. std::logic_error inside another run().
+  /// Runs `first` and `second`, which has a stack of its own. `first` begins; the one that calls yield() pauses until
+  /// the other yields or is over. If one throws, the other is given up: an exception that it must let pass leaves its
+  /// yield(). Returns, or throws the error, when both are over. Throws std::logic_error inside another run().
   void run(const Work& first, const Work& second);
   /// Outside of run(), and when the other one is over, does nothing. Not to be called while an exception is handled:
   /// what the language keeps of it belongs to the thread.

@@ -1,4 +1,4 @@
-// How fast a machine is, as measured: plain data that prices tasks. `hexad profile` measures it.
+// Measured speed of a machine: plain data that prices tasks. `hexad profile` measures it.
 #pragma once
 
 #include <initializer_list>

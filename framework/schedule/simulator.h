@@ -1,4 +1,4 @@
-// What a graph will cost, without running it: a discrete-event simulation on measured rates.
+// Predicts the cost of a graph without running it: a discrete-event simulation on measured rates.
 #pragma once
 
 #include <map>
@@ -11,14 +11,14 @@
 
 namespace hexad::schedule {
 
-/// Who drives the lanes.
+/// Threads that drive the lanes.
 enum class Drive : uint8_t {
   threads,  // each lane runs for itself
   caller,  // one thread issues the tasks in order: it waits for what a task comes after and does computation and copies
            // itself, so that only communication runs beside them
 };
 
-/// As the lanes of `context` run now.
+/// Returns how the lanes of `context` are driven now.
 inline Drive drive_of(const device::DeviceContext& context) {
   return context.lanes_run_by_themselves() || context.runs_ahead() ? Drive::threads : Drive::caller;
 }
@@ -28,8 +28,8 @@ inline Drive drive_of(const device::DeviceContext& context) {
 /// are at work at the same moment. Throws base::Error(usage) when a rate is missing or no rate.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
-/// Who meets whom: for each kind of group (Cost::group) the number of each rank's group; ranks with one number are
-/// members of one group. "ep" -> {0, 0, 1, 1}: ranks 0 and 1 exchange, and so do 2 and 3.
+/// Groups of the ranks: for each kind of group (Cost::group), the number of each rank's group. Ranks with the same
+/// number are members of one group. "ep" -> {0, 0, 1, 1}: ranks 0 and 1 exchange, and so do 2 and 3.
 using RankGroups = std::map<std::string, std::vector<int>>;
 
 /// Several ranks. Their graphs may differ in costs (skewed routing) and, apart from communication, in tasks. The k-th

@@ -21,14 +21,14 @@ using device::Stream;
 
 using TaskId = int32_t;
 
-/// What a task does; with its group it tells which measured link prices its bytes.
+/// Kind of a task; together with the task's group it selects the measured link that prices its bytes.
 enum class TaskKind : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send, compute, copy };
 inline constexpr int kind_count = 7;
 std::string_view name_of(TaskKind kind);
 /// All kinds but compute and copy.
 bool is_communication(TaskKind kind);
 
-/// Of a matrix product: y = x W, the gradient of x or that of W.
+/// Pass of a matrix product: y = x W, the gradient of x or that of W.
 enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
 constexpr auto enum_names(GemmPass) {
   return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},
@@ -38,7 +38,7 @@ constexpr auto enum_names(GemmPass) {
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
-/// What a task moves and computes: what the simulator prices and the trace shows.
+/// Data that a task moves and operations that it computes: priced by the simulator, shown in the trace.
 struct Cost {
   double flops = 0;
   ByGemmPass<int64_t> products{};  // with weights of one size, which share the FLOPs evenly; all zero: one, forward
@@ -85,7 +85,7 @@ class TaskGraph {
   std::vector<Task> tasks_;
 };
 
-/// The same tasks doing nothing: what may be kept of a graph whose work holds on to tensors.
+/// Returns the same tasks without their work, which may hold on to tensors; such a graph may be kept.
 TaskGraph without_work(const TaskGraph& graph);
 
 }  // namespace hexad::schedule

@@ -42,8 +42,8 @@ struct Timeline {
   std::vector<CollectiveTime> collectives() const;  // in the order of their first tasks
 };
 
-/// What execute() measured. Zero is `origin` on the clock of `times` (default: the begin of the first task): give ranks
-/// of one machine the same to see them on a common clock.
+/// Timeline measured by execute(). Zero is `origin` on the clock of `times` (default: the begin of the first task).
+/// Pass the same origin for ranks of one machine to see them on a common clock.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
 /// Predicted over measured seconds of the whole graph: 1 is perfect, above 1 pessimistic. 1 if both are zero.

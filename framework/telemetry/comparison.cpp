@@ -18,7 +18,7 @@
 namespace hexad::telemetry {
 namespace {
 
-constexpr size_t most_settings = 6;  // that have a column of their own
+constexpr size_t most_settings = 6;  // that get their own column
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 

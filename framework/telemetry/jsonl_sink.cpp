@@ -33,8 +33,8 @@ struct Past {
   std::optional<uintmax_t> eval;  // where the first evaluation of its last step begins
 };
 
-/// What stays when training goes on after `first_step`. Lines that cannot be read stay: they were complete once, and
-/// are not ours to judge.
+/// Returns the part that stays when training goes on after `first_step`. Unreadable lines stay: they were complete
+/// once, and are not ours to judge.
 Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;

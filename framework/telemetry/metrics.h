@@ -1,5 +1,5 @@
-// What a training run reports, and the interface of those who listen. Sums over ranks are made by the caller: rank 0
-// alone feeds the sinks, and every value speaks of the whole job.
+// Metrics of a training run, and the interface of their listeners. The caller makes sums over ranks: rank 0 alone feeds
+// the sinks, and every value is that of the whole job.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +87,7 @@ struct SaveMetrics {
 /// Now: "2026-11-24T03:05:07.089Z".
 std::string utc_time();
 
-/// What is known before the first step.
+/// Facts that are known before the first step.
 struct RunInfo {
   std::string name = {};
   int64_t first_step = 0;  // steps already done: N when resuming from the checkpoint of step N, 0 for a new run

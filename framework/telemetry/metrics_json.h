@@ -32,7 +32,7 @@ struct MetricsHistory {
 /// base::Error(data) when the file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
-/// What one line says; monostate: it cannot be read.
+/// Contents of one line; monostate: it cannot be read.
 using MetricsRecord = std::variant<std::monostate, StepMetrics, EvalMetrics, SaveMetrics>;
 MetricsRecord parse_json_line(std::string_view line);
 

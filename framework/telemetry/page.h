@@ -1,4 +1,4 @@
-// What the HTML pages that this program writes have in common.
+// Common parts of the HTML pages that this program writes.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What a person watching the run sees: one line that renews itself on a terminal, plain lines elsewhere.
+// Progress display of a run: one line that renews itself on a terminal, plain lines elsewhere.
 #pragma once
 
 #include "framework/telemetry/metrics.h"
@@ -7,7 +7,7 @@
 namespace hexad::telemetry {
 
 /// On a terminal: a carriage return and a line fitted to the width, each step. Elsewhere: no control codes, a plain
-/// line for the first step, each multiple of `every`, and the last. Evaluations are lines of their own on both.
+/// line for the first step, each multiple of `every`, and the last. Evaluations get separate lines on both.
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);

@@ -1,4 +1,4 @@
-// How long the ranks of a job worked in a step and waited for each other: a few numbers, however many ranks there are.
+// Time that the ranks of a job worked in a step and waited for each other: a few numbers, however many ranks there are.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace hexad::telemetry {
 
-/// Of one rank in one step, seconds. What it did not wait is its own work: computation, data, file work.
+/// Times of one rank in one step, seconds. The time not waited is its own work: computation, data, file work.
 struct RankTime {
   double step_seconds = 0;
   double waited_seconds = 0;  // in which it was blocked in communication
@@ -34,7 +34,7 @@ struct RankTimes {
 /// The middle value; of an even number the smaller of the two, so that one of two ranks can be slow.
 double lower_median(std::vector<double> values);
 
-/// Of ranks 0, 1, ...
+/// Summarizes the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks that are slow by themselves: those whose own work in a step, the median of a window of steps, is more

@@ -133,7 +133,7 @@ std::string sample_blocks(const std::vector<ReportInputs::Sample>& samples) {
   return out + "</section>\n";
 }
 
-/// What the recorded steps of the MoE layers' schedules say; nothing when none was recorded.
+/// Returns the section on the recorded steps of the MoE layers' schedules; empty if none was recorded.
 std::string schedule_block(const MetricsHistory& history, const std::vector<std::string>& timelines) {
   const auto milliseconds = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
   std::string out;
@@ -156,7 +156,7 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
   return out + "</section>\n";
 }
 
-/// Which steps ran how, when not all ran alike.
+/// Returns the table of which steps ran how; empty if all ran alike.
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
@@ -184,7 +184,7 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
   std::string out = fmt::format("{} step{}", grouped(steps), steps == 1 ? "" : "s");
-  // Those of earlier parts may have run on others.
+  // Steps of earlier parts may have run on other ranks.
   const int64_t last_part = parts.empty() ? steps : steps - parts.back().after;
   if (last_part < steps) out += fmt::format(", the last {}", grouped(last_part));
   if (run.ranks > 0) out += fmt::format(" on {} rank{}", grouped(run.ranks), run.ranks == 1 ? "" : "s");

@@ -1,4 +1,4 @@
-// What report.html's charts draw: the history, thinned, as JSON.
+// Data of report.html's charts: the history, thinned, as JSON.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hexad::telemetry {
 
-/// Indices of at most about `limit` of the steps, ascending, first and last among them. Of every stretch the lowest and
-/// the highest loss stay, so no spike disappears; a loss that is not finite counts as the highest.
+/// Indices of at most about `limit` of the steps, ascending, first and last among them. Keeps the lowest and the
+/// highest loss of every stretch, so no spike disappears; a loss that is not finite counts as the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
 /// Indices of at most `count` steps that carry expert loads, evenly spread, the first and last such among them.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t rows = 8;
 
-/// Of a rank, over the steps that list it among the slowest.
+/// Times of one rank over the steps that list it among the slowest.
 struct Record {
   int rank = 0;
   size_t slowest = 0;  // steps in which nobody was slower

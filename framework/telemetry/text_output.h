@@ -6,7 +6,7 @@
 
 namespace hexad::telemetry {
 
-/// What to do when the reader is there but does not read: a terminal stopped with Ctrl-S, a pager, a launcher that is
+/// Behaviour when the reader is there but does not read: a terminal stopped with Ctrl-S, a pager, a launcher that is
 /// ending the job and no longer passes output on.
 enum class Stuck : uint8_t {
   wait,  // as long as it takes

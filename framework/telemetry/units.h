@@ -18,7 +18,7 @@ std::string human_bytes(double bytes);
 std::string human_duration(double seconds);
 /// "43.2%" of a share 0..1.
 std::string human_percent(double share);
-/// `value` with so many decimals, or significant digits; "NaN", "Inf" or "-Inf".
+/// Formats `value` with the given number of decimals, or of significant digits; "NaN", "Inf" or "-Inf".
 std::string with_decimals(double value, int decimals);
 std::string with_digits(double value, int digits);
 /// "3.4567", or "no targets" where there was nothing to predict.

@@ -1,4 +1,4 @@
-// What a pass computes with the weights of one layer's experts, which it holds.
+// Expert weights held for the duration of one pass.
 #pragma once
 
 #include "layers/builder.h"
@@ -11,11 +11,11 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Which rows are whose, and as how many kernel calls their products are computed; results are the same bits.
+/// Rows of each local expert, and the number of kernel calls for their products. Results are bitwise identical.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert
   bool dense = false;            // a call for each expert that has rows; else one for all. The host must know the rows
-  int64_t computations = 1;      // that a pass takes for all its rows: so many contributions to a weight's gradient
+  int64_t computations = 1;      // per pass, over all its rows: the number of contributions to each weight gradient
 
   /// f(expert, begin, end) for each that has rows.
   template <class F>
@@ -25,7 +25,7 @@ struct RowGroups {
   }
 };
 
-/// What an expert's first product leaves for its backward (MPMoE's T_M).
+/// Activations of an expert's first product, for backward (MPMoE's T_M).
 struct ExpertActivations {
   Tensor gate_up;  // before the activation: gate and up side by side [R, 2 F]; of GELU experts up alone [R, F]
   Tensor product;  // after it [R, F]; undefined: to be computed again
@@ -68,7 +68,7 @@ class ExpertWeights {
                            const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
-  /// Of the results, where it is this rank's to add.
+  /// Adds the bias of the results, if this rank is the one to add it.
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
  private:

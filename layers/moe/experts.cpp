@@ -113,8 +113,8 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
 void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_of_product(s, dy, x, groups);
   if (!bias) return;
-  // Where another rank adds the bias it gets a zero gradient here, at the same time: ranks that share a parameter
-  // gather and reduce it in one order.
+  // The bias gets a zero gradient on ranks that do not add it, at the same time: ranks that share a parameter gather
+  // and reduce it in one order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }

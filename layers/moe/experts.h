@@ -13,7 +13,7 @@ using autograd::Parameter;
 using base::Dtype;
 using layers::Builder;
 
-/// Of an expert's part on this rank.
+/// Shape of an expert's part on this rank.
 struct ExpertShape {
   int64_t hidden, width;  // D, F
   bool gated;
@@ -65,7 +65,7 @@ class Experts {
   /// Matrix products of forward for each expert: with gates 3, else 2. Prices are for weights of D F elements, so gate
   /// and up count as two although one call computes both.
   int64_t products() const;
-  /// Of one product, per row: 2 D F.
+  /// Floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
 
  private:
@@ -78,7 +78,7 @@ class Experts {
   Product make_first(const Config& c, const Builder& b) const;
   Product make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  /// Of results with weights [R]: of the results' bias, and what that adds to the weights' gradient.
+  /// Adds to the gradient of the results' bias, and the bias's part to `dweights`; `weights` [R] weigh the results.
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
                              const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
 

@@ -30,14 +30,15 @@ constexpr auto enum_names(AuxScope) {
                                                                {AuxScope::global_batch, "global_batch"}});
 }
 
-/// Who chooses the experts: the model, or an override for experiments (gradients stay those of the chosen experts).
+/// Source of the choice of experts: the model, or an override for experiments (gradients stay those of the chosen
+/// experts).
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(
       {{Routing::model, "model"}, {Routing::balanced, "balanced"}, {Routing::zipf, "zipf"}, {Routing::trace, "trace"}});
 }
 
-/// What an expert computes.
+/// Kind of MLP that an expert is.
 enum class ExpertKind : uint8_t { swiglu, gelu };
 constexpr auto enum_names(ExpertKind) {
   return std::to_array<std::pair<ExpertKind, std::string_view>>(

@@ -79,7 +79,7 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 // [tokens, top_k]: what a router that nothing limits might choose, with all experts equally loaded. Every E/k tokens
 // share out all experts, each time in another order, so that the experts of a token are on as many ranks as by chance.
 Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device device) {
-  constexpr int64_t shuffles = 64;  // the same ones again after so many
+  constexpr int64_t shuffles = 64;  // then the same ones again
   std::vector<int32_t> order(static_cast<size_t>(experts)), all;
   const base::Philox random(1, base::Purpose::route);
   uint64_t draws = 0;
@@ -107,8 +107,8 @@ std::unique_ptr<Router> make_router(const ModelConfig& c, int64_t layer, const R
   return router;
 }
 
-// What a router of the user's got wrong is told here, where its name is known; of ids in a device's memory the plan
-// finds those that name no expert.
+// Reports errors of a user's router here, where its name is known. In a device's memory, ids that name no expert are
+// found by the plan.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -200,7 +200,7 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const Pass& pass) const {
-  // Of rows that the tp ranks route alike each of them has the whole gradient, and its share of the value.
+  // If the tp ranks route rows alike, each of them has the whole gradient, and its share of the value.
   const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
   const int64_t rows = ids.dim(0);
   RouterStatistics* statistics =

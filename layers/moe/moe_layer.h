@@ -25,19 +25,19 @@ class MoeLayer {
     Value aux_losses;  // [1] acc: weighted auxiliary losses, this rank's addend; no data when all are off
   };
   /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
-  /// By the schedule each tp rank routes its own share or all rows; the result is the same.
-  /// Collective over the ep, etp, tp and cp groups.
+  /// The schedule decides if each tp rank routes its own share or all rows; the result is the same. Collective over the
+  /// ep, etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const Pass& pass) const;
 
-  /// Once a global batch, with the counts of all its tokens: moves the selection bias by bias_rate towards balance
-  /// (Wang et al. 2024, Algorithm 1) and remembers the counts for the scope global_batch.
+  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and remembers the counts for
+  /// the scope global_batch. Call it once a global batch, with the counts of all its tokens.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
-  /// Who runs every pass through the experts from now on; null: it is executed.
+  /// Runner for all later passes through the experts; null executes them directly.
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Kernels that bring rows into the format in which they are sent; null: the device's.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Between steps; the same on all ranks. `order` is the one that s.order names.
+  /// Call it between steps; the same on all ranks. `order` is the one that s.order names.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
   /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()
   /// takes them), under the current schedule and with tokens that load all experts evenly, each any top_k of them. The
@@ -55,9 +55,9 @@ class MoeLayer {
   Routed routed(int64_t rows) const;
   /// `whole`: the pass gets all rows that operator() gets.
   Held held(bool whole, const Routed& r) const;
-  /// Whether the shared experts are computed with the route's passes.
+  /// True if the shared experts are computed within the routed experts' passes.
   bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
-  /// Of `rows` rows as operator() takes them.
+  /// Describes the shared experts' work on `rows` rows as operator() takes them.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;

@@ -26,7 +26,7 @@ Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// What the rank sends itself, from where it lies on the card to where it is to arrive.
+// Copies what the rank sends itself, from its place on the card to where it is to arrive.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
   const auto me = static_cast<size_t>(rank);
   if (op.kind == Kind::all_gather) {

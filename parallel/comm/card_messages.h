@@ -32,7 +32,7 @@ class CardMessageGroup final : public ProcessGroup {
   const ProcessGroup& other_;
 };
 
-/// All ranks of `world` as such a group; null where its transport does not take cards.
+/// Makes such a group of all ranks of `world`; null if its transport does not take cards.
 std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, device::DeviceContext& context);
 
 }  // namespace hexad::comm

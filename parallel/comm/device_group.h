@@ -16,7 +16,7 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Which way tensors of a device take between ranks.
+/// Way that tensors of a device take between ranks.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;
@@ -39,11 +39,11 @@ struct DeviceGroupOptions {
   /// Sums in rank order by this kernel, the same bits as other groups' and every time; null: NCCL's own order, which
   /// depends on its version, on the cards and their links.
   SumInOrder sum_of = nullptr;
-  /// By class: the network's name for it (InfiniBand: service level, RoCE: type of service).
+  /// Name of each class in the network (InfiniBand: service level, RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
-  /// Is told once, on rank 0, which way was taken and why.
+  /// Called once, on rank 0, with the way that was taken and why.
   std::function<void(const std::string&)> say{};
-  /// What ends the job when NCCL fails or hangs, on a thread of its own; empty: the message is printed and
+  /// Ends the job when NCCL fails or hangs, on a thread of its own; empty: the message is printed and
   /// ProcessGroup::abort_job called.
   std::function<void(const Error&)> on_failure{};
 };

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For the rank's thread to end the job itself after a failure; for others to come to MPI_Init.
+// Time for the rank's thread to end the job itself after a failure, and for others to come to MPI_Init.
 constexpr auto patience = 5s;
 
 // Two tags a communicator: messages of collectives never match those of send and receive.
@@ -26,7 +26,7 @@ int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
 
-// What made the work before `event`, which is done, fail; null if nothing did.
+// Returns the error of the work before `event`, which is done; null if it did not fail.
 std::exception_ptr error_of(const Event& event) {
   try {
     event.wait();
@@ -245,7 +245,7 @@ bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(inbox_->mutex);
-    // What has just finished may let something else start.
+    // A round that has just finished may let another one start.
     if (running_.empty() && !progress) {
       const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
       inbox_->changed.wait_until(lock, next_look(), awake);
@@ -279,7 +279,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[static_cast<size_t>(peer)]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // Where nothing comes back, nothing else would tell that the peer takes part and the link is not just filled up.
+    // Without receives, nothing else would show that the peer takes part and the link is not just filled up.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);

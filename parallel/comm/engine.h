@@ -20,10 +20,10 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// What the engine looks out for.
+/// Faults that the engine looks out for.
 struct Guards {
-  /// A hang is an operation that this rank is ready for, or waits for, and that makes no progress for so many seconds,
-  /// unless it waits for a rank whose file work makes progress. It fails, up to four seconds later, with
+  /// A hang is an operation that this rank is ready for, or waits for, and that makes no progress for this many
+  /// seconds, unless it waits for a rank whose file work makes progress. It fails, up to four seconds later, with
   /// Error(communication) that names the operation, who is missing and who is to blame. Time in which this process was
   /// stopped does not count. 0: never. The same on all ranks.
   double watchdog_seconds = 300;
@@ -58,14 +58,14 @@ class CommEngine {
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
-  /// Where this rank announces what it does with files.
+  /// Returns the object that announces this rank's file work.
   const base::FileWork& file_work() const { return file_work_; }
-  /// For operations posted from now on; all ranks change at the same place of their programs.
+  /// Applies to operations posted from now on; all ranks call it at the same place of their programs.
   void set_guards(const Guards& guards);
   /// Windows change at once, sizes of rounds for operations posted from now on. All ranks call it at the same place of
   /// their programs.
   void limit(const Limits& limits);
-  /// All ranks alike, while nothing but control traffic is in flight.
+  /// All ranks call it alike, while nothing but control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
   /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails,
@@ -86,7 +86,7 @@ class CommEngine {
   };
   using Clock = std::chrono::steady_clock;  // does not jump
   using Command = std::function<void()>;
-  // What the engine's thread is to do, from streams and those who wait for operations: they may come after its end.
+  // Commands to the engine's thread from streams and threads that wait for operations; they may come after its end.
   struct Inbox {
     std::mutex mutex;
     std::condition_variable changed;
@@ -139,7 +139,7 @@ class CommEngine {
   std::atomic<bool> check_collectives_;
   std::atomic<int64_t> round_bytes_;
 
-  // Of the engine's thread alone:
+  // Used by the engine's thread alone:
   std::unique_ptr<Transport> transport_;
   IssueQueue queue_;
   std::unordered_map<uint64_t, Running> running_;

@@ -13,7 +13,7 @@ using Seconds = std::chrono::duration<double>;
 
 // Looks of the watchdog in its time: a hang is found at most so much too late.
 constexpr int looks = 16;
-// Between two looks at what other engines say.
+// Time between two looks at what other engines say.
 constexpr auto listening = 100ms;
 // Seconds without progress after which a process that was asked to end looks for the others.
 constexpr auto grace = 3s;
@@ -82,7 +82,7 @@ void CommEngine::listen() {
 }
 
 CommEngine::Missing CommEngine::missing_of(const Request& request) const {
-  // Of the first round in flight: later ones hang because of it.
+  // Looks at the first round in flight: later ones hang because of it.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;

@@ -1,5 +1,4 @@
-// What engines say to each other about a hang: asks other ranks what they wait for, answers them, tells all the
-// finding.
+// Messages of engines about a hang: asks other ranks what they wait for, answers them, tells all ranks the finding.
 #pragma once
 
 #include <functional>
@@ -13,14 +12,14 @@
 
 namespace hexad::comm {
 
-/// A hang or a lost rank that another rank has found and prints: whoever gets this ends, too, and need not say it
+/// A hang or a lost rank that another rank has found and prints: a rank that gets this ends, too, and need not print it
 /// again.
 class ToldByPeer : public base::Error {
  public:
   using Error::Error;
 };
 
-/// Of the engine's thread alone.
+/// Used by the engine's thread alone.
 class HangWatch {
  public:
   explicit HangWatch(Transport& transport) : transport_(transport) {}
@@ -44,7 +43,7 @@ class HangWatch {
     std::exception_ptr hang{};  // the job has to end: Error(communication), Error(peer_lost), or ToldByPeer
   };
   /// Called at regular intervals, about ten times a second: answers with `own`, hears answers, and returns the result.
-  /// What this rank has found is told to all others half a second before it is returned, so that they can log it.
+  /// A finding of this rank is told to all others half a second before it is returned, so that they can log it.
   News listen(const std::function<Standing()>& own);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// Of all elements, flat.
+// Part of all elements, flat.
 Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
@@ -28,7 +28,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Everybody sends this rank what it sends itself.
+// Every rank sends this rank what it sends itself.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const auto me = static_cast<size_t>(rank);

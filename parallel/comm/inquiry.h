@@ -1,5 +1,5 @@
-// Who is to blame for a hang: follows who waits for whom, from one rank's wait to the rank that waits for nobody. Pure
-// logic, which knows no network.
+// Finds the rank to blame for a hang: follows the waits from one rank to the rank that waits for nobody. Pure logic,
+// which knows no network.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class Inquiry {
   /// Called at regular intervals. A rank that has not answered after `patience` calls is silent.
   void tick();
   static constexpr int patience = 25;
-  /// Everybody who was asked has answered or is silent.
+  /// True if every rank that was asked has answered or is silent.
   bool over() const;
 
   struct Finding {

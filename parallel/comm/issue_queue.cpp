@@ -99,8 +99,8 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
         const bool waits = (wanted.sent > 0 && (sends_wait || over.sent > 0)) ||
                            (wanted.received > 0 && (receives_wait || over.received > 0));
         if (!waits) return &c;
-        // What comes behind it must wait, or smaller rounds of a lower class would keep the window full for ever; but
-        // not for an operation that nobody has answered.
+        // Later candidates must wait, or smaller rounds of a lower class would keep the window full for ever; but not
+        // for an operation that no rank has answered.
         if (!answered(*c.queue)) continue;
         sends_wait |= wanted.sent > 0;
         receives_wait |= wanted.received > 0;
@@ -114,8 +114,8 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
-    // Of what gives way, a first round that nobody has answered takes no room from others, and a lower priority none
-    // from a higher one: it may wait for rounds that its peers hold back until the higher one ends.
+    // Among rounds that give way, a first round that no rank has answered takes no room from others, and a lower
+    // priority none from a higher one: it may wait for rounds that its peers hold back until the higher one ends.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));

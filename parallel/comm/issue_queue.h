@@ -1,4 +1,4 @@
-// Which round of which operation starts next: the priorities of the communication engine, without any communication.
+// Chooses the round that starts next: the priorities of the communication engine, without any communication.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@ namespace hexad::comm {
 
 using base::cat;
 
-/// How much of an operation moves at once.
+/// Limits of how much moves at once.
 struct Limits {
   /// Bytes a rank sends in one round of an operation, over all peers: the grain of priorities. The same on all ranks.
   int64_t round_bytes = 128 << 10;
@@ -29,7 +29,7 @@ struct Limits {
   int64_t low_window_bytes = 256 << 10;
 };
 
-/// What an operation passes.
+/// Kind of link that an operation passes.
 enum class Link : uint8_t { node, network };
 
 /// A communicator's collectives, or its messages to or from one peer. The operations of one channel start in the same
@@ -117,7 +117,7 @@ class IssueQueue {
   /// Operations that somebody waits for, or that come before such a one: the first of each channel, and the calls of
   /// overdue() since something was finished there.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
-  /// Nothing is late after all: from now on each channel counts as quiet for at most so many calls of overdue().
+  /// Resets the overdue counters: from now on each channel counts as quiet for at most `quiet` calls of overdue().
   void forgive(int quiet);
 
   bool empty() const { return queues_.empty(); }
@@ -142,16 +142,16 @@ class IssueQueue {
   Priority priority_of(TrafficClass traffic, Urgency urgency) const;
   Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
-  // Whether other ranks have begun its first operation, too.
+  // True if other ranks have begun its first operation, too.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
-  // Whether this rank uses a higher priority on the queue's link.
+  // True if this rank uses a higher priority on the queue's link.
   bool low(const Queue& queue) const;
-  // Whether a higher priority moves there just now.
+  // True if a higher priority moves on the queue's link just now.
   bool withheld(const Queue& queue) const;
   // The next round of a queue, if its order allows one to start.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
-  // By how much the window of its priority on its link is exceeded if it starts: at most 0 where it has room.
+  // Excess over the window of its priority on its link if it starts: at most 0 if it has room.
   Volume excess(const Candidate& c) const;
 
   Limits limits_;

@@ -1,4 +1,4 @@
-// Who started this process as a rank of a job, as its environment says.
+// Launcher that started this process as a rank of a job, according to its environment.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
 }
 
-// What the ranks tell each other about where they are; fixed size, to be gathered as bytes.
+// Location of a rank, told to the others; fixed size, to be gathered as bytes.
 struct Location {
   std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
   int leader = -1;               // without HEXAD_NODE: the first rank that shares memory; names are not unique

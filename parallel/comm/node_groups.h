@@ -13,13 +13,13 @@ namespace hexad::comm {
 /// numbered as they appear.
 class NodeGrid {
  public:
-  /// As ProcessGroup::node_of_rank() says.
+  /// `node_of_rank`: as in ProcessGroup::node_of_rank().
   explicit NodeGrid(std::span<const int> node_of_rank);
 
   int nodes() const { return static_cast<int>(ranks_.size()); }
   /// Ranks on each of the nodes; 0 when these differ.
   int places() const { return places_; }
-  /// Whether there are several nodes and places, so that an exchange can be parted in one inside nodes and one between.
+  /// True if there are several nodes and places: an exchange can be split into one inside nodes and one between.
   bool two_levels() const { return nodes() > 1 && places_ > 1; }
   int node(int rank) const { return spots_[static_cast<size_t>(rank)].node; }
   int place(int rank) const { return spots_[static_cast<size_t>(rank)].place; }

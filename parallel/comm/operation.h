@@ -14,7 +14,7 @@ using tensor::Tensor;
 
 enum class Reduce : uint8_t { sum, max, min };
 
-/// Where a collective was called: messages name it, results never depend on it.
+/// Place where a collective was called: messages name it, results never depend on it.
 using Where = std::source_location;
 
 /// Rows that go to, and come from, each rank of the group, in rank order (rows of dimension 0).

@@ -71,13 +71,12 @@ class Planner {
   }
 
  private:
-  // Whom this rank sends its k-th message to and whom from it receives one then, k from 1: in every step each rank is
-  // sent one message. A power of two exchanges in pairs: then it stays so among the ranks of other nodes alone, whose
-  // links are slower. In a ring all ranks of a node begin with the same rank of the next one, which gets its messages
-  // last.
+  // Peers of step k, from 1: destination and source. In every step each rank is sent one message. A power of two
+  // exchanges in pairs: then it stays so among the ranks of other nodes alone, whose links are slower. In a ring all
+  // ranks of a node begin with the same rank of the next one, which gets its messages last.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
-  // Of what lies on a device the rank's own part was copied there (card_messages.h).
+  // False on a device: the rank's own part was copied there (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }

@@ -1,4 +1,4 @@
-// How a collective becomes messages between pairs of ranks: a pure function, so that tests play it without a network.
+// Turns a collective into messages between pairs of ranks: a pure function, so that tests play it without a network.
 #pragma once
 
 #include <cstddef>

@@ -32,9 +32,9 @@ class ProcessGroup {
   const std::string& name() const { return name_; }
   /// The node of each rank, numbered as in the world's Topology.
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
-  /// Whether the ranks are on several nodes, so that what they exchange passes a network.
+  /// True if the ranks are on several nodes, so that what they exchange passes a network.
   bool crosses_nodes() const;
-  /// Whether the bytes of `op`, called by this rank, go between nodes.
+  /// True if the bytes of `op`, called by this rank, go between nodes.
   bool crosses_nodes(const Operation& op) const;
 
   /// In place. Sums of bf16 are accumulated in f32; the order of summation is that of ranks, so the result is the same
@@ -82,9 +82,9 @@ class ProcessGroup {
   /// Ends this process and the whole job, from any thread. Print the reason first.
   [[noreturn]] void abort_job(ExitCode code) const;
 
-  /// What this rank sent and waited for in `traffic` since the last call, over all groups of its world.
+  /// Returns what this rank sent and waited for in `traffic` since the last call, over all groups of its world.
   TrafficStats take(TrafficClass traffic) const { return meter_->take(traffic); }
-  /// Of all groups of its world.
+  /// Meter of all groups of its world.
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
 
  protected:
@@ -95,7 +95,7 @@ class ProcessGroup {
   virtual Event start(Operation op, Stream& stream) const = 0;
   /// Ends the job's other processes, if there are any.
   virtual void end_others(ExitCode) const {}
-  /// Whether start() takes tensors of a device; those of other groups pass through host memory.
+  /// True if start() takes tensors of a device; in other groups these pass through host memory.
   virtual bool takes_device_tensors() const { return false; }
 
   /// Ranks of this group that form one new group, as split() orders them, and the largest `proposal` of all ranks.

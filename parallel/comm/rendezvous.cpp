@@ -215,7 +215,7 @@ std::vector<Rendezvous::Wait> Rendezvous::look() {
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const auto late = std::ranges::find_if(waits, [&](const Rendezvous::Wait& w) { return w.looks > limit; });
   if (late == waits.end()) return {};
-  // All ranks are in this process: whoever came to no operation is at its own work.
+  // All ranks are in this process: a rank that came to no operation is at its own work.
   const auto standing_of = [&](int rank) {
     Standing standing;
     for (const Rendezvous::Wait& w : waits) {

@@ -1,4 +1,4 @@
-// Where the threads of a ThreadGroup meet: the rank that arrives last does the operation for all.
+// Meeting point of the threads of a ThreadGroup: the rank that arrives last does the operation for all.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Rendezvous {
   /// Rank `rank` is ready to take part; `flight` completes when the operation is done or has failed.
   void arrive(const Ticket& ticket, int rank, Operation op, std::shared_ptr<Flight> flight);
 
-  /// What waits, and whatever comes later, fails with `reason`; also in the groups split from this one.
+  /// Fails pending and later operations with `reason`, also in the groups split from this one.
   void abort(std::exception_ptr reason);
   /// Rank `rank` will not come any more: operations that need it fail.
   void leave(int rank);
@@ -47,7 +47,7 @@ class Rendezvous {
     std::string text;
     int looks = 0;
   };
-  /// Called at even times: what waits, of this group and those split from it.
+  /// Called periodically. Returns the pending operations of this group and its subgroups.
   std::vector<Wait> look();
 
   /// The rendezvous of a group split from this one, which `members` (ranks of this one) share; made by the first to
@@ -81,7 +81,7 @@ class Rendezvous {
   std::map<std::pair<int64_t, int>, Child> children_;  // by split and first member
 };
 
-/// Which of them has waited for more than `limit` looks, and who is to blame for it; empty when none has.
+/// Names a wait of more than `limit` looks and the ranks to blame for it; empty when there is none.
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit);
 
 }  // namespace hexad::comm

@@ -18,7 +18,7 @@ struct Header {
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 
-// Of one rank, by peer: they live as long as the plan that sends and fills them.
+// Headers of one rank, by peer: they live as long as the plan that sends and fills them.
 struct Headers {
   std::vector<Header> sent, received;
 };

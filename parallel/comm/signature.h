@@ -1,4 +1,4 @@
-// What the ranks of a group compare before an operation, to be sure that all of them mean the same one.
+// Signatures, which the ranks of a group compare before an operation, to be sure that all of them mean the same one.
 #pragma once
 
 #include "parallel/comm/plan.h"
@@ -18,7 +18,7 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-/// Whether an operation of rank `a` and one of rank `b` of a group are two sides of the same.
+/// True if an operation of rank `a` and one of rank `b` of a group are two sides of the same.
 bool agree(const Operation& op_a, int a, const Operation& op_b, int b, int64_t number);
 
 /// "[tp] ranks disagree about operation 7: rank 0 calls all_reduce of f32 [4] at a.cpp:3, rank 1 calls ..."

@@ -1,4 +1,4 @@
-// What a rank is doing, as its engine sees it: what ranks tell each other when something hangs.
+// State of a rank, as its engine sees it: ranks tell it to each other when something hangs.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 
-/// As text that travels; of a long standing as much as a note holds.
+/// Converts a standing to text to send, cut to what a note holds.
 std::string to_note(const Standing& standing);
 /// Throws Error(communication) when it is none.
 Standing standing_from(std::string_view note);

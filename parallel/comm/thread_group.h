@@ -16,7 +16,7 @@ struct ThreadOptions {
   double watchdog_seconds = 0;      // ranks that wait this long for others throw Error(communication); 0: for ever
 };
 
-/// What the groups of one world share.
+/// State shared by the groups of one world.
 struct ThreadWorld {
   const ThreadOptions& options;
   DelayLine* delays;  // null: no jitter

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 // While no rank does anything with messages, one that does not wait for any is not waited for longer than this.
 constexpr auto patience = 2s;
-// So many moves in one order of wires.
+// Number of moves in one order of wires.
 constexpr uint64_t moves_in_order = 32;
 
 }  // namespace

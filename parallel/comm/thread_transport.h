@@ -33,10 +33,10 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     bool takes_cards = false;                // Topology's
   };
   explicit ThreadNetwork(Options options);
-  /// Once for every rank. The rank has left when its transport is destroyed: messages that need it then fail with
+  /// Call it once for every rank. A rank has left when its transport is destroyed: messages that need it then fail with
   /// Error(peer_lost), as all do after abort().
   std::unique_ptr<Transport> connect(int rank);
-  /// Whatever is asked of the network from now on fails with `reason`; only the first one counts.
+  /// Makes all later requests to the network fail with `reason`; only the first reason counts.
   void fail(std::exception_ptr reason);
 
  private:

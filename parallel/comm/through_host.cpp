@@ -9,7 +9,7 @@ using device::DeviceContext;
 using device::Lane;
 using Kind = Operation::Kind;
 
-// What leaves this rank's device, and what comes to it.
+// Tensors that leave this rank's device, and those that come to it.
 struct Directions {
   bool in_leaves, out_leaves, out_arrives;
 };

@@ -19,12 +19,12 @@ using device::Event;
 /// sooner than the rest of its class has a communicator of its own (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
-/// Which of the operations that may start goes first. The same on all ranks: lower classes give way while higher ones
-/// move, and ranks must agree on who gives way.
+/// Order of the operations that may start. The same on all ranks: lower classes give way while higher ones move, and
+/// ranks must agree on which give way.
 struct Priorities {
-  /// Of each class; the smallest first, equal ones as they come.
+  /// Priority of each class: the smallest goes first, equal ones as they come.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
-  /// What somebody waits for goes before all classes, and what is urgent before the rest of its class.
+  /// Operations that a thread waits for precede all classes, and urgent ones the rest of their class.
   bool by_need = true;
 
   /// First come, first served: what MoNTA's order is compared with.
@@ -41,7 +41,7 @@ struct TrafficStats {
 /// One per rank, shared by its groups. Thread-safe.
 class TrafficMeter {
  public:
-  /// What came together since the last call, operations still in flight up to now.
+  /// Returns the traffic since the last call; operations still in flight count up to now.
   TrafficStats take(TrafficClass traffic);
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }

@@ -1,4 +1,4 @@
-// What a group's traffic is for.
+// Purpose of a group's traffic.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace hexad::comm {
 
-/// What the launcher and the machines say about the ranks of a job.
+/// Ranks of a job and their nodes, according to the launcher and the machines.
 struct Topology {
   int rank = 0, size = 1;
   std::vector<int> node_of_rank{0};  // indices into node_names
@@ -30,7 +30,8 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
-  /// When a send counts as done. copied: its data may be overwritten; taken: the receiver has asked for it, too.
+  /// Condition under which a send counts as done. copied: its data may be overwritten; taken: the receiver has asked
+  /// for it, too.
   enum class SendDone : uint8_t { copied, taken };
   /// Messages of one pair of ranks and one tag arrive in the order they were started. `token` comes back from poll().
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;

@@ -30,13 +30,13 @@ class World {
   /// Among the ranks of this node.
   int local_rank() const { return topology_.local_rank; }
   const std::string& node_name() const;
-  /// Where this rank announces what it does with files: others that wait for it do not take that for a hang.
+  /// Returns the object that announces this rank's file work: ranks that wait for it do not take that for a hang.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// From now on; the same on all ranks, at the same place of their programs.
+  /// Apply from now on; the same on all ranks, at the same place of their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
-  /// All ranks alike, while nothing but control traffic is in flight.
+  /// All ranks call it alike, while nothing but control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
   /// Ends this process and the whole job within seconds. Print the reason first.

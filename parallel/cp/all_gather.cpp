@@ -1,5 +1,5 @@
-// Everybody gets the keys and values of the whole sequences first (Llama 3, section 3.3.2). Backward gathers them again
-// instead of keeping them.
+// Every rank gets the keys and values of the whole sequences first (Llama 3, section 3.3.2). Backward gathers them
+// again instead of keeping them.
 #include "parallel/cp/kinds.h"
 #include "parallel/cp/rows.h"
 

@@ -12,14 +12,14 @@ struct BlockPair {
   int query_half, key_half;
   bool diagonal;
 };
-/// What the queries of split.rank see of the rows of rank `owner`. Causal: two pairs, or three of its own rows, of
-/// which two are diagonal; so every rank computes the same.
+/// Pairs of halves through which the queries of split.rank see the rows of rank `owner`. Causal: two pairs, or three of
+/// its own rows, of which two are diagonal; so every rank computes the same.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal);
 
 /// softmax(scale q k^T) v over the keys met so far, in acc: put together by log-sum-exps (Liu et al. 2023, section 3).
 class RunningAttention {
  public:
-  /// For queries like `q`; has met no key.
+  /// Starts for queries like `q`; has met no key.
   explicit RunningAttention(const Tensor& q, Stream& stream);
   /// Meets the keys and values [R, G, C] of rank `owner`.
   void add(const Tensor& q, const Tensor& k, const Tensor& v, int owner, const ContextAttention& c, Stream& stream);
@@ -31,7 +31,7 @@ class RunningAttention {
   Tensor sum_, log_sum_exp_;
 };
 
-/// What backward needs of this rank's queries, and where their gradient goes.
+/// Tensors of this rank's queries that backward needs, and the destination of their gradient.
 struct QueryGradient {
   Tensor dq;  // acc; added to
   Tensor dout, out, log_sum_exp, q;

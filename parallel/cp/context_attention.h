@@ -13,7 +13,7 @@ using autograd::Value;
 using base::Dtype;
 using tensor::Tensor;
 
-/// Where this rank's rows lie, and what they see.
+/// Position of this rank's rows, and the rows that they see.
 struct ContextAttention {
   ContextSplit split;
   ContextKind kind = ContextKind::ring;
@@ -45,7 +45,7 @@ bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 struct ContextTraffic {
   int64_t forward, backward;
 };
-/// Of heads of `size` elements of `dtype`; `documents`: first and last are given.
+/// Traffic for heads of `size` elements of `dtype`; `documents`: first and last are given.
 ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
                                int64_t size, Dtype dtype, bool documents);
 

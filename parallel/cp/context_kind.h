@@ -1,4 +1,4 @@
-// How ranks that share a sequence attend to each other's tokens.
+// Methods by which ranks that share a sequence attend to each other's tokens.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Which tokens of a micro-batch a rank of context parallelism holds, and in which order: arithmetic alone.
+// Tokens of a micro-batch that a rank of context parallelism holds, and their order: arithmetic alone.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ using namespace base;
 
 namespace {
 
-// Keys and values [2, R, G, C] on their way around the ring: two buffers, the present block and the next.
+// Keys and values [2, R, G, C] in flight around the ring: two buffers, the present block and the next.
 class TravellingBlock {
  public:
   TravellingBlock(const Tensor& k, const Tensor& v, const comm::ProcessGroup& group, Stream& stream)
@@ -62,7 +62,7 @@ class TravellingGradient {
     leaving_ = Tensor::like(mine_, Category::communication);
     arriving_ = Tensor::like(mine_, Category::communication);
   }
-  /// What this rank adds to the gradient of its present block: zero after begin().
+  /// Zeroes dk() and dv(), which this rank adds to the gradient of its present block.
   void begin() { pointwise_.fill(stream_, mine_, 0); }
   Tensor dk() const { return TravellingBlock::part(mine_, 0); }
   Tensor dv() const { return TravellingBlock::part(mine_, 1); }

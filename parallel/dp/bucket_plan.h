@@ -1,4 +1,4 @@
-// Which parameters lie together in flat memory, and what of it each replica owns: arithmetic alone.
+// Placement of parameters in flat memory, and the part of it that each replica owns: arithmetic alone.
 #pragma once
 
 #include <unordered_map>
@@ -16,7 +16,7 @@ using base::FlatRange;
 using device::Device;
 using tensor::Tensor;
 
-/// What replicas keep only a share of (Rajbhandari et al. 2020): nothing, optimizer states, also gradients, also
+/// State that replicas keep only a share of (Rajbhandari et al. 2020): nothing, optimizer states, also gradients, also
 /// weights.
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
@@ -36,9 +36,9 @@ struct Bucket {
   int64_t elements = 0;  // with gaps between parameters and at the end
 
   int64_t piece_size() const { return elements / group->size(); }
-  /// Of this rank.
+  /// Piece of this rank.
   FlatRange piece() const { return {group->rank() * piece_size(), (group->rank() + 1) * piece_size()}; }
-  /// What of the parameter is in this rank's piece.
+  /// Part of the parameter that is in this rank's piece.
   FlatRange share(const Entry& e) const;
   /// The parameter in `memory`, which holds the whole bucket, in its shape.
   static Tensor view(const Tensor& memory, const Entry& e);

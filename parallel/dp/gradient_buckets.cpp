@@ -59,7 +59,7 @@ void GradientBuckets::begin(int64_t rounds) {
   rounds_ = rounds;
 }
 
-// What is here passes through on its way to the owners.
+// Allocates memory through which gradients pass to their owners.
 void GradientBuckets::allocate(State& s) {
   if (!s.memory.defined())
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);

@@ -11,7 +11,7 @@ namespace hexad::dp {
 using base::accumulator_dtype;
 using device::Stream;
 
-/// Whether a step has more contributions to a parameter's gradient to come.
+/// Tells if more contributions to a parameter's gradient come in a step.
 enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are kept and summed over ranks: the accumulator's, or that of the weights (bf16: half the

@@ -1,4 +1,4 @@
-// Which rank answers for what several ranks hold: in the global norm and in checkpoints.
+// Selects the rank that answers for what several ranks hold, in the global norm and in checkpoints.
 #pragma once
 
 #include "framework/autograd/parameter.h"
@@ -12,8 +12,8 @@ using autograd::Parameter;
 /// gradient): whether this rank's group is the first of them.
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
 
-/// Whether this rank writes what it owns of the parameter into checkpoints: of all ranks that own the same elements it
-/// is the first.
+/// True if this rank writes its part of the parameter into checkpoints: it is the first of all ranks that own the same
+/// elements.
 bool speaks_for_owned(const Parameter& parameter, const mesh::Mesh& mesh);
 
 }  // namespace hexad::dp

@@ -25,7 +25,7 @@ using device::Stream;
 ///     same order, and let go of them between the same uses. What depends on tokens, such as which expert has rows,
 ///     reads weights that are held.
 ///   - The next layers wait for weights, while gradients have time until the end of the step. So weights have a
-///     communicator of their own, which goes before that of the gradients of the same ranks.
+///     communicator of their own, with priority over that of the gradients of the same ranks.
 class WeightBuckets {
  public:
   /// The plan outlives the buckets. Collective where weights are gathered for use.

@@ -15,7 +15,7 @@ Tensor buffer(const Tensor& given, int64_t count, const Tensor& rows) {
   return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
 
-// What stays on this rank: the same tensor where nobody wants it elsewhere.
+// Rows that stay on this rank: the same tensor, or a copy in `out` if that is defined.
 InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
   if (!out.defined()) return {rows, {}};
   kernels::kernels(rows.device()).pointwise.copy(stream, out, rows);

@@ -15,16 +15,16 @@ struct InFlight {
 /// Sends rows [rows_to_send(), D] to their experts' ranks; returns [rows_received(), D] in rank order. In a group of
 /// one the rows are already there and nothing is copied.
 InFlight send_to_experts(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream);
-/// The way back; into `out` where it is given.
+/// Sends rows back, into `out` if it is given.
 InFlight send_to_tokens(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out = {});
 
-/// The same in two steps, for chunks with NodeSteps: rows [rows_to_send(), D] to the ranks of their node at the place
-/// of their experts' ranks, where they are [X, D] by source, and from there, sorted by node, to these.
+/// Do the same in two steps, for chunks with NodeSteps: rows [rows_to_send(), D] to the ranks of their node at the
+/// place of their experts' ranks, where they are [X, D] by source, and from there, sorted by node, to these.
 InFlight send_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 InFlight send_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
                             Stream& stream);
-/// And back: between the nodes first.
+/// Send rows back, between the nodes first.
 InFlight return_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
                               Stream& stream);
 InFlight return_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,

@@ -10,14 +10,14 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Rows that lie in blocks, and in which order these go on.
+/// Rows that lie in blocks, and the order in which these go on.
 struct BlockOrder {
   std::vector<int64_t> rows;  // of each block
   std::vector<int> order;     // blocks; empty: as they lie
 
-  /// The same rows in that order.
+  /// Returns the rows in that order.
   Tensor apply(const Tensor& lying, device::Stream& stream) const;
-  /// And back.
+  /// Returns ordered rows to where they lay.
   Tensor undo(const Tensor& ordered, device::Stream& stream) const;
 };
 
@@ -39,7 +39,7 @@ struct NodeSteps {
 /// Rows of a chunk that one rank of the all-to-all sends to another.
 using RowsBetween = std::function<int64_t(int source, int destination)>;
 
-/// For rank `rank` of a grid with two levels.
+/// Steps of rank `rank` of a grid with two levels.
 NodeSteps node_steps(const comm::NodeGrid& grid, int rank, const RowsBetween& rows);
 /// All ranks in the order in which their rows leave: by place, then node.
 std::vector<int> destinations_by_place(const comm::NodeGrid& grid);

@@ -35,7 +35,7 @@ struct PlanCounts {
   EspExchange esp_exchange = EspExchange::gather;
   AllToAll all_to_all = AllToAll::direct;
   RowOf row_of = RowOf::slot;
-  /// Whether the chunks' rows are computed together: places and `offsets` then count over all of them.
+  /// True if the chunks' rows are computed together: places and `offsets` then count over all of them.
   bool merged = false;
   int64_t slots_per_row = 1;  // M: 1 for rows of slots
   std::vector<ChunkCounts> chunks;

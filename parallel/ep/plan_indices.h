@@ -9,7 +9,7 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Of the rows that arrive in a chunk, R, and of those that are computed, C; M slots a row.
+/// Indices of the R rows that arrive in a chunk and of the C rows that are computed; M slots a row.
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: grouped rows of each local expert; undefined: the host knows them
   Tensor place;    // [C] i64: grouped row of each row computed; undefined: its own

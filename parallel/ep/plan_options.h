@@ -1,4 +1,4 @@
-// How a routing plan is made: chunks, what travels as one row, and how rows reach the ranks that share an expert.
+// Options of a routing plan: chunks, what travels as one row, and how rows reach the ranks that share an expert.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace hexad::ep {
 
-/// How the etp ranks that share an expert's width come by the rows, all of which each of them needs, and how their
-/// results, which are addends, return.
+/// Way in which the etp ranks that share an expert's width get the rows, all of which each of them needs, and return
+/// their results, which are addends.
 enum class EspExchange : uint8_t {
   gather,  // a row goes to one of them, they gather; results are added up where the row came in
   direct,  // a row goes to each of them in one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the addends
@@ -24,7 +24,7 @@ constexpr auto enum_names(EspExchange) {
       {{EspExchange::gather, "gather"}, {EspExchange::direct, "direct"}, {EspExchange::replicated, "replicated"}});
 }
 
-/// How rows travel between ranks.
+/// Route of rows between ranks.
 enum class AllToAll : uint8_t {
   direct,        // from rank to rank
   hierarchical,  // inside the nodes, to the rank of the destination's place, and from there between the nodes

@@ -1,5 +1,5 @@
-// What other ranks say about routing, checked before memory is read or written by it: a changed number ends the job
-// with the rank and the number, not with a crash somewhere else.
+// Checks the numbers that other ranks send about routing, before memory is read or written by them: a changed number
+// ends the job with the rank and the number, not with a crash somewhere else.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ using tensor::Tensor;
 /// Error(communication) naming the rank, the slot and the number.
 void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessGroup& group);
 
-/// What a rank tells the others of its rows, in one message.
+/// Counts of its rows that a rank sends the others, in one message.
 struct CountsMessage {
   int64_t chunks, experts, ranks;
   int64_t slots_per_row;  // at most; 0: a row is a slot, and rows are not counted besides

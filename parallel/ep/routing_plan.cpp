@@ -17,7 +17,7 @@ using namespace base;
 
 namespace {
 
-// By who sends: etp rank j, ep rank p, in chunk c.
+// Counts by sender: etp rank j, ep rank p, in chunk c.
 struct Counts {
   int64_t etp, ep, chunks, local;
   int64_t here;                      // this ep rank
@@ -27,7 +27,7 @@ struct Counts {
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const {
     return slots[static_cast<size_t>(index(j, p, c) * local + e)];
   }
-  /// Of every local expert.
+  /// Slots of every local expert.
   std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
     return std::span(slots).subspan(static_cast<size_t>(index(j, p, c) * local), static_cast<size_t>(local));
   }
@@ -47,13 +47,13 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Whose rows are to be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them is
-// enough to know.
+// Ranks whose rows must be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them
+// is enough to know.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
   return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
 }
 
-// Whether sender and receiver alone say which chunk a row is in, so that it need not be sent.
+// True if sender and receiver alone say which chunk a row is in, so that it need not be sent.
 bool chunk_is_of_pair(const Chunking& chunking) {
   return chunking.by == Chunking::By::peers || chunking.by == Chunking::By::phases;
 }
@@ -67,7 +67,7 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   return sums;
 }
 
-// What this rank gets, and what all send, from the full matrix of counts.
+// Returns what this rank gets, and what all ranks send, from the full matrix of counts.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
@@ -119,7 +119,7 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
         f(a, b);
 }
 
-// In grouped order, (expert, etp rank, ep rank, chunk): where the rows of each begin.
+// Begins of the rows of each (expert, etp rank, ep rank, chunk), in grouped order.
 class GroupedOrder {
  public:
   GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
@@ -221,7 +221,7 @@ class RowExperts {
   Tensor received_;
 };
 
-// Where rows of tokens are copied to, and what each returns the sum of.
+// Places to which rows of tokens are copied, and the rows whose sum each returns.
 ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, EspExchange esp_exchange,
                           const GroupedOrder& order, bool merged, Device device) {
   ChunkIndices chunk;
@@ -254,8 +254,8 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
   return chunk;
 }
 
-// What leaves this rank in chunk c for each rank of the all-to-all, in order. One that is sent directly goes to every
-// etp rank of its expert's ep rank.
+// Rows that leave this rank in chunk c for each rank of the all-to-all, in order. A row that is sent directly goes to
+// every etp rank of its expert's ep rank.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
   for (int64_t p = 0; p < ranks; ++p)

@@ -1,4 +1,4 @@
-// Who sends which rows where: the one object behind dispatch and combine.
+// Plan of which rank sends which rows where: the one object behind dispatch and combine.
 #pragma once
 
 #include "parallel/ep/plan_counts.h"
@@ -27,7 +27,7 @@ RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGr
                               const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders = nullptr);
 
 /// The plan of a rank that has all experts, in one chunk of rows of slots, made where the ids are: the host learns
-/// nothing. There is room for all T K slots; rows of dropped ones come last and are nobody's.
+/// nothing. There is room for all T K slots; rows of dropped ones come last and belong to no expert.
 RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream);
 
 }  // namespace hexad::ep

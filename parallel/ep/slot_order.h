@@ -1,4 +1,4 @@
-// In which order a rank sends the rows that its tokens' slots ask for, and how they are cut into chunks.
+// Order in which a rank sends the rows that its tokens' slots ask for, and their division into chunks.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Chunking {
   int chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const;
 };
 
-/// What travels as one row.
+/// Unit that travels as one row.
 enum class RowOf : uint8_t {
   slot,   // each expert of a token is sent a copy of its own and returns its result
   token,  // each rank that has any of a token's experts is sent one copy, and returns one weighted sum (EPS-MoE's
@@ -50,20 +50,20 @@ struct SlotOrder {
   std::vector<int64_t> rows_to;  // [chunks, ranks]: rows
   Tensor tokens;                 // [S] i64: token of each row
   Tensor rows;                   // [T, K] i64: row of each slot; -1: dropped, or an earlier slot of the token has it
-  // Of rows of tokens:
+  // Only for rows of tokens:
   Tensor row_slots;    // [S, M] i64: slots t K + k that go with each row, in order; -1: no more
   Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, counted among those of one rank
 
   int64_t size() const { return tokens.dim(0); }
 };
 
-/// How slots become rows.
+/// Rules by which slots become rows.
 struct Ordering {
   int64_t experts;  // in equal blocks over ...
   int ranks;        // ... the ranks of an ep group
   Chunking chunking{};
   RowOf row_of = RowOf::slot;
-  /// Whose ranks the ids were gathered from, blamed for one that names no expert; null: they are this rank's own.
+  /// Group whose ranks the ids came from, blamed for an id that names no expert; null: they are this rank's own.
   const comm::ProcessGroup* senders = nullptr;
 };
 
@@ -76,7 +76,7 @@ struct Ordering {
 /// std::logic_error for such ids of this rank.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
-/// Of one rank.
+/// Returns the order of one rank.
 SlotOrder order_slots(const Tensor& ids, const Ordering& ordering, int rank, Stream& stream);
 
 }  // namespace hexad::ep

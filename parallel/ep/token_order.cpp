@@ -13,7 +13,7 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   const int64_t slots = ids.numel(), top_k = ids.dim(1), tokens = ids.dim(0), local = o.experts / o.ranks;
   const int64_t width = std::min(top_k, local);
   const int32_t* id = ids.data<int32_t>();
-  // Of each slot: where its row is sorted to, [chunks, ranks]; -1: dropped.
+  // Bucket of [chunks, ranks] that each slot's row is sorted to; -1: dropped.
   std::vector<int64_t> bucket(static_cast<size_t>(slots), -1);
   // The slot that its row was made for: of the token's slots in the bucket the first.
   const auto maker = [&](int64_t slot) {

@@ -142,7 +142,7 @@ std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies co
   const auto partial = [&](Axis axis) {
     return std::find(placement.partial.begin(), placement.partial.end(), axis) != placement.partial.end();
   };
-  // Whether `c` holds the same piece along `axis`: of `parts` pieces over more ranks, neighbours share one.
+  // True if `c` holds the same piece along `axis`: of `parts` pieces over more ranks, neighbours share one.
   const auto same_piece = [&](const Coordinates& c, Axis axis) {
     for (const base::Shard& s : placement.shards)
       if (s.axis == axis && at(c, axis) * s.parts / size(axis) != at(mine, axis) * s.parts / size(axis)) return false;

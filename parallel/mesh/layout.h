@@ -1,4 +1,4 @@
-// Who is where on the mesh: arithmetic alone, the same on every rank.
+// Positions of ranks on the mesh: arithmetic alone, the same on every rank.
 #pragma once
 
 #include <array>
@@ -20,8 +20,9 @@ using base::Placement;
 inline constexpr int axis_count = 7;
 std::string_view name_of(Axis axis);
 
-/// Where expert parallelism lies when contexts are cut (MoNTA, section IV): horizontal puts it along data parallelism,
-/// orthogonal to cp; vertical along cp first. automatic: vertical when cp >= ep or when horizontal is not possible.
+/// Placement of expert parallelism when contexts are cut (MoNTA, section IV): horizontal puts it along data
+/// parallelism, orthogonal to cp; vertical along cp first. automatic: vertical when cp >= ep or when horizontal is not
+/// possible.
 enum class Expansion : uint8_t { automatic, horizontal, vertical };
 
 constexpr auto enum_names(Expansion) {
@@ -43,7 +44,7 @@ class IllegalLayout : public base::Error {
   std::string key_, reason_;
 };
 
-/// What a recipe asks for.
+/// Sizes of the axes that a recipe asks for.
 struct Sizes {
   int pp = 1;
   int dp = 0;  // 0: follows from the number of ranks
@@ -79,7 +80,7 @@ class Layout {
   /// Ranks of the stage that hold the same piece, whether they sum its gradient or not (and of the other stage that
   /// holds a tied one).
   std::vector<int> holders(const Placement& placement, int rank) const;
-  /// Of all who hold this piece, `rank` is the one that counts it in norms and writes it into checkpoints.
+  /// True if `rank` is the holder of this piece that counts it in norms and writes it into checkpoints.
   bool first_holder(const Placement& placement, int rank) const { return holders(placement, rank).front() == rank; }
   /// "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)"
   std::string to_string() const;

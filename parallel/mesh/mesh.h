@@ -12,7 +12,7 @@ namespace hexad::mesh {
 
 using comm::ProcessGroup;
 
-/// Parameters that more ranks hold than the axes alone say. Their gradients need groups of their own.
+/// Parameters that more ranks hold than the axes alone say. Their gradients need separate groups.
 struct SharedPieces {
   int tensor_pieces = 0;        // pieces along tp that several ranks hold (key/value heads fewer than tp); 0: none
   bool first_and_last = false;  // a piece that both the first and the last stage hold (a tied embedding)

@@ -11,7 +11,7 @@ namespace {
 
 using base::require;
 
-// Which parts of a chunk's micro-batch a rank has done.
+// Parts of a chunk's micro-batch that a rank has done.
 struct Parts {
   bool forward = false, input = false, weights = false;
   bool all(Phase phase) const { return forward && (phase == Phase::evaluation || (input && weights)); }

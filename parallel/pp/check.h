@@ -15,8 +15,8 @@ namespace hexad::pp {
 /// run() calls it; it takes microseconds for each action of all ranks.
 void check(const Schedule& schedule);
 
-/// By rank: the most micro-batches times chunks whose activations are kept at once, from the begin of the forward to
-/// the end of the weight gradient.
+/// Returns, by rank, the most micro-batches times chunks whose activations are kept at once, from the begin of the
+/// forward to the end of the weight gradient.
 std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace hexad::pp

@@ -1,4 +1,4 @@
-// What an action waits for, and what ranks send each other. Everything follows from the schedule, so all ranks know it.
+// Dependencies of actions, and the messages between ranks. All follow from the schedule, so all ranks know them.
 #pragma once
 
 #include <compare>
@@ -18,12 +18,13 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-/// What `action` of `rank` needs of another virtual stage; none at the ends of the model and for weight gradients.
+/// Returns what `action` of `rank` needs from another virtual stage; none at the ends of the model and for weight
+/// gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
-/// What it makes for another virtual stage.
+/// Returns what it makes for another virtual stage.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
-/// What `from` sends to `to`, in order. Empty when they are the same rank: nothing is sent.
+/// Returns what `from` sends to `to`, in order. Empty when they are the same rank: nothing is sent.
 std::vector<Message> sent(const Schedule& schedule, int from, int to);
 
 }  // namespace hexad::pp

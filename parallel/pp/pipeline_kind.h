@@ -25,12 +25,12 @@ constexpr auto enum_names(PipelineKind) {
 }
 constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[static_cast<size_t>(kind)].second; }
 
-/// Where virtual stages lie. loop: chunk v of rank p is virtual stage v pp + p. vee: two chunks a rank, virtual stages
-/// p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.
+/// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: two chunks a rank, virtual
+/// stages p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.
 enum class Placing : uint8_t { loop, vee };
 
 /// none: a rank's actions one after the other. micro_batches: a forward and the backward of an earlier micro-batch take
-/// turns, so that one computes while what the other sends to experts is on its way (DeepSeek-V3, section 3.2.1).
+/// turns, so that one computes while the other's rows are in flight to experts (DeepSeek-V3, section 3.2.1).
 enum class Overlap : uint8_t { none, micro_batches };
 constexpr auto enum_names(Overlap) {
   return std::to_array<std::pair<Overlap, std::string_view>>(
@@ -55,7 +55,7 @@ struct PipelineConfig {
         return 1;
     }
   }
-  /// Whether the kind has forwards and backwards that a rank can do as one without others waiting for it.
+  /// True if the kind has forwards and backwards that a rank can do as one without others waiting for it.
   bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   Placing placing() const {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;

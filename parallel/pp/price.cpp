@@ -83,7 +83,8 @@ class Jobs {
     }
   }
 
-  // What an action makes for another stage is there when it is done or, on another rank, when its link has carried it.
+  // The result of an action for another stage is there when the action is done or, on another rank, when its link has
+  // carried it.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;

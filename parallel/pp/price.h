@@ -1,4 +1,4 @@
-// How long a schedule takes: jobs for the simulator of framework/schedule, and the papers' formulas beside it.
+// Predicts how long a schedule takes: jobs for the simulator of framework/schedule, and the papers' formulas beside it.
 #pragma once
 
 #include <optional>

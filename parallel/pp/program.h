@@ -46,7 +46,7 @@ void repeat(int times, F&& f) {
   for (int i = 0; i < times; ++i) f();
 }
 
-/// What a rank's list depends on.
+/// Numbers on which a rank's list depends.
 struct Position {
   int rank, ranks, chunks, micro_batches;
   int after() const { return ranks - 1 - rank; }  // ranks behind this one

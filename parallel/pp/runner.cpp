@@ -68,7 +68,7 @@ class Runner {
     Tensor data;
     Event event;
   };
-  // What a peer sends to this rank, in its order, and how many of them have a receive.
+  // Messages that a peer sends to this rank, in its order, and how many of them have a receive.
   struct Inbox {
     std::vector<Message> messages;
     size_t posted = 0;
@@ -97,7 +97,7 @@ class Runner {
 
   // The backward begins, as in DualPipe: then a forward's rows go to the experts beside the backward's experts and
   // their weight gradients, which is the longest computation between two hand-overs. The forward's result may leave at
-  // its end; the backward's comes after it in the peer's list, whoever ends first.
+  // its end; the backward's comes after it in the peer's list, whichever ends first.
   void act_as_fibers(const Action& forward, const Action& backward) {
     Tensor x = input(forward), dy = input(backward), dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },

@@ -13,8 +13,8 @@ using base::Dtype;
 using base::Shape;
 using tensor::Tensor;
 
-/// What a rank computes in its chunks. Tensors between virtual stages are contiguous and have the shape and dtype of
-/// boundary(micro) everywhere; they may be on their way to another rank when a call returns, so nothing may overwrite
+/// Computation of a rank's chunks. Tensors between virtual stages are contiguous and have the shape and dtype of
+/// boundary(micro) everywhere; they may be in flight to another rank when a call returns, so nothing may overwrite
 /// them.
 class StageWork {
  public:

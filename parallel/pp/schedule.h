@@ -20,17 +20,17 @@ struct Action {
   Kind kind;
   int chunk;
   int micro;
-  /// On a forward that a backward follows: the two belong to different micro-batches and may be computed as one, the
+  /// True on a forward that a backward follows: they are of different micro-batches and may be computed as one, the
   /// communication of each hidden behind the other's products (DualPipe). They may also just run one after the other.
   bool merged = false;
 
   bool is_forward() const { return kind == Kind::forward; }
-  /// Whether a gradient is passed on to the stage before.
+  /// True if a gradient is passed on to the stage before.
   bool is_backward() const { return kind == Kind::backward || kind == Kind::backward_input; }
   bool operator==(const Action&) const = default;
 };
 
-/// What is done to each micro-batch: forward and backward, or forward alone.
+/// Passes of each micro-batch: forward and backward, or forward alone.
 enum class Phase : uint8_t { training, evaluation };
 
 struct Schedule {

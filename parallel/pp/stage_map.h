@@ -29,7 +29,7 @@ struct StageMap {
   }
 };
 
-/// Of `ranks` pipeline ranks.
+/// Stage map of `ranks` pipeline ranks.
 inline StageMap stage_map(const PipelineConfig& config, int ranks) {
   return {ranks, config.chunks_a_rank(), config.placing()};
 }

@@ -1,4 +1,4 @@
-// Which layers each virtual stage holds.
+// Assigns layers to virtual stages.
 #pragma once
 
 #include <span>
@@ -35,7 +35,7 @@ class StageSplit {
   bool has_embedding(int rank, int chunk) const { return stages_.stage(rank, chunk) == 0; }
   bool has_head(int rank, int chunk) const { return stages_.stage(rank, chunk) == stages_.last(); }
   const StageMap& stages() const { return stages_; }
-  /// By virtual stage.
+  /// Layers by virtual stage.
   const std::vector<int64_t>& counts() const { return counts_; }
   /// "[3, 2, 2, 1]"
   std::string to_string() const;

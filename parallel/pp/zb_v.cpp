@@ -14,7 +14,7 @@ std::vector<Action> zb_v(const Position& at) {
   // Down the V until the first micro-batch has come back up to this rank.
   repeat(2 * at.after() + 1, [&] { p.forward(0); });
   repeat(at.rank, [&] { p.forward(1), p.forward(0); });
-  // Gradients of the second chunk, while those of the first are on their way.
+  // Gradients of the second chunk, while those of the first are in flight.
   repeat(at.after() + 1, [&] { way_back(p); });
   for (int i = 0; i < micro_batches - at.ranks; ++i) {
     if (2 * at.ranks - 1 - at.rank + i < micro_batches) p.forward(0);

@@ -42,7 +42,7 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   return outs;
 }
 
-// What backward must know of x without having kept it.
+// Facts about x that backward needs without having kept it.
 struct Input {
   Shape all_rows;  // [R, D]
   Dtype dtype;

@@ -1,4 +1,4 @@
-// Rows on their way between the ranks while products of other rows are computed.
+// Sends rows between the ranks while products of other rows are computed.
 #pragma once
 
 #include <functional>

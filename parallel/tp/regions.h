@@ -13,9 +13,9 @@ namespace hexad::tp {
 using autograd::Tape;
 using autograd::Value;
 
-/// Before a column-parallel product: the same x; backward sums the ranks' gradients.
+/// Returns the same x, before a column-parallel product; backward sums the ranks' gradients.
 Value enter(Tape& tape, const Value& x, const ProcessGroup& group);
-/// After a row-parallel product: the sum of the ranks' y; backward passes the gradient on.
+/// Returns the sum of the ranks' y, after a row-parallel product; backward passes the gradient on.
 Value leave(Tape& tape, const Value& y, const ProcessGroup& group);
 
 /// `enter` under sequence parallelism: all ranks' rows, in rank order; backward sums the ranks' gradients and keeps

@@ -1,4 +1,4 @@
-// What the operations of this folder share: over which ranks features are split, and how rows are.
+// Common to the operations of this folder: the ranks over which features are split, and how rows are split.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -11,7 +11,7 @@ using base::require;
 using comm::ProcessGroup;
 using device::Event;
 
-/// How a layer is split. The group outlives every tape that uses it; of one rank, operations are the plain ones of
+/// Split of a layer. The group outlives every tape that uses it. With one rank, operations are the plain ones of
 /// autograd: no further node, no copy.
 struct TensorParallel {
   const ProcessGroup* group;

@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
                                          Case{"all_ignored", {-1, -1, -1}, 2, Zeros::expected}),
                          [](const auto& test) { return test.param.name; });
 
-// What one call leaves behind.
+// Results of one call.
 struct Outcome {
   Tensor loss, row_losses, dx, dw;
 };

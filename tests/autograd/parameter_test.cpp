@@ -245,7 +245,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 
-// What data parallelism decides (see tests/dp).
+// Ownership, as data parallelism decides it (see tests/dp).
 TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -298,7 +298,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read that nobody holds");
 }
 
-// What is held is on its way: only who reads it waits.
+// Held weights may still be in flight: only their reader waits.
 TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   Lab lab;
   const auto p = made(lab, "w");

@@ -60,7 +60,7 @@ TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
             {.zeros = GetParam().zeros});
 }
 
-// A3: whatever stands in padding rows, even NaN, neither loss nor gradients see it.
+// A3: neither loss nor gradients depend on the contents of padding rows, even NaN.
 TEST_P(RouterLosses, PaddingTakesNoPart) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
   const Tensor clean = scores(), dirty = copy_of(clean);

@@ -1,4 +1,4 @@
-// What the tape and its replay promise, whatever the ops.
+// Guarantees of the tape and its replay, whatever the ops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -286,7 +286,7 @@ TEST_F(TapeTest, AnOpMayReplayWhatWasRecordedBeforeIt) {
     };
     const auto after = gradients(false), during = gradients(true);
     expect_bitwise(after[1], during[1]);
-    // Of x, two addends: in the other order they give the same sum.
+    // The gradient of x has two addends: their sum is the same in either order.
     for (size_t i : {0u, 2u}) expect_bitwise(after[i], during[i]);
   }
 }

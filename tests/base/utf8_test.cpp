@@ -8,7 +8,7 @@
 namespace hexad::base {
 namespace {
 
-// As `bytes.decode("utf-8", "replace")` of Python has it.
+// The result is that of Python's `bytes.decode("utf-8", "replace")`.
 TEST(Utf8, EachPartThatIsNoTextBecomesOneReplacement) {
   const std::pair<std::string, std::string> cases[] = {
       {"", ""},

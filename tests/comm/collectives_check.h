@@ -1,11 +1,11 @@
-// What every kind of group must do with tensors of a device, with data whose sums are exact in every dtype.
+// Checks for every kind of group, on tensors of a device, with data whose sums are exact in every dtype.
 #pragma once
 
 #include "parallel/comm/process_group.h"
 
 namespace hexad::comm {
 
-/// Where the tensors of a check are.
+/// Place of the tensors of a check.
 using Place = device::ContextOptions;
 
 /// Every collective in f32, f64, bf16 and i64 at sizes from nothing to several rounds; fails the running test.

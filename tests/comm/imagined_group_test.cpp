@@ -104,7 +104,7 @@ TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
   EXPECT_EQ(split_by_node(*group), nullptr);
 }
 
-// As a transfer on its way does. A message leaves at once.
+// A transfer in flight does the same. A message leaves at once.
 TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilSomebodyWaits) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});

@@ -1,4 +1,4 @@
-// Who is blamed, played without a network: ranks' standings are a table.
+// Choice of the rank to blame, played without a network: ranks' standings are a table.
 #include "parallel/comm/inquiry.h"
 
 #include <gtest/gtest.h>

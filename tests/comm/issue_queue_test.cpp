@@ -287,7 +287,7 @@ TEST_F(Queue, AChannelOnWhichNothingIsFinishedIsOverdue) {
   const RequestPtr r = post(TrafficClass::ep, 1, 3);
   starts();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  finish_oldest();  // begins anew
+  finish_oldest();  // starts the count again
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   EXPECT_EQ(queue.overdue(4), r);
 }

@@ -1,4 +1,4 @@
-// What a process takes from the environment that its launcher made.
+// Facts that a process takes from the environment that its launcher made.
 #include "parallel/comm/launcher.h"
 
 #include <gtest/gtest.h>

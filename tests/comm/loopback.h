@@ -25,7 +25,7 @@ using base::Error;
 using base::Philox;
 using base::Purpose;
 
-/// What is on its way between the ranks of a job.
+/// Messages in flight between the ranks of a job.
 struct Wires {
   std::mutex mutex;
   struct Message {
@@ -140,7 +140,7 @@ inline void with_engines(int ranks, const std::function<void(const ProcessGroup&
       ranks, [&](const ProcessGroup& world, const base::FileWork&) { body(world); }, options);
 }
 
-/// What rank 0 is told when all ranks do `body` with these guards.
+/// Returns the failure that rank 0 is told when all ranks do `body` with these guards.
 inline std::string failure_on_rank_0(int ranks, const Guards& guards,
                                      const std::function<void(const ProcessGroup&)>& body) {
   CommEngine::Options options = small_rounds;

@@ -49,7 +49,7 @@ struct Rank {
     copy(values.data(), memory, n * sizeof(float), stream);
     return values;
   }
-  // Whether the stream comes to its end, as far as one can see in so much time.
+  // True if the stream is seen to reach its end within `in`.
   bool ends(std::chrono::milliseconds in, cudaStream_t which = nullptr) const {
     const auto until = std::chrono::steady_clock::now() + in;
     while (cudaStreamQuery(which ? which : stream) == cudaErrorNotReady) {

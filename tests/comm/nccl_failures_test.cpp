@@ -1,4 +1,4 @@
-// What goes wrong between ranks with cards is found within the watchdog's time, and named.
+// Failures between ranks with cards are found within the watchdog's time, and named.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::
 struct Leaves {};
 
 // Runs `body` on ranks of which those that come to its end hang: on each the watchdog finds that, and nothing is
-// launched any more. What it found.
+// launched any more. Returns the failures that it found.
 std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
   Failures failures;
   const auto begin = std::chrono::steady_clock::now();
@@ -149,7 +149,7 @@ TEST(NcclFailures, AFirstMessageToWhichARankDoesNotCome) {
   expect_texts(failures, ExitCode::communication, {"hang: 1 s in splitting tp up from communicator tp"});
 }
 
-// As in a program: nobody is asked to do it.
+// Sets no on_failure, like a program.
 void hang_in_a_sum() {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda, .place = threads.rank()});

@@ -50,7 +50,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutADifference) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// What the CPU computes, late at random as the device's kernels are.
+// Sums as the CPU does, with random delays like the device's kernels.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));
@@ -165,7 +165,7 @@ TEST(NcclGroup, OwnsItsTensorsAsLongAsTheEventIsHeld) {
   });
 }
 
-// Whoever gets the memory next waits, in its stream, until the operation has read it.
+// The next owner of the memory waits, in its stream, until the operation has read it.
 TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor out = Tensor::empty({2 * n}, Dtype::f32, w.context);

@@ -10,7 +10,7 @@
 
 namespace hexad::comm {
 
-/// What Watch found on the ranks.
+/// Failures that Watch found on the ranks.
 class Failures {
  public:
   void add(const Error& e);

@@ -134,8 +134,8 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   }
 }
 
-// What a rank sends to another node waits for its one link there: were all ranks of a node to begin with the same rank
-// of the other one, that one's link would be the last to become free, and the others idle at first.
+// Messages to another node wait for the receiving rank's one link. If all ranks of a node began with the same rank of
+// the other node, its link would be the last to become free, and the others idle at first.
 TEST(Plan, TheKthMessagesToAnotherNodeGoToDifferentRanks) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;

@@ -1,4 +1,4 @@
-// What an engine says of operations that do not end: who is waited for, and why.
+// Reports of an engine on operations that do not end: which rank is waited for, and why.
 #include <gtest/gtest.h>
 
 #include "tests/comm/loopback.h"
@@ -58,7 +58,7 @@ void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& ran
   if (r < 2) low->barrier(stream).wait();
 }
 
-// What rank 0 says of the chain, while rank 2 stays in its own code.
+// Returns rank 0's report on the chain while rank 2 stays in its own code.
 std::string failure_in_a_chain() {
   std::atomic<bool> over = false;
   return failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
@@ -124,7 +124,7 @@ TEST(Watchdog, FileWorkThatStandsStillIsReportedWithItsFile) {
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
 }
 
-// What rank 0 is told after it was asked to end while it waits for rank 1, which comes after `late`.
+// Returns what rank 0 is told after it was asked to end while it waits for rank 1, which comes after `late`.
 std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0;

@@ -1,4 +1,4 @@
-// What a recipe tells something that is chosen by name.
+// Options that a recipe gives to something chosen by name.
 #include "framework/config/options.h"
 
 #include <gtest/gtest.h>

@@ -39,7 +39,7 @@ void PrintTo(const Case& c, std::ostream* out);
 /// All that a group of `ranks` can be asked: masks, grouped queries, packed documents that cross chunks, odd sizes.
 std::vector<Case> context_cases(int ranks);
 
-// What attention computes from, and what it must give: of the whole micro-batch, or of a rank's rows.
+// Inputs of attention, and its results: of the whole micro-batch, or of a rank's rows.
 struct Given {
   Tensor q, k, v, dout;
 };

@@ -1,4 +1,4 @@
-// Who holds which tokens, and in which order.
+// Assignment of tokens to ranks, and their order.
 #include "parallel/cp/context_split.h"
 
 #include <gtest/gtest.h>

@@ -125,7 +125,7 @@ class RoutedStep {
   static constexpr int layer_count = 12;
   static constexpr int64_t tokens = 16384, experts_each = 4, width = 2048, inner = 1024;
 
-  // Of 8 ranks this one has an eighth of the experts; which, and how loaded they are, changes.
+  // This rank of 8 has an eighth of the experts; which ones, and how loaded they are, changes.
   int64_t draw_rows() {
     double mine = 0, all = 0;
     for (int e = 0; e < 64; ++e) {

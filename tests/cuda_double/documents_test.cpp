@@ -1,4 +1,4 @@
-// What cuDNN reads of packed documents is found on the card.
+// The lengths and offsets of packed documents that cuDNN reads are found on the card.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cuda/attention/calls.h"

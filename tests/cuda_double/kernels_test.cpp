@@ -19,7 +19,7 @@ Grid grid(unsigned blocks, unsigned threads, std::optional<uint64_t> order = {},
   return {.kernel = "a kernel", .blocks = dim3(blocks), .threads = dim3(threads), .shared = shared, .order = order};
 }
 
-/// What run_grid() throws.
+/// Returns the text that run_grid() throws.
 std::string error_of(const Grid& g, const std::function<void()>& thread) {
   try {
     run_grid(g, thread);
@@ -41,8 +41,8 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// How many of some runs in different orders reverse 256 values, which are others each time: shared memory keeps what
-/// was there, as a card's does.
+/// Counts the runs, in different orders, that reverse 256 values. The values differ from run to run, because shared
+/// memory keeps its contents, as a card's does.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {

@@ -41,13 +41,13 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// What both orders promise.
+// Guarantees of both orders.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
 TYPED_TEST_SUITE(Shuffled, Sources);
 
-// How often each token is an input in sequences [begin, end).
+// Returns how often each token is an input in sequences [begin, end).
 std::vector<int> visits(const Source& source, int tokens, int64_t begin, int64_t end) {
   std::vector<int> seen(static_cast<size_t>(tokens), 0);
   for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(static_cast<size_t>(id));
@@ -63,7 +63,7 @@ TYPED_TEST(Shuffled, AnEpochOfWholeSequencesIsEveryTokenOnce) {
     EXPECT_EQ(visits(source, n, epoch * n / 16, (epoch + 1) * n / 16), std::vector<int>(n, 1)) << "epoch " << epoch;
 }
 
-// Where epochs end within sequences, these are neither lost nor seen twice.
+// Sequences in which an epoch ends are neither lost nor seen twice.
 TYPED_TEST(Shuffled, AsManyEpochsAsEndWithASequenceAreEveryTokenSoManyTimes) {
   const int n = total(many_lengths());
   for (int64_t context : {1, 7, 16, 48, 1000}) {
@@ -159,7 +159,7 @@ TYPED_TEST(Shuffled, WithoutTokensIsADataError) {
   }
 }
 
-// Of neighbouring sequences in `source`, the share that begin in the same document.
+// Returns the share of neighbouring sequences in `source` that begin in the same document.
 double share_of_neighbours_in_one_document(const Source& source, const std::vector<int>& lengths, int64_t sequences) {
   const std::vector<int> document_of = document_of_token(lengths);
   const auto document = [&](int64_t s) { return document_of[static_cast<size_t>(source.batch(s, 1).ids[0])]; };
@@ -168,7 +168,7 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
   return same / static_cast<double>(sequences - 1);
 }
 
-// Of ten equal documents, a tenth if there is no order among them. By documents they come one whole one after another.
+// The share is a tenth for ten equal documents in no order. By documents, one whole document comes after another.
 TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;

@@ -1,4 +1,4 @@
-// What a recipe's section `data` opens: datasets, mixtures, synthetic tokens.
+// Data that a recipe's section `data` opens: datasets, mixtures, synthetic tokens.
 #include "framework/data/training_data.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST(TrainingData, AForeignTokenizerIsNamed) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
 }
 
-// Nothing on a device's way checks ids again.
+// No later step on the way to a device checks ids again.
 TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
   const Prepared p;
   const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");

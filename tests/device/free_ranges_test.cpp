@@ -1,4 +1,4 @@
-// What is freed is found again, whatever its size was.
+// Freed ranges are found again, whatever their size.
 #include "framework/device/free_ranges.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a profiler is told, by a double of one: NVTX hands it the calls when the first is made.
+// Ranges that a profiler is told, seen by a double of one: NVTX hands it the calls when the first is made.
 #define NVTX_STATIC_INJECTION_IMPL  // which is defined here
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>

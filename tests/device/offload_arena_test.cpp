@@ -90,7 +90,7 @@ class ZipfRows {
   std::array<double, experts> reached_{};
 };
 
-// As memory_reuse: s1 does: each layer's rows, gate and up go away in forward and come back in backward.
+// Like memory_reuse: s1: each layer's rows, gate and up leave in forward and come back in backward.
 TEST(OffloadArena, StopsGrowingThoughEveryStepHasOtherSizes) {
   constexpr int steps = 2000;
   OffloadArena arena(testing::TempDir());

@@ -1,4 +1,4 @@
-// What a rank's thread did when: spans, and the memory in use meanwhile.
+// Timeline of a rank's thread: spans, and the memory in use meanwhile.
 #include "framework/device/span_log.h"
 
 #include <gtest/gtest.h>

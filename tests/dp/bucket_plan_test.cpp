@@ -47,7 +47,7 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
   }
 }
 
-// So that norms and updates have the same bits.
+// Equal shares give norms and updates the same bits.
 TEST(BucketPlan, SharesDoNotDependOnZeroButWhatIsOwnedDoes) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};

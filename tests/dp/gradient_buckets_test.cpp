@@ -43,7 +43,7 @@ struct Model {
     kernels::kernels(context).pointwise.fill(stream(), more, value);
     kernels::kernels(context).pointwise.add(stream(), g, g, more);
   }
-  // As a product does, whose result goes to where the gradient is kept.
+  // Contributes like a product, which writes its result to where the gradient is kept.
   void contribute_product(size_t i, double value) {
     const auto [memory, write] = all[i]->next_product();
     const auto& k = kernels::kernels(context).pointwise;
@@ -105,7 +105,7 @@ TEST(GradientBuckets, AddUpTheMicroBatchesOfAStep) {
     });
 }
 
-// Of whole numbers that bf16 has, so that they are exact.
+// The sums are of whole numbers that bf16 has, so that they are exact.
 TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
   using Contribute = void (Model::*)(size_t, double);
   for (const Contribute contribute : {&Model::contribute_product, &Model::contribute})

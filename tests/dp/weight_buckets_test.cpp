@@ -126,7 +126,7 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
   });
 }
 
-// So that they can go before them: of one communicator all operations keep the order of their calls.
+// Weights can then go before gradients: all operations of one communicator keep the order of their calls.
 TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -183,7 +183,7 @@ TEST(WeightBuckets, HeldWeightsStayWhileOthersAreUsedAndAreFreedAtTheNextUseAfte
   });
 }
 
-// What one rank reads of what is held, how often and in which order, is its own affair.
+// Each rank alone decides which held weights it reads, how often and in which order.
 TEST(WeightBuckets, RanksMayReadHeldWeightsDifferently) {
   comm::with_ranks(2,
                    [&](const comm::ProcessGroup& world) {

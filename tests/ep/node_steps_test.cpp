@@ -38,7 +38,7 @@ const Topology topologies[] = {{"2x2", {0, 0, 1, 1}},          {"2x3", {0, 0, 0,
                                {"3x2", {0, 0, 1, 1, 2, 2}},    {"4x2", {0, 0, 1, 1, 2, 2, 3, 3}},
                                {"InTurn", {0, 1, 2, 0, 1, 2}}, {"Mixed", {1, 0, 0, 1, 1, 0}}};
 
-// How tokens choose among the experts.
+// Distribution of the tokens' choices among the experts.
 enum class Load : uint8_t { random, one_expert, some_ranks_empty };
 
 Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {

@@ -21,7 +21,7 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// What rank 0 is told when element `at` of what it receives in operations of this kind and type is `value`.
+// Returns what rank 0 is told when element `at` of what it receives in operations of this kind and type is `value`.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   const Wrong change = [=](const ProcessGroup& right, const Operation& op, comm::Stream& stream) {
     std::optional<comm::Event> done;

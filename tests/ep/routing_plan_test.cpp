@@ -1,4 +1,4 @@
-// Who sends which rows where, and that the rows get there and back.
+// Plan of the rows that each rank sends to each other one; the rows get there and back.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -23,7 +23,7 @@ using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
 
-// Of one etp rank: `world` is the ep group.
+// Returns the plan of one etp rank: `world` is the ep group.
 RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
                       const ep::PlanOptions& options = {}) {
   static const comm::SelfGroup self;

@@ -16,13 +16,13 @@ constexpr int64_t experts = 7;
 constexpr std::array layouts{Layout::contiguous, Layout::aligned_rows};
 constexpr std::array both{Write::replace, Write::add};
 
-// Experts with no row, one row and many; the first and the last two rows are nobody's.
+// Experts with no row, one row and many; the first and the last two rows belong to no expert.
 const std::vector<int64_t>& offsets() {
   static const std::vector<int64_t> all{1, 1, 2, 140, 140, 268, 301, 389};
   return all;
 }
 
-// What a product writes: new or added to, of the model's dtype or acc.
+// Returns the result of a product: new or added to, of the model's dtype or acc.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
 }

@@ -23,7 +23,7 @@ void expect_parity(const Case& c, Dtype dtype, const Size& size) {
   EXPECT_EQ(difference(expected, actual), "");
 }
 
-// The table whose attention gives the same bits every time, whoever asks.
+// The table whose attention gives the same bits every time, to every caller.
 const KernelTable& repeatable_kernels() {
   static const KernelTable table = [] {
     KernelTable t = cuda_kernels();

@@ -10,7 +10,7 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-/// As cuDNN writes the properties of an H100 with 80 GB of HBM3.
+/// Properties of an H100 with 80 GB of HBM3, as cuDNN writes them.
 const DescribedCard h100{.properties = R"({
   "deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],

@@ -26,7 +26,7 @@ class LibrariesTest : public testing::Test {
     ::unsetenv("HEXAD_CUDA_LIBRARIES");
     std::filesystem::remove_all(folder);
   }
-  // Of loading `library`, which is looked for in the folder alone, and then asking for `function`.
+  // Returns the error of loading `library`, sought in the folder alone, and then asking for `function`.
   std::string message(const std::string& library, const char* function = "cudnnCreate") {
     ::setenv("HEXAD_CUDA_LIBRARIES", folder.c_str(), 1);
     try {
@@ -65,7 +65,7 @@ TEST_F(LibrariesTest, AFunctionThatAnotherVersionLacksIsNamed) {
   EXPECT_EQ(message("libcudnn.so.9", "cos"), "none");
 }
 
-// As far as it needs no card.
+// Only calls that need no card.
 TEST_F(LibrariesTest, TheToolkitsAreCalled) {
   EXPECT_STREQ(cublasLtGetStatusString(CUBLAS_STATUS_NOT_SUPPORTED), "the requested functionality is not supported");
   EXPECT_EQ(cudnnGetVersion(), static_cast<size_t>(CUDNN_VERSION));

@@ -1,4 +1,4 @@
-// What may go wrong with checkpoints; the numbers are those of the list of faults the project survives.
+// Faults of checkpoints; the numbers are those of the list of faults the project survives.
 #include <sys/mount.h>
 #include <sys/resource.h>
 

@@ -76,7 +76,7 @@ TEST_F(Checkpoints, AWriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
   expect_bitwise(store.open(5, Check::full).read("t", Kind::parameter, device), t);
 }
 
-// As a reader of safetensors without the manifest merges them.
+// Merges shards like a reader of safetensors without the manifest.
 std::map<std::string, Tensor> merged_shards(const std::string& folder, Device device) {
   std::map<std::string, Tensor> all;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -116,7 +116,7 @@ TEST_F(Checkpoints, ShardsWithTensorsOfOneNameAsOlderProgramsWroteThemAreRead) {
   manifest.run = state_of(5);
   TensorRecord record{"t", Kind::main, Dtype::f32, t.shape(), {}};
   for (int64_t i = 0; i < 2; ++i) {
-    // Of its first rows two pieces, and of its last ones one.
+    // The first shard has two pieces, of the first rows, and the second has one, of the last row.
     const std::string file = cat("shard-0000", i, "-of-00002.safetensors");
     std::vector<NamedTensor> pieces{{"main:t", t.slice(0, 3 * i, 3 * i + 1)}};
     std::vector<Region> regions{{{3 * i, 0}, {1, 2}}};

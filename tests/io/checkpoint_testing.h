@@ -36,8 +36,8 @@ inline RunState state_of(int64_t step) {
   return state;
 }
 
-/// What `rank` of `ranks` writes. Tensors with "experts" in their name are cut along dimension 0, others along their
-/// last one where it can be, and whole tensors are written by one rank.
+/// Returns what `rank` of `ranks` writes. Tensors with "experts" in their name are cut along dimension 0, others along
+/// their last one where it can be, and whole tensors are written by one rank.
 inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) {
   std::vector<ShardItem> items;
   int owner = 0;

@@ -1,4 +1,4 @@
-// What tests of inputs at the edge share.
+// Common parts of the tests of inputs at the edge.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -406,7 +406,7 @@ TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// What only the fast table checks.
+// Checks that only the fast table makes.
 class CpuErrors : public EdgeTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(Backend{"cpu", &cpu_table, device::DeviceKind::cpu}),
                          [](const auto& p) { return p.param.name; });

@@ -25,13 +25,13 @@ Matrix matrix(const Tensor& t) {
   return m;
 }
 
-/// What a product must be: a sum of `depth` terms for each element, and the sum of their magnitudes.
+/// Expected result of a product: a sum of `depth` terms for each element, and the sum of their magnitudes.
 struct Expected {
   Matrix sum, magnitude;
   int64_t depth;
 
   Expected(const Matrix& a, const Matrix& b) : sum(a * b), magnitude(a.cwiseAbs() * b.cwiseAbs()), depth(a.cols()) {}
-  /// That is added to what was there.
+  /// Adds `before`, to which the product is added.
   Expected& after(const Matrix& before) {
     sum += before, magnitude += before.cwiseAbs(), ++depth;
     return *this;

@@ -43,7 +43,7 @@ TEST(GroupedSeconds, AreNearWhatWasMeasured) {
     }
 }
 
-// Where the two ways differ by more than a tenth, the faster one is chosen.
+// The faster way is chosen if the two differ by more than a tenth.
 TEST(GroupedSeconds, ChooseTheFasterWay) {
   int clear = 0;
   for (const Measured& m : measured)

@@ -1,4 +1,4 @@
-// What a CUDA launch takes of a card, for sizes and addresses that no test on a card has room for.
+// A CUDA launch's use of a card, for sizes and addresses that no test on a card has room for.
 #include "framework/kernels/cuda/launch_plan.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
   EXPECT_EQ(RowGroups::of(held * 33, held, threads).lanes, 64);
 }
 
-// Of 2^31 elements and more, offsets are still those of the operands.
+// Offsets are still those of the operands for 2^31 elements and more.
 TEST(GroupProblem, StartsWhereItsGroupsRowsAndWeightsDo) {
   constexpr int64_t features = 14336, width = 4096, e = 300, begin = 1'000'001, end = begin + 7;
   const GroupProblem forward = group_problem(GroupedPass::forward, e, begin, end, features, width);

@@ -66,7 +66,7 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
   }
 }
 
-// Where the slope is near one, one minus a sigmoid near one would lose the digits of the rest.
+// One minus a sigmoid near one would lose the digits of the rest where the slope is near one.
 TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
   constexpr double c = 0.79788456080286535588, cubic = 0.044715;
   for (const auto* table : tables()) {

@@ -15,7 +15,7 @@ Tensor targets_for(Trial& r) {
   return r.values<int32_t>(targets, {t});
 }
 
-// Where the gradient's place is another one, the logits stay as they are.
+// The logits stay as they are if the gradient has another place.
 void cross_entropy(K k, Trial& r, double scale) {
   const Shape shape{r.size.rows, r.size.width};
   const int64_t vocabulary = shape[1];

@@ -56,7 +56,7 @@ TEST(MetaKernels, CountTheOperationsOfProducts) {
   EXPECT_EQ(m.run->product_flops, 3 * 2 * 5 * 3 * 7);
   m.run->product_flops = 0;
   const Tensor experts = m.empty({4, 7, 3});
-  const std::vector<int64_t> offsets{0, 1, 1, 1, 4};  // a row is nobody's
+  const std::vector<int64_t> offsets{0, 1, 1, 1, 4};  // the last row belongs to no expert
   m.k.grouped_matmul.forward(m.stream, y, x, experts, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(m.run->product_flops, 2 * 4 * 3 * 7);
 }
@@ -132,7 +132,7 @@ TEST(MetaKernels, ForgetEveryResult) {
   EXPECT_FALSE(forgotten(part.slice(0, 0, 2)) || forgotten(part.slice(0, 6, 8))) << "rows of others";
 }
 
-// Of a part that is known the rest is not.
+// Knowing a part of a tensor does not make the rest known.
 TEST(MetaKernels, KnowThePartThatWasGiven) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),

@@ -65,7 +65,7 @@ std::vector<Case> rms_norm_cases() {
          const Tensor in_place = r.update({t, d}, r.dtype, d);
          to(in_place, in_place);
        }},
-      // How many addends there are is the backend's business, their sum is not.
+      // The number of addends is the backend's business, their sum is not.
       {"rms_norm_gain_gradient", backward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;

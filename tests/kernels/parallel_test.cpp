@@ -1,4 +1,4 @@
-// Loops on threads: each item once, whoever computes it, and cores only while there is something to compute.
+// Loops on threads: any thread computes an item, but once, and cores are used only while there is something to compute.
 #include "framework/kernels/cpu/parallel.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What computes products of the CPU: loops by instruction set, units for pairs of bf16.
+// Engines of products on the CPU: loops by instruction set, units for pairs of bf16.
 #include <cmath>
 
 #include "framework/kernels/cpu/parallel.h"
@@ -63,7 +63,7 @@ TEST_P(OwnKernels, GiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
   }
 }
 
-/// What multiplies pairs of bf16 here.
+/// Returns the units of this machine that multiply pairs of bf16.
 std::vector<Unit> pair_units() {
   std::vector<Unit> units;
   if (machine_has_dot()) units.push_back(Unit::dot);
@@ -89,8 +89,8 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // Terms: 1024 at once; columns of so many: 128 or 256, twice as many where a is packed too; packed rows of so many:
-  // 64 or 128. Strips of 1 to 32 rows, as the units compute them in 3, 6, 10 or 11 at once.
+  // At once: 1024 terms; 128 or 256 columns, twice as many if a is packed too; 64 or 128 packed rows. Strips of 1 to 32
+  // rows, as the units compute them in 3, 6, 10 or 11 at once.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})

@@ -1,4 +1,4 @@
-// What tests of products share: operands, sizes at the edges of blocks, the expected result.
+// Common parts of tests of products: operands, sizes at the edges of blocks, the expected result.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ class ProductTest : public testing::TestWithParam<Dtype> {
   std::mt19937_64 generator_{20240229};
 };
 
-/// Of x[rows, inputs] and w[outputs, inputs].
+/// Sizes of x[rows, inputs] and w[outputs, inputs].
 struct Sizes {
   int64_t rows, outputs, inputs;
 };

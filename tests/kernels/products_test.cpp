@@ -152,7 +152,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// What schedule.moe.gemms chooses between. 1 to 300 rows: below and above the blocks.
+// The choices of schedule.moe.gemms. 1 to 300 rows: below and above the blocks.
 TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;
@@ -228,7 +228,7 @@ TEST_P(Products, OffsetsOfTheDeviceAreCheckedWhenTheyAreRead) {
   EXPECT_EQ(message({.groups = 2}), "[grouped matmul] offsets are known neither to the host nor to the device");
 }
 
-// What a caller who widened the operands would get, without their copies.
+// The result is that of widened operands, without their copies.
 TEST(ProductsOfMixedDtypes, GiveTheBitsOfWideOnes) {
   device::DeviceContext context;
   Stream& stream = context.compute();

@@ -67,7 +67,7 @@ void keys(K k, Trial& r) {
   for (int64_t chunks : {1, 3}) {
     std::vector<int32_t> chunk_of;
     for (int64_t e = 0; e < experts; ++e) chunk_of.push_back(static_cast<int32_t>(e * 5 % chunks));
-    // Of ids some are dropped, and 6, 7 and -2 name no expert.
+    // Some ids are dropped, and 6, 7 and -2 name no expert.
     std::vector<int32_t> ids;
     for (int64_t i = 0; i < 2 * r.size.rows; ++i) ids.push_back(static_cast<int32_t>(i * 7 % 10) - 2);
     for (const Tensor& of : {Tensor{}, r.values<int32_t>(chunk_of, {experts})}) {

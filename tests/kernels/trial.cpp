@@ -56,8 +56,8 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// What errors are measured by where an element is small from cancellation, for every row. A handful of elements tells
-// nothing: then one, since inputs are standard normal.
+// Returns, for every row, the magnitude that measures the error of an element that is small from cancellation. A
+// handful of elements tells nothing: their magnitude is at least one, since inputs are standard normal.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);

@@ -25,8 +25,8 @@ struct Size {
 /// aligned_rows: strided, too, but rows of a multiple of 8 elements begin on multiples of 16 bytes.
 enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
-/// What the error of an element is measured by that is small from cancellation: the root mean square of its tensor, or
-/// of its row (all of the last dimension) where that is larger: for rows whose sums have addends of different sizes.
+/// Measure of the error of an element that is small from cancellation: the root mean square of its tensor, or of its
+/// row (all of the last dimension) where that is larger: for rows whose sums have addends of different sizes.
 enum class Yardstick : uint8_t { tensor, row };
 
 /// Two Trials of one seed give equal inputs in the same order of calls, so that a body can be run on two tables, on one

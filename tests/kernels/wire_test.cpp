@@ -188,7 +188,7 @@ TEST_P(Wire, NoRowsAreNoWork) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Wire, ::testing::Values(&cpu_table, &reference_table),
                          [](const auto& p) { return p.param == &cpu_table ? "cpu" : "reference"; });
 
-// What only the fast table checks.
+// Checks that only the fast table makes.
 class WireErrors : public Wire {
  protected:
   template <class F>

@@ -197,7 +197,7 @@ TEST(GoldenDecoder, TenStepsAreThoseOfPyTorch) {
   }
 }
 
-// What rounding of weights and activations allows: the longest chain of sums is a layer's.
+// The allowed difference is the rounding of weights and activations: the longest chain of sums is a layer's.
 TEST(GoldenDecoder, FirstStepIsThatOfPyTorchUpToTheRoundingOfF32) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=f32"}));

@@ -47,7 +47,7 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModel) {
                    expected + 2 * 12 * 16 * 4.0);
 }
 
-// What is counted without memory is what the layers make.
+// The count without memory is that of what the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, OnThisRecipe) {

@@ -1,4 +1,4 @@
-// What tokens see of each other, and the gradients of whole models of odd sizes.
+// Visibility of tokens to each other, and the gradients of whole models of odd sizes.
 #include "layers/transformer.h"
 
 #include <gtest/gtest.h>

@@ -47,7 +47,7 @@ TEST(Fp8Wire, AlsoOfRowsOfTokens) {
   expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2", "schedule.moe.rows=token", "schedule.moe.memory_reuse=s4"});
 }
 
-// Row by row: whoever sends a row, in whatever chunk, it is rounded alike.
+// Rows are rounded one by one: a row is rounded alike in every chunk and by every sender.
 TEST(Fp8Wire, DoesNotDependOnTheChunks) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const Words fp8{"parallel.ep=4", "schedule.moe.wire=fp8"};

@@ -36,7 +36,7 @@ class PassMeter final : public schedule::GraphRunner {
   int64_t bytes = 0, chunks = 0;
 };
 
-// Of the layer of tests/moe/scheduled_layer.h on four ranks: what chunks of one token need.
+// Returns the bytes that chunks of one token need, in the layer of tests/moe/scheduled_layer.h on four ranks.
 int64_t least_limit(const Words& changes) {
   const std::string message = message_of(ExitCode::usage, [&] {
     small_recipe(joined({"parallel.ep=4", "model.moe.experts=8", "model.moe.expert_hidden=12"},

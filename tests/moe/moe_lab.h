@@ -49,7 +49,7 @@ class MoeLab : public Lab {
     }
     return b;
   }
-  /// What its router has done so far.
+  /// Returns the statistics of the layer's router so far.
   const RouterStatistics& observed() {
     statistics.read(stream());
     return statistics.layers[0];

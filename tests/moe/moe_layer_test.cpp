@@ -117,7 +117,7 @@ class Naive {
     order.resize(static_cast<size_t>(c_.top_k));
     return order;
   }
-  // Whether fewer than `capacity` tokens of the scope go before token t at expert e.
+  // True if fewer than `capacity` tokens of the scope go before token t at expert e.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;

@@ -33,7 +33,7 @@ struct Passes {
   Timeline forward, backward;
 };
 
-// Of rank 0 of four, whose experts are as wide as a token.
+// Returns the passes of rank 0 of four, whose experts are as wide as a token.
 Passes simulated(const Words& overrides, const Rates& rates) {
   Passes passes;
   on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -207,7 +207,7 @@ TEST(PaperForms, EpssGainIsThatOfTheGraph) {
       if (groups.N == 1) continue;
       const double seconds = took(static_cast<int>(groups.N));
       const std::string what = cat("gain of ", groups.N, " groups, experts at ", speed);
-      // Where communication is longer, the paper leaves one group's computation unhidden; but the first one computes
+      // The paper leaves one group's computation unhidden if communication is longer; but the first group computes
       // beside the sending of the second, and the last one beside returns.
       if (comp >= comm)
         expect_near(whole - seconds, groups.gain, 0.05, what);

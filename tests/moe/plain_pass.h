@@ -24,7 +24,7 @@ class PlainPass {
 
   PlainPass(moe::Routes r, Tensor rows_like) : routes(std::move(r)), like(std::move(rows_like)) {}
 
-  /// Made anew; it lives as long as this.
+  /// Makes a new graph, which lives as long as this.
   const schedule::TaskGraph& graph() {
     graph_ = std::make_unique<moe::PassGraph>(routes, like, bounded);
     moe::PassGraph& g = *graph_;
@@ -63,7 +63,7 @@ class PlainPass {
   std::unique_ptr<moe::ExpertTasks> experts_;
 };
 
-/// Of a layer on `groups`, whose tensor ranks hold other tokens.
+/// Returns the settings of a layer on `groups`, whose tensor ranks hold different tokens.
 inline moe::PassSettings pass_settings(const ep::ExpertGroups& groups, int64_t experts,
                                        moe::Overlap overlap = moe::Overlap::sequential) {
   moe::PassSettings settings{.schedule = {},

@@ -150,7 +150,7 @@ void compare(const Mesh4& m, const Words& load) {
 
 class EverySchedule : public testing::TestWithParam<Load> {};
 
-// Where every load goes; the others show what meshes do.
+// True for the meshes that every load runs on; the others show what meshes do.
 bool is_telling(const Mesh4& m) { return m.name == "Ep4" || m.name == "Tp4Ep2Etp2"; }
 
 TEST_P(EverySchedule, EqualsThePlainOne) {
@@ -174,7 +174,7 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
                   "model.moe.trace=" + scratch / "trace"});
 }
 
-// As are gradients of weights and of what is computed again, since the GEMMs alone differ.
+// Gradients of weights and recomputed values have equal bits too, since the GEMMs alone differ.
 TEST(Schedules, OfDenseGemmsGiveTheBitsOfGroupedOnes) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.chunk_by=tokens",
                   "schedule.moe.chunks=3"};
@@ -233,10 +233,10 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   };
   const std::string there_and_back = "inter: S0(P0) R0(U0) | intra: X(T)", tasks = "P0 D0(S0) C0(D0) U0(C0)";
   EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_before_gate"}),
-            (Words{there_and_back + " | copy: L0(R0) T(L0) | compute: " + tasks,
+            (Words{there_and_back + " | copy: L0(R0) | compute: " + tasks + " T(L0)",
                    "inter: S0(P0) R0(U0) | copy: L0(R0) | compute: " + tasks + " W0(C0)", "intra: Z"}));
   EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate"}),
-            (Words{there_and_back + " | copy: L0(R0) T(L0) | compute: " + tasks,
+            (Words{there_and_back + " | copy: L0(R0) | compute: " + tasks + " T(L0)",
                    there_and_back + " Y(T) | copy: L0(R0) T(L0) | compute: " + tasks + " W0(C0)"}));
   const std::string phases = "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) X0(L0) X1(L1)",
                     together = "copy: L0(R0) L1(R1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)";
@@ -275,7 +275,7 @@ TEST(Schedules, GiveTheSameBitsWhenRowsAreSentInTwoSteps) {
     }
 }
 
-// fp8 rounds before rows leave, and rounds no more on their way.
+// fp8 rounds before rows leave, and not again in transit.
 TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
   const std::vector<int> topologies[] = {{0, 0, 0, 0, 1, 1, 1, 1},
                                          {0, 0, 1, 1, 2, 2, 3, 3},

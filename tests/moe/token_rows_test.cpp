@@ -85,7 +85,7 @@ class FactorPass {
   }
   const ep::RoutingPlan& plan() const { return pass.routes.plan; }
 
-  // Beside the rows the weights times the factor, where they return.
+  // Returns the rows times the factor and, if weights return beside them, those times the factor.
   Rows multiplied(Stream& s, size_t c, const Rows& rows) {
     const Tensor by = factors(c), row = Tensor::empty(by.shape(), Dtype::i64, lab.context);
     const auto& k = kernels::kernels(by.device());
@@ -97,7 +97,7 @@ class FactorPass {
     return {rows.values, numbers};
   }
 
-  // Of the grouped rows of chunk c, or of all.
+  // Returns a factor for each of the grouped rows of chunk c, or of all.
   Tensor factors(size_t c) {
     const auto& offsets = plan().counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
@@ -117,7 +117,7 @@ class FactorPass {
     return out;
   }
 
-  // What `f(factor over all etp ranks, weight)` of a token's kept slots, times the token, adds up to.
+  // Returns the sums, over a token's kept slots, of `f(factor over all etp ranks, weight)` times the token.
   template <class F>
   Tensor expected(const F& f) {
     const auto id = ids.to_vector<int32_t>();
@@ -133,7 +133,7 @@ class FactorPass {
     return lab.values(out, x.shape());
   }
 
-  // Where rows are held alike, etp ranks hold the same tokens.
+  // Etp ranks hold the same tokens if rows are held alike.
   static int source(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange) {
     return esp_exchange == EspExchange::replicated ? world.rank() / etp_size : world.rank();
   }
@@ -187,7 +187,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   });
 }
 
-// As in backward: rows and a number of each slot come back, results are not weighed on the way.
+// Like backward: rows and a number of each slot come back, results are not weighed on the way.
 TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());

@@ -1,4 +1,4 @@
-// The global gradient norm counts every parameter exactly once, whoever holds it.
+// The global gradient norm counts every parameter exactly once, whichever ranks hold it.
 #include <gtest/gtest.h>
 
 #include <cmath>

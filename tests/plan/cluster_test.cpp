@@ -42,7 +42,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// What is wrong with `text` when `was` reads `is`, without the folder.
+// Returns the error of `text` with `is` in place of `was`, without the folder.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);

@@ -25,7 +25,7 @@ std::string error_of(const std::function<void()>& f) {
 }
 
 TEST(LeastSquares, FindsTheCoefficientsOfASum) {
-  // Of 3 - 2 x + 0.5 x^2 at sizes that span six decades: the columns' lengths differ by a factor of 1e12.
+  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades: the columns' lengths differ by a factor of 1e12.
   std::vector<double> x, square, y;
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
@@ -37,7 +37,7 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(fit.residuals[i], 0, y.back() * rounding);
 }
 
-// What normal equations get wrong: their matrix has the square of the condition, here 1e16.
+// Normal equations get this wrong: their matrix has the square of the condition, here 1e16.
 TEST(LeastSquares, TellsNearlyEqualTermsApart) {
   const double step = 1e-8;
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};

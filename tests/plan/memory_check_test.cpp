@@ -12,7 +12,7 @@ namespace {
 
 using Verdict = MemoryFit::Verdict;
 
-// Ranks on machines of `ranks_a_machine` each, with so many bytes available.
+// Returns ranks on machines of `ranks_a_machine` each, with `available` bytes a machine.
 std::vector<RankMemory> on_machines(int64_t ranks, int64_t ranks_a_machine, double available) {
   std::vector<RankMemory> all;
   for (int64_t r = 0; r < ranks; ++r) {

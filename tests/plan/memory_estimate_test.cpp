@@ -1,4 +1,4 @@
-// What `hexad validate` predicts, next to what the allocator counts.
+// Predictions of `hexad validate`, next to what the allocator counts.
 #include "tools/plan/memory_estimate.h"
 
 #include <fmt/format.h>
@@ -99,7 +99,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, close_share);
     expect_near(counted, Category::gradient, estimate.gradients, close_share);
     expect_near(counted, Category::optimizer, estimate.optimizer, close_share);
-    // Beside kernels that a device delays, more of what is offloaded has left than the estimate counts on.
+    // If a device delays kernels, more of the offloaded memory has left than the estimate assumes.
     if (recipe.offload.activations && test_device() != device::DeviceKind::cpu)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + peak_share) * estimate.activations);
     else

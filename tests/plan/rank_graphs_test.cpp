@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskGraph;
 using schedule::TaskKind;
 
-// As many tasks as the rank's number; every field of every one differs.
+// Returns a graph with as many tasks as the rank's number; every field of every one differs.
 TaskGraph graph_of(int rank) {
   TaskGraph graph;
   for (int i = 0; i < rank; ++i) {

@@ -56,7 +56,7 @@ TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
 }
 
 TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
-  // Of one expert P(share > x) is (1 - x)^(E - 1).
+  // For one expert, P(share > x) is (1 - x)^(E - 1).
   EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, {1, 64}), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
   // Beta(2, 2): x^2 (3 - 2 x) = 0.99, but a token has no more than half of its slots here.
   const double x = share_of_rank(RoutingLoad::p99, 2, {2, 4});

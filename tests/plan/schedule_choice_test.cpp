@@ -1,4 +1,4 @@
-// What the program chooses of the MoE layers' schedule where the recipe says auto.
+// Choices of the program for the MoE layers' schedule where the recipe says auto.
 #include "tools/plan/run_schedule.h"
 
 #include <gtest/gtest.h>
@@ -187,7 +187,7 @@ TEST(ScheduleChoice, ASlowAllToAllLetsEveryTokenTravelOnce) {
 
 TEST(ScheduleChoice, AnotherWireChangesIt) {
   const Recipe recipe = open_recipe({"parallel.ep=4"}, {"schedule.moe.trial_share=0"});
-  // As long on the wire as in the experts: to cut hides one behind the other.
+  // The wire takes as long as the experts: cutting hides one behind the other.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());

@@ -1,4 +1,4 @@
-// What schedule.trace records of a training step.
+// Trace of a training step that schedule.trace records.
 #include "tools/plan/schedule_trace.h"
 
 #include <gtest/gtest.h>

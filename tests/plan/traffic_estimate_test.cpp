@@ -1,4 +1,4 @@
-// What groups count on a meta device, next to what the meters of real runs count.
+// Counts of groups on a meta device, next to those of the meters of real runs.
 #include "tools/plan/traffic_estimate.h"
 
 #include <gtest/gtest.h>
@@ -36,14 +36,14 @@ Recipe measured(const Case& c) {
   return small_recipe(all);
 }
 
-// What every rank sent in a step, by class.
+// Returns the bytes that every rank sent in a step, by class.
 std::vector<TrafficEstimate> measure(const Recipe& recipe, int ranks) {
   std::vector<TrafficEstimate> sent(static_cast<size_t>(ranks));
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
-    // What a rank has sent is complete when its receiver is here.
+    // A rank's count of sent bytes is complete when its receiver is here.
     const auto meet = [&] { world.barrier(run.instance.context.compute()).wait(); };
     TrafficEstimate& mine = sent[static_cast<size_t>(world.rank())];
     const auto take = [&] {
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-// Of two experts of a token in one group, which is on one rank, one row travels.
+// If two experts of a token are in one group, which is on one rank, one row travels.
 TEST(TrafficOfGroups, IsThatOfATokensGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",

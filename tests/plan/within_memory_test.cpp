@@ -1,4 +1,4 @@
-// What an open schedule.moe.memory_reuse may be under a limit of memory.
+// Values that an open schedule.moe.memory_reuse may have under a limit of memory.
 #include "tools/plan/within_memory.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
   EXPECT_FALSE(restores(0.5 * m.least).contains(moe::ReuseStrategy::none));
 }
 
-// What fits as long as tokens spread evenly, and does not when all of them choose the experts of one rank.
+// The limit fits tokens that spread evenly, but not tokens that all choose the experts of one rank.
 TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
   const Scratch scratch;
   const auto recipe = [&](const Overrides& more) {

@@ -113,7 +113,7 @@ TEST(Schedule, EveryKindIsExecutableForEverySize) {
   });
 }
 
-// What an evaluation runs.
+// Evaluations run forwards alone.
 TEST(Schedule, ForwardsAloneAreExecutable) {
   for_all_schedules(5, 11, [](const Schedule& whole) {
     const Schedule s = forwards_of(whole);

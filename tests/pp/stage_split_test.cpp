@@ -1,4 +1,4 @@
-// Which layers lie where.
+// Assignment of layers to stages.
 #include "parallel/pp/stage_split.h"
 
 #include <gtest/gtest.h>

@@ -265,7 +265,7 @@ TEST_P(Executor, ATaskIsOverBeforeWhatComesAfterItBeginsHoweverLateItsEndIsNoted
   std::thread peer;
   TaskGraph g;
   const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) {
-    // Holds up whoever completes the event, between waking those who wait and noting the end.
+    // Holds up the completing thread between waking the waiters and noting the end.
     Event(state).then([&] { used.wait(false); });
     peer = std::thread([&] { complete(state); });
     return Event(state);

@@ -12,7 +12,7 @@ namespace hexad::tests {
 
 class Fenced {
  public:
-  /// Of a matrix with rows `strides()[0]` elements apart. The copy ends where the fence begins.
+  /// Copies a matrix with rows `strides()[0]` elements apart. The copy ends where the fence begins.
   explicit Fenced(const tensor::Tensor& t)
       : bytes_(((t.dim(0) - 1) * t.strides()[0] + t.dim(1)) * base::size_of(t.dtype())),
         inner_((bytes_ + page_ - 1) / page_ * page_),

@@ -19,14 +19,14 @@ using autograd::Value;
 struct GradcheckOptions {
   /// For losses that are told their gradient beforehand; otherwise every output gets random gradients.
   std::optional<double> root_gradient = {};
-  /// Of the gradients.
+  /// Zeros in the gradients.
   Zeros zeros = Zeros::mistrusted;
-  /// Of whole layers: elsewhere than on the CPU, where each of their many launches takes its time, a few differences of
-  /// each tensor are taken, not all. The kernels are the CPU's, so that these tell whether launches are in order.
+  /// True for whole layers: except on the CPU, only a few differences of each tensor are taken, since each of their
+  /// many launches takes its time. The kernels are the CPU's, so that these tell whether launches are in order.
   bool of_layers = false;
 };
 
-/// What is checked: values in, values out, parameters in between.
+/// Function under test: values in, values out, parameters in between.
 using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value>&)>;
 
 /// Claims, for L = sum of (random direction * output) over all outputs of f(inputs):

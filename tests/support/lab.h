@@ -41,7 +41,7 @@ class Lab {
   Tensor values(const std::vector<T>& v) {
     return values(v, {static_cast<int64_t>(v.size())});
   }
-  /// Of normal values; the gradient's memory holds NaN until a contribution replaces it.
+  /// Adds a parameter of normal values; the gradient's memory holds NaN until a contribution replaces it.
   Parameter& parameter(Shape shape, Dtype dtype = Dtype::f64);
 
   Stream& stream() { return context.compute(); }

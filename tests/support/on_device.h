@@ -8,7 +8,7 @@
 
 namespace hexad::tests {
 
-/// What HEXAD_TEST_DEVICE names (cpu, emulated, cuda), else the CPU.
+/// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda), else the CPU.
 device::DeviceKind test_device();
 /// `options` of a context of that device.
 device::ContextOptions on_test_device(device::ContextOptions options = {});

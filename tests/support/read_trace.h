@@ -1,4 +1,4 @@
-// What is in a trace file.
+// Contents of a trace file.
 #pragma once
 
 #include <zlib.h>

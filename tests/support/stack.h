@@ -1,4 +1,4 @@
-// Tensors stacked along a dimension of their own, and taken out of it again, as dense copies.
+// Stacking of tensors along a new dimension, and taking them out of it again, as dense copies.
 #pragma once
 
 #include <cstring>

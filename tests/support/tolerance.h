@@ -1,4 +1,4 @@
-// How far two ways of computing the same may lie apart, by the names tests use.
+// Allowed distance between two ways of computing the same, by the names tests use.
 #pragma once
 
 #include "framework/base/tolerance.h"

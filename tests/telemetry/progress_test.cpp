@@ -27,7 +27,7 @@ StepMetrics step_metrics(int64_t step) {
   return s;
 }
 
-/// What the sink writes into a pipe.
+/// Pipe that the sink writes into.
 class Pipe {
  public:
   Pipe() { EXPECT_EQ(pipe2(ends_, O_NONBLOCK), 0); }

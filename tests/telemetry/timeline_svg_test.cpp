@@ -19,7 +19,7 @@ int count(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// What is wrong with the XML first: tags that do not nest, a bare & or <, a control character; empty when it is well.
+/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character; empty if it has none.
 std::string flaw(const std::string& xml) {
   static const std::regex tag(R"(^<(/?)([A-Za-z]+)((?:\s+[A-Za-z0-9:-]+="[^"<&]*")*)\s*(/?)>)");
   static const std::regex entity("^&(amp|lt|gt|quot);");

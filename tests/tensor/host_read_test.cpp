@@ -1,5 +1,4 @@
-// Explicit reads by the host. Where memory is the host's own nothing is copied but what must live on, and nothing
-// counted.
+// Explicit reads by the host. If memory is the host's own, only what must live on is copied, and nothing counted.
 #include "framework/tensor/host_read.h"
 
 #include <gtest/gtest.h>

@@ -107,7 +107,7 @@ class SplitLinear : public testing::TestWithParam<std::tuple<int, bool>> {
     const auto [ranks, sequence] = GetParam();
     on_late_ranks(ranks, [&, sequence = sequence](TpLab& lab) { f(lab, TensorParallel{&lab.group, sequence}); });
   }
-  // What this rank holds between the products.
+  // Returns what this rank holds between the products.
   static Tensor held(const TpLab& lab, const Tensor& x) { return std::get<1>(GetParam()) ? lab.own_rows(x) : x; }
 };
 

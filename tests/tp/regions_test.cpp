@@ -1,4 +1,4 @@
-// Where ranks hold the same, where they hold parts, and what that means for gradients. Whole numbers: sums are exact.
+// Regions where ranks hold the same or parts, and what that means for gradients. Whole numbers: sums are exact.
 #include "parallel/tp/regions.h"
 
 #include "tests/tp/tp_lab.h"
@@ -160,7 +160,7 @@ TEST(RegionsOfOneRank, AddNoNodeAndNoCopy) {
   EXPECT_EQ(trial.tape.size(), 0u);
 }
 
-// What MoE layers keep of the rows that they take must not be all of them.
+// MoE layers keep some of the rows that they take; that must not keep all of them alive.
 TEST(TakeRows, KeepsOnlyItsOwnRowsAlive) {
   comm::with_ranks(4, [](const ProcessGroup& group) {
     TpLab lab(group);

@@ -34,7 +34,7 @@ class TpLab : public Lab {
   /// The same values on every rank, with a gradient of its own.
   Parameter& replica(const Parameter& whole) { return copy(whole, {}); }
 
-  /// What this rank holds of a tensor of the global shape of `p`.
+  /// Returns what this rank holds of a tensor of the global shape of `p`.
   static Tensor part_of(const Tensor& whole, const Parameter& p) {
     Tensor part = whole;
     const auto [begin, size] = p.region();
@@ -89,7 +89,7 @@ struct Trial {
   Tape tape;
 };
 
-/// What the call throws as std::logic_error.
+/// Returns the text of the std::logic_error that the call throws.
 template <class F>
 std::string error_of(F&& call) {
   try {

@@ -37,7 +37,7 @@ TEST_P(VocabEmbedding, RowsAndGradientsAreThoseOfOneRankBitForBit) {
     const Value y = embedding(alone.tape, whole, ids);
     backward(alone.tape, y, dy);
     expect_bitwise(held(y.data), look_up(piece, Replay::Weights::at_once));
-    // Most rows of the table are nobody's.
+    // Most rows of the table are chosen by no token.
     expect_bitwise(TpLab::part_of(whole.gradient(), piece), piece.gradient(), Zeros::expected);
     look_up(later, Replay::Weights::delayed);
     expect_bitwise(piece.gradient(), later.gradient(), Zeros::expected);

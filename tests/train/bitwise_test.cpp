@@ -1,4 +1,4 @@
-// What must not change a single bit: recomputation, offloading, and an interruption.
+// Recomputation, offloading and an interruption must not change a single bit.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -33,7 +33,7 @@ Recipe golden_recipe(const ParallelConfig& parallel = {}) {
 
 data::SyntheticSource tokens_of(const Recipe& r) { return {r.model.vocab, r.model.context, r.train.seed}; }
 
-// What the program that wrote the checkpoint said of the run's steps.
+// Reports of the program that wrote the checkpoint on the run's steps.
 struct Step {
   double loss, norm;
 };
@@ -61,7 +61,7 @@ struct Layout {
   ParallelConfig parallel;
 };
 
-// Whether what this rank owns of a gate_up begins or ends inside of a gate or an up.
+// True if this rank's part of a gate_up begins or ends inside of a gate or an up.
 bool owns_part_of_a_gate_or_up(const TrainingRun& run) {
   for (const dp::Bucket& bucket : run.instance.buckets.buckets())
     for (const dp::Bucket::Entry& e : bucket.entries) {
@@ -94,7 +94,7 @@ TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
   }
 }
 
-// `folder` with what is stacked as tensors of their own.
+// Writes the checkpoint in `folder` to `to`, with stacked tensors as separate ones.
 io::Checkpoint unstacked(const std::string& folder, const ParameterSet& parameters, const std::string& to) {
   auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
   device::DeviceContext context;

@@ -1,4 +1,4 @@
-// How many cores a rank is given, and what is said when threads want more.
+// Number of cores that a rank is given, and the message when threads want more.
 #include "tools/train/cores.h"
 
 #include <gtest/gtest.h>

@@ -80,7 +80,7 @@ void say(io::RunState& run, const std::string& shuffle) {
   run.data_position = position.dump();
 }
 
-// As programs wrote it that knew no other order.
+// Writes the run like programs that knew no other order.
 void say_nothing(io::RunState& run) {
   json position = json::parse(run.data_position);
   ASSERT_EQ(position.erase("shuffle"), 1u);

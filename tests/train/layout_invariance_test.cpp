@@ -47,7 +47,7 @@ Recipe laid_out(Recipe recipe, const Layout& layout) {
   return recipe;
 }
 
-// What the recipe's model cannot be cut into, or its schedule not run on, is left out.
+// False for layouts that the recipe's model cannot be cut into, or its schedule not run on; they are left out.
 bool possible(const Recipe& r, const Layout& l) {
   const int64_t experts = r.model.moe.experts;
   if (experts == 0) return l.parallel.ep == 1;
@@ -178,7 +178,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertIsRightWithAndWithoutDrops) {
     expect_same_under_every_layout(recipe, source);
     const StepResult result = trajectory_alone(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
-    // Of 16 tokens of a micro-batch, 1.5 * 16 / 4 stay.
+    // 1.5 * 16 / 4 of the 16 tokens of a micro-batch stay.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
   }
 }

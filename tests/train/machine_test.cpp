@@ -1,4 +1,4 @@
-// What the machine says about itself.
+// Facts that the machine reports about itself.
 #include "tools/train/machine.h"
 #include "tools/train/machine_memory.h"
 

@@ -62,7 +62,7 @@ TEST_P(MicroBatchesInTurns, HaveTheBitsOfOneAfterTheOther) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
-// What has arrived decides nothing: groups of threads compare the operations that ranks call.
+// Arrival decides nothing: groups of threads compare the operations that ranks call.
 TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})

@@ -140,7 +140,7 @@ TEST(Recipe, OnlyWhatOverlapsSharesItsThreads) {
   EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
 }
 
-// What load_to_train() refuses.
+// Returns the message with which load_to_train() refuses.
 std::string refused(const std::vector<std::string>& overrides, int64_t world = 0) {
   return message_of(ExitCode::usage,
                     [&] { load_to_train(config::parse(yaml, "test.yaml", overrides), Registry(), world); });

@@ -1,4 +1,4 @@
-// What profile.steps records of a run.
+// Trace of a run that profile.steps records.
 #include "tools/train/run_trace.h"
 
 #include <gtest/gtest.h>
@@ -128,7 +128,7 @@ struct Interval {
   std::string name;
 };
 
-// Of each rank: the share of its steps in which row "host" has no span but the step's, the median of the steps, as a
+// Returns the share of each rank's steps in which row "host" has no span but the step's: the median of the steps, as a
 // rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
   std::map<int, int> host;  // rank -> row

@@ -1,4 +1,4 @@
-// What one optimizer step means: losses, scopes, counting, clipping, skipping.
+// Meaning of one optimizer step: losses, scopes, counting, clipping, skipping.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -27,7 +27,7 @@ struct Case {
   std::string name;
   int ranks;
   std::vector<std::string> overrides;
-  int dp = ranks;  // ranks with micro-batches of their own
+  int dp = ranks;  // ranks with different micro-batches
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -156,7 +156,7 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
     });
 }
 
-// What Rajbhandari et al. 2020 promise, on the allocator's account: 1/4 on four ranks, and pieces are rounded up.
+// Promise of Rajbhandari et al. 2020, on the allocator's account: 1/4 on four ranks, and pieces are rounded up.
 TEST(ZeroLevels, MemoryFallsAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
@@ -197,7 +197,7 @@ TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheF32OnesRounded) {
   }
 }
 
-// What one product contributes goes to the bf16 gradients as it is: nothing of experts' size is there in f32.
+// A product's contribution goes to the bf16 gradients as it is: nothing of experts' size is there in f32.
 TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   using device::Category;
   const Case c{

@@ -31,7 +31,7 @@ optim: {lr: 0.01, schedule: constant, clip: 1.0}
 data: {synthetic: true}
 )";
 
-// How the two say where they differ, or nothing.
+// Returns how two tensors differ; empty if they do not.
 using Difference = std::function<std::string(const Tensor&, const Tensor&)>;
 
 void expect_same(const TensorMap& expected, const TensorMap& actual, const Difference& difference) {

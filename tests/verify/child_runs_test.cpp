@@ -1,4 +1,4 @@
-// How many child processes run layouts, and what becomes of those that a run ends.
+// Number of child processes that run layouts, and the fate of those that a run ends.
 #include "tools/verify/child_runs.h"
 
 #include <gtest/gtest.h>

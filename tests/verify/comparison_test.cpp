@@ -1,4 +1,4 @@
-// What counts as a difference, and how outcomes read.
+// Definition of a difference, and the text of outcomes.
 #include "tools/verify/comparison.h"
 
 #include <gtest/gtest.h>
@@ -191,7 +191,7 @@ TEST_F(Comparing, WhatWasComparedIsCounted) {
   EXPECT_TRUE(merged(c).compared.something());
 }
 
-// Of three elements one may be far off where all of them together are not.
+// One element may be far off if all elements together are not.
 TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   const auto compare = [&](double wrong) {
     Comparer c(0.2, Measure::root_mean_square);
@@ -205,7 +205,7 @@ TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   EXPECT_TRUE(std::isinf(compare(std::nan("")).worst.relative));
 }
 
-// Of two elements, 1 and 0.01, is 0.71 typical.
+// The typical size of two elements, 1 and 0.01, is 0.71.
 TEST_F(Comparing, ASmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
   const WholeMap want = wholes_of({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
   const auto off = [&](double least_unit) {

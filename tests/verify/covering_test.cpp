@@ -70,7 +70,7 @@ TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
   }
 }
 
-// What a run shows, written without the generator's numbering.
+// Returns the pairs of settings that a run shows, without the generator's numbering.
 std::set<std::string> pairs_of(const Variant& v) {
   std::vector<std::string> settings;
   for (size_t i = 0; i < options().size(); ++i)
@@ -128,8 +128,8 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsBesideTheMeshes) {
-  // Of the 46 meshes 10 have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6
-  // whose ep group has two levels alone can show the 16 of all_to_all and moe.
+  // 10 of the 46 meshes have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6 whose
+  // ep group has two levels alone can show the 16 of all_to_all and moe.
   EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 88u + 12u);
   EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 40u + 8u);
 }

@@ -24,7 +24,7 @@ TEST(Exactness, OfF64IsFarBelowThatOfRoundedRuns) {
   EXPECT_LE(bf16.tolerance, 0.75);
 }
 
-// What the oracle rounds too is as good as not rounded, but for the last digit of a float.
+// Rounding that the oracle does too is as good as none, but for the last digit of a float.
 TEST(Exactness, OfFp8RowsIsThatOfTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},

@@ -1,5 +1,4 @@
-// What is equally wrong in every layout, so that no comparison of layouts shows it: here a number of another origin
-// does.
+// An error that is equal in every layout shows in no comparison of layouts: here a number of another origin shows it.
 #include <gtest/gtest.h>
 
 #include <cmath>

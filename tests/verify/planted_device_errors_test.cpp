@@ -48,7 +48,7 @@ class NotWaitedFor final : public Sabotage {
   Wrong wrong_;
 };
 
-// Of the all-to-alls of a layer, the first (the dispatch) or the second (the combine) of each pass.
+// Calls one all-to-all of each pass of a layer done too early: the first (the dispatch) or the second (the combine).
 Wrong all_to_all_not_waited_for(int which) {
   return [which, count = 0](const comm::ProcessGroup& right, const Operation& op,
                             Stream& stream) mutable -> std::optional<Event> {
@@ -125,7 +125,7 @@ void synchronize(DeviceContext& context) {
 }
 float first_of(const Tensor& t) { return t.to_vector<float>().front(); }
 
-// What `program` leaves on a kind of device.
+// Returns the result of `program` on a kind of device.
 float on(DeviceKind kind, const std::function<Tensor(DeviceContext&)>& program) {
   DeviceContext context({.kind = kind});
   const Tensor result = program(context);

@@ -28,7 +28,7 @@ class WrongGroup final : public ProcessGroup {
     if (const auto event = wrong_(right_, op, stream)) return *event;
     return right_.issue(std::move(op), stream);
   }
-  // As they come: the right group brings them through the host, if it must.
+  // Takes tensors as they come: the right group brings them through the host, if it must.
   bool takes_device_tensors() const override { return true; }
 
  private:

@@ -1,4 +1,4 @@
-// What a person sees of a verification.
+// Output of a verification for a person.
 #include "tools/verify/session.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is verified: which layouts are legal, small models of large recipes, the data.
+// Subjects of a verification: legal layouts, small models of large recipes, the data.
 #include "tools/verify/subject.h"
 
 #include <gtest/gtest.h>
@@ -143,7 +143,7 @@ TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
   }
 }
 
-// Of the same experts one replica has rows and another has none.
+// One replica has rows and another replica of the same experts has none.
 TEST_F(SubjectTest, IdleRanksHaveReplicasThatAreBusy) {
   const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
   compute_oracle(s, Saves::no, "idle_ranks");

@@ -1,5 +1,5 @@
-// What formulas say that activations take on the rank that needs most, in bytes: Hexad's own (what `hexad validate`
-// prints, rounded) and MoNTA's Table 4.
+// Bytes of activations on the rank that needs most, by two formulas: Hexad's own (what `hexad validate` prints,
+// rounded) and MoNTA's Table 4.
 //
 //   activation_memory RECIPE WORLD [key.path=value...]
 //

@@ -1,5 +1,5 @@
-// How long an operation takes alone, and with others of lower classes in flight before it, in MoNTA's order and as they
-// come: the tables of tools/bench/papers/priority.sh. Nothing is computed.
+// Time of an operation alone, and with others of lower classes in flight before it, in MoNTA's order and first in,
+// first out: the tables of tools/bench/papers/priority.sh. Nothing is computed.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]

@@ -15,7 +15,7 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// What a call must do at least: operations of a product, bytes to and from memory. Zero: does not count.
+/// Least work of a call: operations of a product, bytes to and from memory. Zero: does not count.
 struct Work {
   double operations = 0;
   double bytes = 0;
@@ -30,7 +30,7 @@ class CudaTimer {
 
   /// `call` launches on the compute stream. A failure is printed and remembered, and the next line follows.
   void line(const std::string& name, const Work& work, const std::function<void(Stream&)>& call);
-  /// What later lines need, not timed. Fails as a line does.
+  /// Runs what later lines need, without timing it. Fails as a line does.
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }
 

@@ -3,9 +3,9 @@
 //
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //
-// Two loads: even, and uneven, in which every run draws each expert's rows anew from half to one and a half times
-// --rows, as routing does. Both ways are timed in turn on the same rows; seconds are medians of --runs, and "gain" is
-// the median of grouped over dense within a run: above 1 dense is the quicker.
+// Two loads: even, and uneven, in which every run draws each expert's rows from half to one and a half times --rows, as
+// routing does. Both ways are timed in turn on the same rows. Seconds are medians of --runs, and "gain" is the median
+// of grouped over dense within a run: dense is quicker if it is above 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

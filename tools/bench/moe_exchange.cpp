@@ -40,7 +40,7 @@ struct Options {
   std::string profile, pictures;
 };
 
-// What a rank has of the job.
+// Process groups of a rank.
 struct Groups {
   std::unique_ptr<comm::ProcessGroup> nodes, node, none;  // one rank a node; this node's; this rank alone
 

@@ -114,7 +114,7 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Of one pass, over all ranks as the head of this file says.
+/// Results of one pass, over all ranks as the head of this file says.
 struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };
@@ -177,7 +177,7 @@ class Contestant final : public schedule::GraphRunner {
     last_[1] = timed(1, [&] { replay.run(); });
   }
 
-  /// What the simulator says of the graphs that ran last. Collective.
+  /// Predicts the graphs that ran last, with the simulator. Collective.
   void predict(const plan::Predictor* predictor) {
     for (size_t pass = 0; pass < passes_; ++pass) {
       const auto all = plan::graphs_of_all(graphs_[pass], mesh_.world(), context_);

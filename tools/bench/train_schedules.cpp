@@ -120,7 +120,7 @@ class Training {
   int64_t steps_ = 0;
 };
 
-/// What the schedules of one Training have in common.
+/// Text of the settings that the schedules of one Training have in common.
 std::string shared_part(train::Recipe recipe) {
   moe::MoeScheduleConfig usual;
   usual.order = recipe.schedule.moe.order;
@@ -129,13 +129,13 @@ std::string shared_part(train::Recipe recipe) {
   return config::write(recipe);
 }
 
-/// What a step's passes took on this rank, in seconds.
+/// Times of a step's passes on this rank, in seconds.
 struct PassTimes {
   double forward = 0, forward_exchange = 0;  // means
   double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
 };
 
-/// In which at least one task of such a kind runs.
+/// Seconds in which at least one task of such a kind runs.
 double seconds_of(const schedule::Timeline& t, const std::vector<TaskKind>& kinds) {
   std::vector<std::pair<double, double>> spans;
   for (const schedule::Timeline::Span& s : t.spans)
@@ -164,7 +164,7 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-/// Of one step, over all ranks as the head of this file says.
+/// Results of one step, over all ranks as the head of this file says.
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
   double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
@@ -188,7 +188,7 @@ class Contestant {
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 
   const std::string& name() const { return name_; }
-  /// Nothing without a profile.
+  /// Empty without a profile.
   std::optional<double> predicted() const { return predicted_; }
 
   /// Predicts, chooses what is open, and warms up.

@@ -20,14 +20,14 @@ class Option;
 
 namespace hexad::app {
 
-/// Which texts an option takes: `expected` completes "'x' given, expected ...".
+/// Texts that an option takes: `expected` completes "'x' given, expected ...".
 struct Legal {
   std::string expected;
   std::function<bool(const std::string&)> accepts;
   std::vector<std::string_view> words{};  // the list, where it is one
 };
 
-/// Where the value of an option goes. What is there before is its default, which the help shows.
+/// Destination of an option's value. Its value before is the default, which the help shows.
 using Target = std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::optional<double>*,
                             std::optional<uint64_t>*, std::vector<std::string>*>;
 
@@ -41,7 +41,7 @@ class Option {
   Option& path();
   /// Refused unless `other` is given, too.
   Option& needs(const Option& other);
-  /// Whether the command line, now parsed, has it.
+  /// True if the command line, now parsed, has it.
   bool given() const;
 
  private:
@@ -62,7 +62,7 @@ class Command {
   Option add_flag(const std::string& name, bool& target, const std::string& help) const;
   /// Printed below the help of the options, made only then.
   void footer(std::function<std::string()> text) const;
-  /// What the command does when it was chosen.
+  /// Sets what the command does when it was chosen.
   void run(std::function<base::ExitCode()> body) const;
 
   std::string name() const;
@@ -73,16 +73,16 @@ class Command {
   std::vector<Command> commands() const;
   /// "--help" and the like.
   std::vector<std::string> option_names() const;
-  /// What may follow: an option, or an argument without a name, which the program calls `argument`. `words`: what its
-  /// value may be, if that is a list.
+  /// An option that may follow, or an argument without a name, which the program calls `argument`. `words`: the values
+  /// that it may have, if they are a list.
   struct Taken {
     std::string name{}, argument{}, words{};
     bool has_value = false;
   };
   std::vector<Taken> takes() const;
-  /// Whether there is an argument without a name that the program calls `argument`.
+  /// True if there is an argument without a name that the program calls `argument`.
   bool takes(const std::string& argument) const;
-  /// Whether key.path=value may follow.
+  /// True if key.path=value may follow.
   bool takes_overrides() const;
 
  private:

@@ -1,4 +1,4 @@
-// How fast other libraries multiply the matrices of `hexad bench gemm`.
+// Speed of other libraries on the matrices of `hexad bench gemm`.
 #pragma once
 
 #include <string>

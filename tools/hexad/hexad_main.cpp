@@ -38,7 +38,7 @@ void open_standard_descriptors() {
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number: this one
 }
 
-/// What is printed last is written only now. A reader that has seen enough (`| head`) is no failure.
+/// Writes what was printed last, and returns `code`. A reader that has seen enough (`| head`) is no failure.
 int flush(int code) {
   if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
   throw std::system_error(errno, std::generic_category(), "standard output");

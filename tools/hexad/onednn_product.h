@@ -16,8 +16,8 @@ std::string onednn_description();
 bool onednn_multiplies(base::Dtype dtype);
 
 /// out[T, N] = x[T, D] w[N, D]^T on the host, contiguous, all f32 or all bf16, by as many threads of its own as the
-/// kernels have. Weights are copied into the layout that oneDNN likes best when they come for the first time, and are
-/// not looked at again. Empty where the library was not found.
+/// kernels have. Weights are copied into oneDNN's preferred layout when they come for the first time, and are not
+/// looked at again. Empty if the library was not found.
 kernels::Multiply onednn_product();
 
 }  // namespace hexad::app

@@ -1,4 +1,4 @@
-// What a person reads after a mistake on the command line.
+// Messages after a mistake on the command line.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace hexad::app {
 /// The command that `words` begin with: `command` itself when they name none. Throws Error(usage) for an unknown one.
 Command find_command(const Command& command, std::span<const std::string> words);
 
-/// What is wrong with `word`, which `command` does not take.
+/// Explains what is wrong with `word`, which `command` does not take.
 std::string explain_extra(const Command& command, const std::string& word);
 
 // Values of options.

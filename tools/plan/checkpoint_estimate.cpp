@@ -59,7 +59,7 @@ struct Range {
   double least = 0, most = 0;
 };
 
-// Where the quicker and the slower quarter of them end.
+// Bounds of the quickest and of the slowest quarter of `values`.
 Range quartiles(std::vector<double> values) {
   std::ranges::sort(values);
   return {values[values.size() / 4], values[values.size() * 3 / 4]};

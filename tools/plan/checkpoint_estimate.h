@@ -1,4 +1,4 @@
-// What a checkpoint costs, before there is one.
+// Estimates of a checkpoint's cost, before there is one.
 #pragma once
 
 #include <string>

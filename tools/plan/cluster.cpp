@@ -49,7 +49,7 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not name anything twice, nor ", word(slowdown.of), " itself"));
 }
 
-// How far apart two sizes are, in octaves.
+// Distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
 // 0: the very kind of group, 1: one that may stand for it; nothing: no way.
@@ -65,8 +65,8 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Where the last size took more a byte, or a FLOP, than the one before, beyond it the last two points would promise
-// that it gets worse and worse with size: links and kernels keep their rate.
+// Keeps the last rate for larger sizes if the last size took more a byte, or a FLOP, than the one before. The last two
+// points would promise that it gets worse and worse with size, but links and kernels keep their rate.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };

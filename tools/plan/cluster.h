@@ -1,5 +1,5 @@
-// What the machines of a job can do: links, kernels and how they slow each other down. `hexad profile` measures it and
-// writes it as YAML; the planner and the simulator read it (docs/profile.md).
+// Speeds of a job's machines: links, kernels and how they slow each other down. `hexad profile` measures them and
+// writes them as YAML; the planner and the simulator read them (docs/profile.md).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ constexpr auto enum_names(Collective) {
                                                                  {Collective::send, "send"}});
 }
 
-/// Which ranks form a group: some of one node; one of each of some nodes; all of the job.
+/// Ranks that form a group: some of one node; one of each of some nodes; all of the job.
 enum class GroupKind : uint8_t { intra, inter, all };
 constexpr auto enum_names(GroupKind) {
   return std::to_array<std::pair<GroupKind, std::string_view>>(
@@ -159,8 +159,8 @@ Cluster load_cluster(const std::string& path);
 /// The file that load_cluster() reads, equal to the last bit.
 std::string to_yaml(const Cluster& cluster);
 
-/// What is assumed of a machine that nobody measured: the curves of schedule::Rates::defaults() for every group of
-/// `ranks_per_node` ranks on `nodes` nodes, no slowdown. Whoever uses it says so.
+/// Cluster that is assumed if none was measured: the curves of schedule::Rates::defaults() for every group of
+/// `ranks_per_node` ranks on `nodes` nodes, no slowdown. Callers say that they use it.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
 /// A process group as a schedule names it in Cost::group.
@@ -169,7 +169,7 @@ struct GroupShape {
   int64_t ranks, nodes;
 };
 
-/// What rates are wanted for.
+/// Groups, elements and sizes for which rates are wanted.
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;

@@ -1,4 +1,4 @@
-// What measured points say of a transfer or a computation of another size. For all of them: a constant holds for every
+// Times of transfers and computations of any size, from measured points. For all of them: a constant holds for every
 // size, and work below the smallest measured size takes as long as that size: its latency.
 #pragma once
 

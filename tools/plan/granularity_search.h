@@ -39,7 +39,7 @@ class GranularitySearch {
     int64_t smallest, largest;  // batches known to be best cut into n
     bool operator==(const Range&) const = default;
   };
-  /// What was learnt: plain data, to be saved and restored.
+  /// Results so far: plain data, to be saved and restored.
   struct State {
     std::map<int64_t, Range> ranges;                        // by n: the paper's G, without its sentinels
     std::map<int64_t, int64_t> chosen;                      // by B: C
@@ -55,7 +55,7 @@ class GranularitySearch {
   Trial propose(int64_t batch);
   /// Settles `batch` without measuring any further: the quickest n that was measured, `otherwise` where none was.
   int64_t conclude(int64_t batch, int64_t otherwise);
-  /// Of several times of one (batch, n) the shortest counts.
+  /// Notes a time. If there are several of one (batch, n), the shortest counts.
   void record(int64_t batch, int64_t n, double seconds);
   /// Measures until it is settled.
   int64_t best(int64_t batch, const Measure& measure);

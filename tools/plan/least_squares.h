@@ -43,8 +43,8 @@ struct Fit {
   size_t worst = 0;
 };
 
-/// Of what a fit makes the sum of squares least: of residuals, so that the longest samples decide, or of residuals over
-/// the measured seconds, so that all sizes count alike.
+/// Numbers whose sum of squares a fit minimizes: residuals, so that the longest samples decide, or residuals over the
+/// measured seconds, so that all sizes count alike.
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// The line through `samples` (x and seconds, in any order); by residuals, as Parm fits its collectives (section V-A).

@@ -1,4 +1,4 @@
-// What a rank will need, before it is tried.
+// Estimates of a rank's memory, before it is tried.
 #pragma once
 
 #include "tools/plan/routing_model.h"
@@ -10,7 +10,7 @@ namespace hexad::plan {
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // the most that is kept for backward
-  double passing = 0;      // what the peak has beside all this: results on their way, scratch, pieces of other ranks
+  double passing = 0;      // the rest of the peak: results in flight, scratch, pieces of other ranks
   double offloaded = 0;    // in offload memory, a file or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // the total as memory.limit_bytes counts it: every block rounded up (device::block_size)
@@ -18,21 +18,21 @@ struct MemoryEstimate {
 };
 
 struct StepOnMeta;
-/// What its allocator counted.
+/// Memory as the allocator of `step` counted it.
 MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, const mesh::Layout& layout, int rank);
-/// Of rank `rank` of the layout, at the peak of a step: what the allocator of a meta device counts in the step itself
-/// (step_on_meta). Scratch of kernels and of transports is not counted, and lanes run inline: what lanes of their own
-/// threads free sooner or later is taken to be freed in the order of the graph. schedule.moe's auto: until it is
-/// chosen.
+/// Memory of rank `rank` of the layout at the peak of a step, as the allocator of a meta device counts it in the step
+/// itself (step_on_meta). Scratch of kernels and of transports is not counted. Lanes run inline: what lanes with
+/// threads of their own free sooner or later is taken to be freed in the order of the graph. With auto in
+/// schedule.moe, the estimate holds until it is chosen.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,
                                const mesh::Layout& layout, int rank, RoutingLoad load = RoutingLoad::even);
-/// Of `world` ranks the one of each pipeline stage that needs the most.
+/// Memory of the rank that needs the most on each pipeline stage, of `world` ranks.
 std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const train::Extensions& extensions,
                                             int64_t world, RoutingLoad load = RoutingLoad::even);
 /// Memory of a held-out evaluation, by pipeline stage: of the rank that needs the most.
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
-/// Of the rank that needs the most.
+/// Memory of the rank that needs the most.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                                RoutingLoad load = RoutingLoad::even);
 

@@ -25,7 +25,7 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// As memory.limit_bytes counts.
+// Most bytes of a stage, as memory.limit_bytes counts them.
 double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
@@ -36,7 +36,7 @@ std::string strategy_name(const Recipe& r) {
   base::fail_invariant("[memory] strategy without a name");
 }
 
-// Where tokens choose other experts than those that are loaded evenly.
+// Lines for memory if tokens do not load the experts evenly.
 std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   const moe::MoeConfig& m = r.model.moe;
   if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return {};
@@ -143,7 +143,7 @@ std::string MemoryReport::table() const {
   return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
 }
 
-// Of a memory_reuse that is left open: with the schedule that needs the least now, though another may need less then.
+// If memory_reuse is left open: with the schedule that needs the least now, though another may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;

@@ -26,9 +26,9 @@ class MemoryReport {
   };
   Estimates estimates() const;
 
-  /// Of memory, by what it is for, of the rank that needs the most, with experts loaded evenly, at p99 and at worst;
-  /// then a line a stage, of many the first ones, the last one and the one that needs the most. Then what the rank that
-  /// sends the most sends in a step, by class of traffic.
+  /// Memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and at worst. Then a line a
+  /// stage; of many stages the first ones, the last one and the one that needs the most. Then what the rank that sends
+  /// the most sends in a step, by class of traffic.
   std::string table() const;
 
   /// Why the recipe does not keep within memory.limit_bytes: how much is missing, on which stage, and what of the

@@ -11,10 +11,10 @@ struct ParameterBytes {
   double total() const { return weights + gradients + optimizer; }
 };
 
-/// What a rank keeps of a parameter of which it holds one of `replicas` copies, with `whole` bytes for a parameter
-/// nobody shares: ZeRO-1 divides the optimizer's states by the replicas, ZeRO-2 also gradients, ZeRO-3 also weights
+/// Bytes that a rank keeps of a parameter of which it holds one of `replicas` copies; `whole`: of a parameter that is
+/// not shared. ZeRO-1 divides the optimizer's states by the replicas, ZeRO-2 also gradients, ZeRO-3 also weights
 /// (Rajbhandari et al. 2020). In bf16 with AdamW and f32 gradients `whole` is 2 + 4 + 12: 18 bytes, with ZeRO-1
-/// 6 + 12/d, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients on their way are not counted.
+/// 6 + 12/d, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients in flight are not counted.
 ParameterBytes kept_of(const ParameterBytes& whole, int64_t zero, double replicas);
 
 }  // namespace hexad::plan

@@ -165,7 +165,7 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);
     digest = data::digest_of(text).to_string();
-    // Beside a JSON object on standard output this is for people.
+    // Text for people goes to standard error if standard output has a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
     fmt::print(out, "{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out, digest);
     if (recipe.schedule.profile.empty())

@@ -13,8 +13,8 @@ namespace hexad::plan {
 std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
                                                device::Device device);
 
-/// Who meets whom in the groups that an MoE layer's tasks name, on nodes as ProcessGroup::node_of_rank() of all ranks
-/// says: a group's number is its first rank.
+/// Ranks that meet in the groups that an MoE layer's tasks name, on the nodes that ProcessGroup::node_of_rank() of all
+/// ranks gives. A group's number is its first rank.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 }  // namespace hexad::plan

@@ -13,7 +13,7 @@ namespace {
 
 using Choice = device::MetaRun::Choice;
 
-// Of a rank with `local` experts: as many groups as a token may choose are in its share.
+// Most experts of one token on a rank with `local` experts: at most those of as many groups as it may choose.
 int64_t most_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
 // P(Beta(n, m) <= x) for whole numbers: that of n + m - 1 draws at least n are below x.
@@ -69,7 +69,7 @@ class Rounds {
 // The experts of the rank that is looked at and the others, by group, and the groups that have any of the first.
 class Experts {
  public:
-  // Of a rank < 0 nobody is looked at.
+  // If rank < 0, no rank is looked at.
   Experts(const Choice& c, int rank, int64_t local) : near_({}, 0), far_({}, 0) {
     const int64_t size = c.experts / c.groups;
     std::vector<int32_t> near, far;
@@ -85,7 +85,7 @@ class Experts {
     near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
   }
 
-  /// Those of a token, `to_rank` of them of the rank, as far as its groups have as many. Its groups give in turn.
+  /// Draws a token's experts, `to_rank` of them of the rank as far as its groups have as many. Its groups give in turn.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -118,7 +118,7 @@ class Experts {
   Rounds near_, far_;                     // groups
 };
 
-// Of one rank and load: all micro-batches and layers of a shape choose alike.
+// Router for one rank and load: all micro-batches and layers of a shape choose alike.
 class Router {
  public:
   Router(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor)

@@ -1,4 +1,4 @@
-// Which experts tokens are taken to choose, where what depends on it is estimated.
+// Assumptions about the experts that tokens choose, for estimates that depend on them.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 
 namespace hexad::plan {
 
-/// Of every micro-batch and layer, on all ranks alike. A token's experts are different ones; where its groups are
-/// limited (model.moe.top_groups) all groups are chosen as often, and those of a token give it as many experts each.
+/// Load of the experts in every micro-batch and layer, alike on all ranks. A token's experts are different ones. If its
+/// groups are limited (model.moe.top_groups), all groups are chosen equally often, and each group of a token gives it
+/// the same number of experts.
 ///
-/// - even (p50): every expert gets as many rows, in an order that spreads a token's experts over ranks as chance would.
-/// Where the recipe says what
-///   tokens choose (model.moe.routing), that.
+/// - even (p50): every expert gets the same number of rows, in an order that spreads a token's experts over ranks as
+///   chance would. If the recipe says what tokens choose (model.moe.routing), that applies.
 /// - p99: the ep rank that is looked at has the share of all slots that it exceeds in one of a hundred routers, if all
 ///   divisions of the slots among the experts are equally probable (the uniform distribution on the simplex, "broken
 ///   stick"): then n of E experts together have a share of the distribution Beta(n, E - n). Its experts share it

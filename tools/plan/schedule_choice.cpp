@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 // More are not worth their trials: the simulator is right about the rest.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
-// Algorithm 1 asks for at most so many of 2 to 16 chunks.
+// Algorithm 1 asks for at most this many numbers of chunks from 2 to 16.
 constexpr int64_t most_asked = 9;
 constexpr int64_t most_repeats = 3;
 

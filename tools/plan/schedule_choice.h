@@ -24,9 +24,9 @@ class ScheduleChoice {
 
   /// Goes on where a run was when it saved `chosen` (the text of its schedule, if it had chosen one) and state(). With
   /// another micro-batch size only the number of chunks is searched for again, from what is known of the old size.
-  /// False where the recipe does not allow that schedule any more: then it is chosen anew.
+  /// Returns false if the recipe no longer allows that schedule: then it is chosen again.
   bool resume(const std::string& chosen, const std::string& state);
-  /// What is known so far, as text for a checkpoint.
+  /// Results so far, as text for a checkpoint.
   std::string state() const;
 
   bool made() const { return made_; }
@@ -36,7 +36,7 @@ class ScheduleChoice {
   const ScheduleCandidate& current() const { return candidates_[current_]; }
   /// The most steps that may still be trials; Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
-  /// Whether it is the number of chunks that is looked for.
+  /// True if the search is for the number of chunks.
   bool searching() const { return search_.has_value() && !made_; }
 
   /// The schedules that the recipe allows, and what memory they need where memory_reuse is open.

@@ -17,7 +17,7 @@ namespace {
 
 using moe::MoeSchedule;
 
-// More schedules than `most_priced` take seconds to predict; then so many get the other late choices.
+// More schedules than `most_priced` take seconds to predict; then `most_varied` of them get the other late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 
 // All that a rank's graph says but names, as bytes: equal for schedules that do the same in this layout.
@@ -117,7 +117,7 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelIn
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = predicted_schedule(recipe, instance, predictor, world, s);
-    // Where the number of chunks is open, others may differ.
+    // If the number of chunks is open, graphs with another number may differ.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
       return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
     });

@@ -1,4 +1,4 @@
-// What the schedules of a recipe's MoE layers are predicted to take: the simulator on the graphs of all ranks.
+// Predicted times of the schedules of a recipe's MoE layers: the simulator on the graphs of all ranks.
 #pragma once
 
 #include <string>
@@ -47,7 +47,7 @@ std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, 
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);
 
-/// What ScheduleCandidate::predicted predicts, measured in a step's passes on this rank: means over layers and
+/// Seconds that ScheduleCandidate::predicted predicts, measured in a step's passes on this rank: means over layers and
 /// micro-batches.
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
 

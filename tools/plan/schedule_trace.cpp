@@ -32,7 +32,7 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), static_cast<int64_t>(std::set<int>(nodes.begin(), nodes.end()).size())};
 }
 
-// Of all groups that an MoE layer's tasks name.
+// Shapes of all groups that an MoE layer's tasks name.
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
                                        shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
@@ -47,7 +47,7 @@ std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all
   return shapes;
 }
 
-/// What all passes of a kind took on one rank.
+/// Totals of all passes of a kind on one rank.
 struct Sum {
   int64_t passes = 0;
   double predicted = 0, measured = 0, exposed = 0;
@@ -65,7 +65,7 @@ struct Sum {
   }
 };
 
-/// What rank 0 hears of a rank.
+/// Trace that rank 0 receives from a rank.
 struct RankTrace {
   telemetry::TraceRecords records{};
   std::map<std::string, Sum> kinds{};
@@ -83,7 +83,7 @@ void from_json(const Json& json, Sum& s) {
        .exposed_by_collective = json.at(4).get<std::map<std::string, double>>()};
 }
 
-// Of this rank's passes, beside those of all others.
+// Predicted timelines of this rank's passes, simulated together with those of all others.
 std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
                                      const comm::ProcessGroup& world, Device device) {
   const auto rank = static_cast<size_t>(world.rank());

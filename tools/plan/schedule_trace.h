@@ -1,4 +1,4 @@
-// What the schedules of the MoE layers did in one step, beside what was predicted: the recipe's schedule.trace.
+// Trace of the MoE layers' schedules in one step, measured beside predicted: the recipe's schedule.trace.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@ namespace hexad::plan {
 
 using train::PassRecorder;
 
-/// How a pass is predicted.
+/// Rates and groups with which a pass is predicted.
 struct Predictor {
   schedule::Rates rates;
   schedule::RankGroups groups;
 
-  /// From the cluster file schedule.profile, or of a plain machine without one; of one, too, for links that the file
-  /// lacks. Throws Error(usage) when the file cannot be read or lacks products, copies or groups of `mesh`.
+  /// Reads the cluster file schedule.profile; takes a plain machine without one, and for links that the file lacks.
+  /// Throws Error(usage) if the file cannot be read or lacks products, copies or groups of `mesh`.
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 

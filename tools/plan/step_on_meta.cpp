@@ -23,7 +23,7 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// As in packed data, so that attention is given the borders of documents. Nobody reads the tokens.
+// Two documents, as in packed data, so that attention is given their borders. The tokens are not read.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}
@@ -76,7 +76,7 @@ class RunOnMeta {
   }
 
  private:
-  Recipe recipe_;  // the step reads it anew each time
+  Recipe recipe_;  // the step reads it each time
   const int64_t sequences_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
@@ -87,7 +87,7 @@ class RunOnMeta {
   Progress progress_;
 };
 
-// Of a micro-batch's tokens, as they wait for their turn.
+// Memory of a micro-batch's tokens while they wait for their turn.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
   device::DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
@@ -97,7 +97,7 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
   return context.allocator()->stats();
 }
 
-// Whether the pipeline has as much in flight with so few micro-batches.
+// True if the pipeline has as much in flight with `few` micro-batches as with `all`.
 bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, int64_t all) {
   const auto in_flight = [&](int64_t micro_batches) {
     return pp::peak_activations(
@@ -106,7 +106,7 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
-// What `less` is of few and `more` of several is of others, `times` as far away.
+// Extrapolates from `less` and `more` to a number that is `times` as far from `less`.
 void extend(double& more, double less, double times) { more = less + (more - less) * times; }
 void extend(int64_t& more, int64_t less, double times) {
   more = less + std::llround(static_cast<double>(more - less) * times);
@@ -116,7 +116,7 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// Whether memory grows as what is kept for backward does: then no moment of the step overtakes its peak with more.
+// True if memory grows as what is kept for backward does: then no moment of the step overtakes its peak with more.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
@@ -131,7 +131,7 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.sent, less.sent, times);
 }
 
-// Of a pipeline whose micro-batches are all in flight at once.
+// Step of a pipeline whose micro-batches are all in flight at once.
 StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   StepOnMeta shorter = run.step(few);
   for (; 2 * few < all; few *= 2) {
@@ -151,7 +151,7 @@ constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
-// The recipe with about so many tokens in a micro-batch, and as many micro-batches.
+// The recipe with about `tokens` tokens in a micro-batch, and the same number of micro-batches.
 Recipe with_tokens(Recipe r, int64_t tokens) {
   const int64_t micro_batches = r.batch.global / r.batch.micro;
   r.batch.micro = std::clamp<int64_t>(tokens / r.model.context, 1, r.batch.micro);

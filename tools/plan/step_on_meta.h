@@ -12,22 +12,22 @@
 
 namespace hexad::plan {
 
-/// What is asked of a step. Memory alone takes less time.
+/// Results that are wanted of a step. Memory alone takes less time.
 enum class Wanted : uint8_t { memory, all };
 
-/// What a step takes.
+/// Memory and traffic of a step.
 struct StepOnMeta {
   device::MemoryStats memory;                            // `held`: of blocks, as memory.limit_bytes counts them
-  int64_t offloaded = 0;                                 // bytes in offload memory at the most
+  int64_t offloaded = 0;                                 // most bytes in offload memory
   std::array<double, comm::traffic_class_count> sent{};  // bytes, where all was wanted
 };
 
-/// A step of a run of rank `rank`, after one that made buffers and learned in which order weights are used. Sequences
-/// are made of two documents each. Of more than a few micro-batches a pipeline stage only these are run, if with
-/// them the pipeline has as many in flight, since its list repeats: what the tokens of the others take in memory is
-/// added, and traffic grows with the number of micro-batches as it does between this step and a shorter one. Where all
-/// are in flight at once (gpipe) memory grows so, too, from where it grows at all: what the update needs may be more.
-/// Of micro-batches of more than 2^18 tokens two smaller sizes are run, and what they take is extended.
+/// Runs a step of rank `rank`, after one that made buffers and learned in which order weights are used. Sequences are
+/// made of two documents each. If there are more than a few micro-batches for each pipeline stage, only a few are run,
+/// provided that the pipeline has as many in flight with them, since its list repeats. Memory of the other tokens is
+/// added, and traffic grows with the number of micro-batches as it does between this step and a shorter one. If all
+/// are in flight at once (gpipe), memory grows so, too, from where it grows at all: what the update needs may be more.
+/// If micro-batches have more than 2^18 tokens, two smaller sizes are run and extrapolated.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, RoutingLoad load, Wanted wanted);
 

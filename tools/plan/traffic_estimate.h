@@ -1,4 +1,4 @@
-// What a rank will send, before it is tried.
+// Estimates of a rank's traffic, before it is tried.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ struct TrafficEstimate {
   double total() const;
 };
 
-/// Of rank `rank` of the layout: what the groups of the step itself count on a meta device (step_on_meta). All ranks
-/// are taken to be on one node, so rows between experts' ranks are sent directly: on which nodes ranks are, and so what
-/// passes one on its way between others, is known where a job runs.
+/// Traffic of rank `rank` of the layout, as the groups of the step itself count it on a meta device (step_on_meta). All
+/// ranks are taken to be on one node, so rows between experts' ranks are sent directly: the nodes of ranks, and so
+/// what a rank passes on between others, are known where a job runs.
 TrafficEstimate estimate_traffic(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, int rank);
 

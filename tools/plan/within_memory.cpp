@@ -18,7 +18,7 @@ using moe::MoeSchedule;
 using moe::ReuseStrategy;
 
 constexpr auto unlimited = std::numeric_limits<double>::infinity();
-// Of what is free: blocks of buffers are rounded up by an eighth at most.
+// Usable share of what is free: blocks of buffers are rounded up by an eighth at most.
 constexpr double usable = 8.0 / 9.0;
 
 bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }

@@ -1,4 +1,4 @@
-// What an open schedule.moe.memory_reuse may be, so that a rank keeps below memory.limit_bytes.
+// Values of an open schedule.moe.memory_reuse with which a rank keeps below memory.limit_bytes.
 #pragma once
 
 #include <map>
@@ -20,13 +20,13 @@ namespace hexad::plan {
 ///     remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Of a memory_reuse that is left open, bytes, as blocks: the least of those with none, and the least of all, with who
-  // needs it.
+  // For a memory_reuse that is left open, bytes, as blocks: the least of schedules with none, and the least of all,
+  // with the schedule that needs it.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };
 
-/// What the schedules of a recipe need; each is estimated once.
+/// Memory that the schedules of a recipe need; each is estimated once.
 class MemoryNeeds {
  public:
   /// `recipe` and `extensions` outlive it.

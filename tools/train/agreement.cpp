@@ -18,7 +18,7 @@ using base::cat;
 using base::Error;
 using base::ExitCode;
 
-// What one rank is about to do.
+// Program and recipe that one rank is about to run.
 struct Intention {
   std::string program;
   ExitCode code = ExitCode::done;

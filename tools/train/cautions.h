@@ -1,4 +1,4 @@
-// What is legal in a recipe and still hardly meant.
+// Cautions about settings that are legal in a recipe, but hardly meant.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Under which name and kind a checkpoint holds a state of the optimizer: AdamW's have kinds of their own, those of
+// Name and kind under which a checkpoint holds a state of the optimizer: AdamW's have kinds of their own, those of
 // other rules are states named after the parameter.
 struct StoredAs {
   std::string name;
@@ -54,7 +54,7 @@ void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   }
 }
 
-// Of the ranks that own the same elements, the first writes them.
+// If several ranks own the same elements, the first one writes them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
@@ -156,7 +156,7 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
        "\nuse another run.dir, or train.init_from to start a new run from these weights");
 }
 
-// How a rank's part of common work failed; travels between ranks.
+// Failure of a rank's part of common work; travels between ranks.
 struct Failure {
   std::string text{};  // empty: it did not
   ExitCode code = ExitCode::done;

@@ -32,9 +32,9 @@ class Checkpointer {
   std::optional<io::Checkpoint> find() const;
   /// Removes what killed saves left (rank 0).
   void clean() const;
-  /// Before the first step after `step`, on rank 0: when checkpoint.resume asked to go back, so that later checkpoints
-  /// belong to steps that are about to be trained anew, see CheckpointStore::abandon_after(). With `auto` nothing: what
-  /// is newer than the newest good one is damaged, and may be of use yet.
+  /// Called on rank 0 before the first step after `step`. If checkpoint.resume asked to go back, later checkpoints
+  /// belong to steps that are about to be repeated: see CheckpointStore::abandon_after(). Does nothing with `auto`:
+  /// what is newer than the newest good one is damaged, and may be of use yet.
   std::vector<std::string> abandon_after(int64_t step) const;
 
   /// Weights, moments and states of any DP x EP layout into this one. Throws Error(usage) when the recipe's model
@@ -63,12 +63,12 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// finds wrong, all throw.
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
-/// How a run that goes on from this checkpoint shuffles its data: as it began, for in another order it would see some
-/// tokens twice and others never. What an older program saved says nothing of it and means `documents`. Throws
-/// Error(usage) when the recipe asks for another order, Error(data) when the checkpoint names one that is not known.
+/// Order of the data in a run that goes on from this checkpoint: as it began, for in another order it would see some
+/// tokens twice and others never. A checkpoint of an older program names no order and means `documents`. Throws
+/// Error(usage) if the recipe asks for another order, Error(data) if the checkpoint names one that is not known.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
-/// "optim.lr: 0.01 -> 0.02" for what of the recipe, and "layout: ..." where the layout, is not as the checkpoint's run
-/// had it. Of threads, which follow the ranks, nothing is said.
+/// "optim.lr: 0.01 -> 0.02" for each key of the recipe, and "layout: ..." for the layout, that is not as the
+/// checkpoint's run had it. `train.threads` is ignored, because it follows the ranks.
 std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
 /// "data.packing: isolated -> joined" for what else of the recipe's data is not as the checkpoint's run had it; where
 /// they lie does not count.

@@ -22,7 +22,7 @@ CoreMask own_mask() {
   return mask;
 }
 
-// Of all ranks, in their order.
+// Masks of all ranks, in their order.
 std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   const CoreMask mine = own_mask(), low(~uint64_t{0});
   std::vector<int64_t> sent;
@@ -35,7 +35,7 @@ std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   return masks;
 }
 
-// Of one group's folder. Version 2: "max 100000" or "150000 100000"; version 1: two files, -1 for no limit.
+// Quota in one group's folder. Version 2: "max 100000" or "150000 100000"; version 1: two files, -1 for no limit.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream(folder / "cpu.max") >> quota >> period && period > 0) return quota / period;

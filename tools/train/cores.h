@@ -1,4 +1,4 @@
-// How many cores a rank may use: what its affinity, the other ranks of its node and its control group leave it.
+// Number of cores that a rank may use: what its affinity, the other ranks of its node and its control group leave it.
 #pragma once
 
 #include <sched.h>
@@ -36,7 +36,7 @@ Cores find_cores();
 std::optional<double> control_group_quota(const std::filesystem::path& membership,
                                           const std::filesystem::path& mounted);
 
-/// What to say when each rank computes with so many threads; empty when there is a core for each.
+/// Warning if each rank computes with `threads` threads; empty if there is a core for each.
 std::string warn_of_threads(const Cores& cores, int64_t threads);
 
 }  // namespace hexad::train

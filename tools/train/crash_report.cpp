@@ -16,7 +16,7 @@
 namespace hexad::train {
 namespace {
 
-// What a signal handler needs has to be global, and lock-free.
+// Needed by a signal handler, so global and lock-free.
 std::atomic<int> log_file = -1, crashed_rank = 0;
 std::atomic<int64_t> crashed_step = 0;
 alignas(64) std::array<char, 1 << 16> handler_stack;  // the rank's own may be what has overflowed

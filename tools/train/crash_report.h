@@ -1,4 +1,4 @@
-// What a rank leaves behind when it dies of a bug: rank, step and backtrace.
+// Report that a rank leaves behind when it dies of a bug: rank, step and backtrace.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a program adds to Hexad by name.
+// Parts that a program adds to Hexad by name.
 #pragma once
 
 #include "framework/data/sources.h"

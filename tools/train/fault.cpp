@@ -64,7 +64,7 @@ void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
 
 void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
 
-// As far as rounding may move them: what a run makes of that is the measure of what layouts may differ by.
+// Moves all weights as far as rounding may: the effect on a run is the measure of what layouts may differ by.
 void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
   flip_bits(p, instance, std::numeric_limits<int64_t>::max());
 }

@@ -18,7 +18,7 @@ constexpr bool debug_build = false;
 constexpr bool debug_build = true;
 #endif
 
-// Who started one process for a layout of several is told how to start these.
+// Tells a user who started one process for a layout of several how to start these.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {

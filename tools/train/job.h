@@ -1,4 +1,4 @@
-// What a recipe means to a job's ranks: read alike by all of them, and obeyed by what moves their traffic.
+// A recipe on a job's ranks: read alike by all of them, and obeyed by what moves their traffic.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ namespace hexad::train {
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 
-/// load_recipe() for a person who wants to train: also refuses a warm-up that the steps do not reach (but for a trial,
-/// whose steps are given on the command line), and says the nearest values that mend what is wrong.
+/// Like load_recipe(), for training: also rejects a warm-up that the steps do not reach (but for a trial, whose steps
+/// are given on the command line), and names the nearest values that mend what is wrong.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 
-/// What a recipe says about them.
+/// Guards that a recipe sets.
 comm::Guards guards_of(const DistributedConfig& config);
 /// From now on, limits and priorities of the world are those of the recipe.
 void order_traffic(comm::World& world, const DistributedConfig& config);

@@ -17,7 +17,7 @@
 namespace hexad::train {
 namespace {
 
-// Of estimates, which err.
+// Factor on estimates, which err.
 constexpr double margin = 1.5;
 
 std::string value_of(const char* name) {
@@ -56,7 +56,7 @@ std::string mpirun(int64_t ranks) {
   return text;
 }
 
-// Of /proc/PID/stat: "PID (name) state parent ...".
+// Reads /proc/PID/stat: "PID (name) state parent ...".
 pid_t parent_of(pid_t process) {
   std::ifstream in(base::cat("/proc/", process, "/stat"));
   std::string line;

@@ -58,7 +58,7 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// What layers cost decides where stages begin, not whether all have any: a model that may still be wrong is not built.
+// Costs of layers decide where stages begin, not whether all have any. So no model is built, which may still be wrong.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {

@@ -1,4 +1,4 @@
-// Whether a recipe's model and batch can be cut as its section `parallel` says.
+// Checks that a recipe's model and batch can be cut as its section `parallel` says.
 #pragma once
 
 #include "framework/config/problems.h"

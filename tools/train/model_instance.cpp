@@ -34,7 +34,7 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
   return parts;
 }
 
-// That there is one is checked with the recipe.
+// The order exists: that is checked with the recipe.
 const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Extensions& extensions) {
   const moe::IssueOrder* order = extensions.moe_order(s.order);
   require(order != nullptr, "[model] no order is called '", s.order, "'");
@@ -50,7 +50,7 @@ std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm:
   return comm::make_device_group(world, context, options);
 }
 
-// Whether a sequence has a document's border inside: attention without is simpler.
+// True if a sequence has a document's border inside: attention without one is simpler.
 bool has_documents(const data::Batch& batch) {
   for (size_t t = 0; t < batch.first.size(); ++t)
     if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;

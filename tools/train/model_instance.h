@@ -59,7 +59,7 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;  // of the rank's thread
   PassesAsFibers passes{fibers};
-  /// Of the passes of training and evaluation: see Pass.
+  /// Routing in the passes of training and evaluation: see Pass.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
 
@@ -69,7 +69,7 @@ struct ModelInstance {
 /// This rank's number among the ranks of its node.
 int place_of(const comm::ProcessGroup& world);
 
-/// Of `ranks` that share the sequences.
+/// Rank `rank` of `ranks` that share the sequences.
 struct ContextRank {
   int ranks = 1, rank = 0;
 };

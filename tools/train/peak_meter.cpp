@@ -11,7 +11,7 @@ namespace {
 
 constexpr int samples_at_start = 3;
 constexpr double longest_start = 1;  // seconds after which no further sample begins
-// Between two samples steps take so many times as long as one, and a share of the run so far.
+// Time of the steps between two samples: a multiple of a sample's time, and a share of the run so far.
 constexpr double usual_pause = 50, shortest_pause = 10, share_of_run = 0.02;
 
 }  // namespace

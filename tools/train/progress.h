@@ -1,4 +1,4 @@
-// Where a run stands.
+// Progress of a run.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace hexad::train {
 
-/// Where a run stands between two steps.
+/// Progress of a run between two steps.
 struct Progress {
   int64_t step = 0;                          // steps done, skipped ones included
   int64_t skipped = 0;                       // steps that changed no weights: not finite, or without targets
   int64_t tokens = 0;                        // seen
   int64_t next_sequence = 0;                 // of the training data
   std::vector<data::Digest> fingerprints{};  // of the training data's files
-  // Of the MoE layers, where the run chooses it itself: the chosen one, and ScheduleChoice::state().
+  // Schedule of the MoE layers, if the run chooses it itself: the chosen one, and ScheduleChoice::state().
   std::string schedule{}, schedule_choice{};
 };
 

@@ -1,4 +1,4 @@
-// What a rank's log file says about the rank before anything else.
+// Description of a rank at the head of its log file.
 #pragma once
 
 #include <string>

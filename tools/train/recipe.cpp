@@ -67,7 +67,7 @@ void check_name(std::string_view key, const std::string& name, std::string_view 
     problems.add(key, cat("is no registered ", kind, "; there are: ", config::nearest_first(name, known)));
 }
 
-// Which options a user's own have is known once they are built (config::Options); Hexad's own have none.
+// Options of a user's own parts are known once these are built (config::Options); Hexad's own have none.
 void check_no_options(std::string_view key, bool own, const std::string& name, const auto& options,
                       Problems& problems) {
   if (own && !options.empty()) problems.add(cat(key, ".0.name"), cat("is no option of ", name, "; it has none"));
@@ -135,7 +135,7 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
   problems.add("device", cat("is given by HEXAD_DEVICE=", wanted, ", which is no device; there are: ", names));
 }
 
-// What devices with memory of their own do not do is refused here, not found out in the middle of a step.
+// Rejects what devices with memory of their own do not do, so that it is not found out in the middle of a step.
 void check_device(const Recipe& r, Problems& problems) {
   if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
     problems.add("schedule.worker_lanes",
@@ -201,7 +201,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   return r;
 }
 
-// What only a registered optimizer knows.
+// Fills in what only a registered optimizer knows.
 Recipe completed(Recipe r, const Extensions& extensions) {
   r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
   return r;

@@ -1,4 +1,4 @@
-// What recipes of the version before call otherwise.
+// Keys and schedules that recipes of the version before call otherwise.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ struct Piece {
   uint64_t key = 0, content = 0;
 };
 
-// Of every rank, in its order of parameters.
+// Pieces of every rank, in its order of parameters.
 std::vector<std::vector<Piece>> all_pieces(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   const auto most = static_cast<int64_t>(
       world.all_reduce_value(static_cast<double>(parameters.size()), comm::Reduce::max, parameters.device()));

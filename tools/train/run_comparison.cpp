@@ -91,7 +91,7 @@ ReadRecipe read_recipe(const fs::path& path) {
   return {std::move(recipe), problems.list()};
 }
 
-// Of `recipe` from `first`, and what of it cannot be compared.
+// Differences of `recipe` from `first`, and the parts of it that cannot be compared.
 std::vector<std::string> differences(const ReadRecipe& first, const ReadRecipe& recipe) {
   std::vector<std::string> lines = config::differences(first.recipe, recipe.recipe);
   std::erase_if(lines, [&](const std::string& line) {

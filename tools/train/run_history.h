@@ -43,7 +43,7 @@ void record_start(const std::filesystem::path& dir, const RunStart& start, const
 /// it cannot say. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
-/// Where the recipe of a start lies: "recipe-00000040.yaml" of one after step 40.
+/// Path of a start's recipe: "recipe-00000040.yaml" for one after step 40.
 std::filesystem::path recipe_of_start(const std::filesystem::path& dir, const RunStart& start);
 
 /// "2026-11-24 03:05 UTC".

@@ -51,7 +51,7 @@ namespace {
 
 constexpr std::string_view peak_fact = "Peak for MFU";
 
-// What tensors leave of the memory that the allocator holds.
+// Memory that the allocator holds, and the share that tensors leave unused.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
   return fmt::format("{}, {:.1f}% of it for nothing", device::human_bytes(held),

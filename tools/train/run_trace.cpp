@@ -49,7 +49,7 @@ std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& re
   return events;
 }
 
-// Of the rank's thread, inside the part of the step that it is in then.
+// Waits of the rank's thread, inside the part of the step that it is in then.
 std::vector<TraceEvent> waits_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
   for (const comm::TrafficRecord& r : records)
@@ -82,7 +82,7 @@ void RunTrace::begin_step(int64_t step) {
   const device::SpanLog& spans = instance_.context.spans();
   if (!wanted(step)) return end();
   if (!spans.recording()) start();
-  // What schedule.trace records has rows of its own, beside what was predicted.
+  // Passes that schedule.trace records have rows of their own, beside the predicted ones.
   if (step != recipe_.schedule.trace) passes_.emplace(instance_);
   step_.emplace(instance_.context.spans(), "step", std::to_string(step));
 }

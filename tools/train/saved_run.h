@@ -1,5 +1,5 @@
-// What a checkpoint's manifest says of the run that wrote it: its recipe, how far it is in its data, its schedule, its
-// layout. Reading throws Error(data) with the place where a member is missing or of another type.
+// Description of a run in the manifest of its checkpoint: recipe, progress in its data, schedule, layout. Reading
+// throws Error(data) with the place where a member is missing or of another type.
 #pragma once
 
 #include <cstdint>

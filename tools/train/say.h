@@ -1,4 +1,4 @@
-// What a program tells its user beside its results.
+// Messages of a program to its user, besides its results.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Who decides about the schedule of the MoE layers while a run trains.
+// Decisions about the schedule of the MoE layers while a run trains.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,7 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   return {};
 }
 
-// Whether nothing is ever on its way beside the experts; of what is left open there may be.
+// True if nothing is ever in flight beside the experts; settings that are left open may put something in flight.
 bool computes_alone(const moe::MoeScheduleConfig& c) {
   return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
          !c.memory_limit && c.shared == moe::SharedExperts::after;
@@ -49,7 +49,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Of a chunk of one token on every rank, whatever experts they choose.
+  // For a chunk of one token on every rank, whatever experts they choose.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }

@@ -1,4 +1,4 @@
-// Whether a recipe's section `schedule.moe` makes sense for its layout.
+// Checks that a recipe's section `schedule.moe` makes sense for its layout.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 /// nothing open.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
-/// Whether schedules of more or fewer chunks than `schedule` are the program's to choose.
+/// True if the program may choose schedules of more or fewer chunks than `schedule`.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
 /// The largest number of chunks, of those from 2 on that are legal in `schedule` and tried at all.
 int64_t most_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);

@@ -3,11 +3,11 @@
 
 namespace hexad::train {
 
-/// Of every command: writing to a closed pipe is an error of that write, no longer deadly (SIGPIPE is ignored). All
+/// For every command: writing to a closed pipe is an error of that write, no longer deadly (SIGPIPE is ignored). All
 /// other signals do what the system does with them, so SIGINT and SIGTERM end a command at once.
 void ignore_closed_pipes();
 
-/// Of training: from now on the first SIGINT or SIGTERM only asks the run to save and end. Another one of either ends
+/// For training: from now on the first SIGINT or SIGTERM only asks the run to save and end. Another one of either ends
 /// the process at once if it comes a second or more after the first. Earlier ones belong to the same request: Slurm
 /// sends SIGTERM twice within milliseconds when a job's time is over, and people press Ctrl-C twice. Nor does mpirun's
 /// SIGTERM count as another one: mpirun itself ends ranks that stay. SIGUSR1 asks, too, and never ends the process:
@@ -16,7 +16,7 @@ void ignore_closed_pipes();
 void save_and_end_on_signals();
 /// True if a signal has asked for it.
 bool preemption_requested();
-/// True if that was SIGINT or SIGTERM: whoever sends them may end the process soon, saved or not.
+/// True if that was SIGINT or SIGTERM: their sender may end the process soon, saved or not.
 bool end_requested();
 
 }  // namespace hexad::train

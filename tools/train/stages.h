@@ -1,4 +1,4 @@
-// How a recipe's model is cut into pipeline stages.
+// Cut of a recipe's model into pipeline stages.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
 /// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included, as
 /// a run on a meta device counts them. Throws Error(usage) when the model has too few layers or the split does not fit.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
-/// Which layers lie on each stage, for people: a line each, "stage 0   embedding, layers 0-1 | layers 6-7, head" where
-/// it holds two virtual stages.
+/// Layers of each stage, for people: a line each, "stage 0   embedding, layers 0-1 | layers 6-7, head" if it holds two
+/// virtual stages.
 std::string stage_table(const Recipe& recipe, const layers::Registry& registry);
 
 }  // namespace hexad::train

@@ -14,7 +14,7 @@ namespace hexad::train {
 /// Findings about a start that is not refused.
 struct StartCheck {
   std::vector<std::string> warnings;  // that the run would give
-  std::string checkpoint;             // the folder that it would go on from; empty: it begins anew
+  std::string checkpoint;             // the folder that it would go on from; empty: a new run
   int64_t trained_steps = 0;          // by that checkpoint
 };
 

@@ -1,4 +1,4 @@
-// What ranks recorded, on rank 0 and on one clock.
+// Gathers what ranks recorded, on rank 0 and on one clock.
 #pragma once
 
 #include <cstdint>

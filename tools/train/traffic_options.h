@@ -1,4 +1,4 @@
-// What a recipe says about the traffic between ranks, for those who move it.
+// Options of a recipe for the traffic between ranks, for the code that moves it.
 #pragma once
 
 #include "parallel/comm/device_group.h"

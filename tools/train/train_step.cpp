@@ -132,7 +132,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.reset();
   if (on_gradients_) on_gradients_();
 
-  // What decides about the update stays on the device: the host reads it while weights are updated already.
+  // The sums that decide about the update stay on the device: the host reads them while weights are updated already.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());

@@ -16,7 +16,7 @@ namespace hexad::train {
 
 using layers::ModelStatistics;
 
-/// What a step gave, equal on all ranks.
+/// Results of a step, equal on all ranks.
 struct StepResult {
   double loss = 0;                        // nats per target of the global batch; NaN without targets
   double grad_norm = 0;                   // before clipping
@@ -46,9 +46,9 @@ class TrainStep {
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  /// What was loaded ahead, if it is this, else loads it.
+  /// Takes what was loaded ahead if it is this batch, else loads it.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
-  /// Of this rank, a step.
+  /// Micro-batches of this rank in a step.
   int64_t micro_batches() const;
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
 

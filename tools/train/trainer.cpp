@@ -313,8 +313,8 @@ void Trainer::save(SaveFailure on_failure) {
   }
 }
 
-// Beside what this run holds. Empty when there is room for the whole model: its weights, and while they are read one
-// tensor, as it was saved and rounded.
+// Empty if the whole model has room beside what this run holds: its weights, and while they are read one tensor, as it
+// was saved and rounded.
 std::string Trainer::lacks_room_for(const Recipe& alone) const {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   double largest = 0;

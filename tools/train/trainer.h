@@ -52,7 +52,7 @@ class Trainer {
   std::vector<telemetry::ReportInputs::Sample> samples();
   std::vector<telemetry::ReportInputs::Sample> samples_of_checkpoint();
   std::string lacks_room_for(const Recipe& alone) const;
-  /// What run() does unless it fails.
+  /// Body of run(), which reports its failure.
   ExitCode train();
   /// Records how the run ended and makes report.html. `trouble`: why it ended early, a sentence; empty: it did not.
   void write_report(const std::string& trouble, std::vector<telemetry::ReportInputs::Sample> continued = {});

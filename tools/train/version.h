@@ -1,4 +1,4 @@
-// Which program this is.
+// Version and architecture of this program.
 #pragma once
 
 #include <string_view>

@@ -52,8 +52,8 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Of what is wrong in a step the tensor or the layer first that explains the rest: the loss says only that there is
-// something.
+// Order of the findings of a step: first the tensor or the layer that explains the rest. The loss says only that
+// something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};
@@ -246,8 +246,8 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
     }
   }
-  // What is computed first leads the rest astray: routers in the order of their layers, gradients and what follows from
-  // them from the last layer backwards.
+  // Sorted as they are computed, since the first leads the rest astray: routers in the order of their layers, gradients
+  // and what follows from them from the last layer backwards.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
     const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };
     return std::tuple(a.step, order_of(a), -a.place, size(a)) < std::tuple(b.step, order_of(b), -b.place, size(b));

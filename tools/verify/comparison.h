@@ -18,8 +18,8 @@ namespace hexad::verify {
 struct Whole {
   Shape shape;
   std::vector<double> values;
-  /// What differences are measured in: the root mean square of the values, or a thousandth of that of all tensors of
-  /// this kind where it is larger (a gradient that is zero but for rounding has no scale of its own).
+  /// Unit of differences: the root mean square of the values, or a thousandth of that of all tensors of this kind if
+  /// that is larger (a gradient that is zero but for rounding has no scale of its own).
   double unit = 0;
   double typical = 0;  // the root mean square of all tensors of this kind
   int64_t place = 0;   // of its parameter, in the order in which forward uses them
@@ -28,13 +28,13 @@ using WholeMap = std::map<std::string, Whole>;
 /// `order`: names of parameters, as forward uses them; states are called NAME/STATE.
 WholeMap wholes_of(const TensorMap& tensors, const std::vector<std::string>& order = {});
 
-/// What the oracle has after a step; step 0: before the first.
+/// State of the oracle after a step; step 0: before the first.
 struct Expected {
   train::StepResult result;
   WholeMap gradients, weights, states;
 };
 
-/// What of a tensor's differences is looked at.
+/// Measure of a tensor's differences.
 enum class Measure : uint8_t {
   largest,          // of all elements
   root_mean_square  // where rounding alone moves single elements far
@@ -50,18 +50,18 @@ struct Finding {
   int64_t place = 0;   // see Whole
 };
 
-/// What a comparison is made of, each tensor once a step however many ranks hold it.
+/// Extent of a comparison; each tensor counts once a step however many ranks hold it.
 struct Compared {
   int64_t steps = 0, tensors = 0, elements = 0;
 
-  /// Nothing else can agree.
+  /// True if anything was compared: only then can a run agree.
   bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
   Compared& operator+=(const Compared& more);
 };
 /// "2 steps, 310 tensors, 1,234 elements"
 std::string to_string(const Compared& compared);
 
-/// Of one run.
+/// Result of comparing one run.
 struct Comparison {
   Finding worst;
   std::vector<Finding> mismatches;  // beyond tolerance, in the order in which one causes the next
@@ -91,7 +91,7 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Of a tensor, of which this rank may hold nothing.
+  // Sums over a tensor, of which this rank may hold nothing.
   struct Tally {
     int64_t step;
     std::string what;

@@ -75,7 +75,7 @@ class Cover {
         states_(static_cast<size_t>(features_.count() * features_.count()), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Of the meshes. Which values exclude each other is learned from the first mesh that allows both.
+  /// Examines the meshes. The first mesh that allows two values shows if they exclude each other.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -107,7 +107,7 @@ class Cover {
   size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
-  // Of two values, the other options plain.
+  // True if two values are legal together, the other options plain.
   bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
     Variant v(mesh);
     for (const auto& [option, value] : two) v.choice[option] = value;

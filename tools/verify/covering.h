@@ -1,4 +1,4 @@
-// Which runs to make: every legal mesh, and every pair of settings somewhere.
+// Choice of runs: every legal mesh, and every pair of settings somewhere.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ struct Isolated {
 };
 
 /// A child process that does work as often as it is asked, and is made when it is asked first: it has what this process
-/// had then. After a crash or a hang, the next question is for a new child. Whoever asks must be the process's only
+/// had then. After a crash or a hang, the next question is for a new child. The caller must be the process's only
 /// thread.
 class IsolatedWorker {
  public:
@@ -23,11 +23,11 @@ class IsolatedWorker {
   IsolatedWorker(const IsolatedWorker&) = delete;
   IsolatedWorker& operator=(const IsolatedWorker&) = delete;
 
-  /// What `work` makes of the request in at most `seconds`. Throws Error(resource) when no process can be made.
+  /// Returns what `work` makes of the request in at most `seconds`. Throws Error(resource) if no process can be made.
   Isolated ask(const std::string& request, double seconds);
   /// The next question is for a new child.
   void end();
-  /// How many were made.
+  /// Number of children made so far.
   int children() const { return children_; }
 
  private:

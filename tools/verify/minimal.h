@@ -7,7 +7,7 @@
 
 namespace hexad::verify {
 
-/// Whether moves may leave some ranks out: not where the ranks are processes that exist already.
+/// Fixed if the ranks are processes that exist already; else moves may leave some out.
 enum class Ranks : uint8_t { fixed, may_leave };
 
 /// Moves axes to one, factor by factor, and options to their plain values, as long as `fails` says that the failure

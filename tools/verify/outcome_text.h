@@ -16,7 +16,7 @@ Outcome outcome_from(const std::string& text, const Variant& variant);
 std::string table_head();
 /// One line. A run that agrees shows where it was furthest off, one that does not what went wrong first.
 std::string table_row(const Outcome& outcome);
-/// What went wrong, with values: a few lines.
+/// Explains what went wrong, with values, in a few lines.
 std::string explanation(const Outcome& outcome);
 
 }  // namespace hexad::verify

@@ -1,4 +1,4 @@
-// What a rank holds of a run's tensors, and whole tensors put together from all ranks.
+// Pieces of a run's tensors that a rank holds, and whole tensors put together from all ranks.
 #pragma once
 
 #include <functional>

@@ -23,7 +23,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// What the trained model is for.
+// Compares the uses of the trained model: held-out evaluation and generation.
 void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracle, TrainingRun& run,
                  const Exactness& exactness, const Sabotage& sabotage) {
   const std::unique_ptr<data::Source> wrong = sabotage.heldout(subject.heldout(), run);

@@ -21,9 +21,9 @@ class Sabotage {
   virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
     return nullptr;
   }
-  /// How collectives become messages where ranks have a communication engine.
+  /// Plan by which collectives become messages, if ranks have a communication engine.
   virtual comm::MakePlan plan() const { return comm::make_plan; }
-  /// What this rank reads, in place of `source`; null: the right thing.
+  /// Data that this rank reads, in place of `source`; null: the right ones.
   virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
   virtual void initialized(TrainingRun&) const {}
   virtual void loaded(TrainingRun&) const {}
@@ -31,7 +31,7 @@ class Sabotage {
   /// Gradients are reduced, and not yet used.
   virtual void reduced(TrainingRun&) const {}
   virtual void after_step(TrainingRun&, StepResult&) const {}
-  /// As data(), of the held-out text.
+  /// Like data(), for the held-out text.
   virtual std::unique_ptr<data::Source> heldout(const data::Source&, const TrainingRun&) const { return nullptr; }
 };
 
@@ -53,15 +53,15 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
 Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
                      const comm::ProcessGroup& world);
 
-/// Of one operation or message, where delays are asked for.
+/// Longest delay of one operation or message, if delays are asked for.
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
   std::optional<uint64_t> jitter;  // seed of delays in communication, and of what a ThreadNetwork does
   double seconds = 240;            // for a run
 };
-/// How long an operation of a run may wait for other ranks: as the recipe says, and not longer than a quarter of
-/// `seconds`, so that a hang is named before the run is given up. 0: for ever, where the recipe says so.
+/// Seconds that an operation of a run may wait for other ranks: as the recipe says, and not longer than a quarter of
+/// `seconds`, so that a hang is named before the run is given up. 0: for ever, if the recipe says so.
 double watchdog_seconds(const Recipe& recipe, double seconds);
 
 /// With threads of this process as ranks. An exception is the outcome's error.

@@ -13,9 +13,8 @@ struct Selection {
   std::string text;  // how they were chosen, with counts: a few lines
 };
 
-/// `layouts` is "all" (every legal mesh, options pairwise), a number (so many of these, drawn by `seed`) or a list for
-/// parse_layouts(). Throws Error(usage): for a listed layout that is illegal with the reason, or when nothing is
-/// legal.
+/// `layouts` is "all" (every legal mesh, options pairwise), a number (that many of these, drawn by `seed`) or a list
+/// for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason, or if nothing is legal.
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

@@ -18,7 +18,7 @@ struct Session {
   std::function<void(const std::string&)> print;
 };
 
-/// Whether all layouts agree with the oracle. Prints a line for each as it ends, then a summary with counts and, after
+/// True if all layouts agree with the oracle. Prints a line for each as it ends, then a summary with counts and, after
 /// a failure, the smallest layout that still fails, what goes wrong there and the command that repeats it.
 bool run_all(const Selection& selection, const Session& session);
 

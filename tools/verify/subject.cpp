@@ -28,7 +28,7 @@ constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} <
 
 constexpr std::string_view document_name = "layout";
 
-// Of a continued text: the prompt, and what follows it each time.
+// Lengths of a continued text: the prompt, and what follows it each time.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
 // Adam divides by the root of the second moment. Where a gradient is zero but for rounding, that would divide rounding
@@ -250,7 +250,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // Rows that are rounded on their way are so by other code than that of the layouts.
+  // Rows that are rounded when sent are rounded by other code than that of the layouts.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;

@@ -1,4 +1,4 @@
-// What is verified: a recipe and its kinds of subject_kind.h, with data, and what one rank makes of them in f64.
+// Subject of verify: a recipe and its kinds of subject_kind.h, with data, and what one rank makes of them in f64.
 #pragma once
 
 #include <map>
@@ -43,13 +43,13 @@ class Subject {
   /// "the recipe's data, cut further", "synthetic documents"
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
-  /// Of the held-out loss: the first heldout_sequences() of these, which fill no whole number of passes.
+  /// Data of the held-out loss: the first heldout_sequences() of these, which fill no whole number of passes.
   const data::Source& heldout() const { return *heldout_; }
   /// Lengths of the texts that its ids stand for, some of them empty.
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
-  /// Of the subject that has one; compute_oracle() writes it.
+  /// Trace file of the subject that has one; compute_oracle() writes it.
   std::string trace_file() const { return folder_ + "/routing-trace.txt"; }
 
  private:
@@ -66,7 +66,7 @@ class Subject {
   std::string source_text_;
 };
 
-/// What one rank computes from Subject::oracle_recipe().
+/// Results that one rank computes from Subject::oracle_recipe().
 struct Oracle {
   std::vector<Expected> steps;  // [0]: before the first; without a result and gradients
   std::string checkpoint;       // saved after the first step
@@ -74,11 +74,11 @@ struct Oracle {
   Evaluation heldout;              // without padding; its tokens and bytes are counted in the data
   std::vector<int32_t> continued;  // what generated() gives; empty for an encoder
   layers::RoutingLog routing;      // of a kind that may be rounded; else empty
-  // Of an eventful kind:
+  // For an eventful kind:
   std::string start{};   // a checkpoint, whose weights it starts at
   std::string ruined{};  // name of the tensor whose first gradient is not finite in the first step
 };
-/// Whether it leaves a checkpoint: of several processes that compute the same, one does.
+/// `yes` leaves a checkpoint: of several processes that compute the same, one does.
 enum class Saves : uint8_t { no, yes };
 /// `start`: a checkpoint, for an eventful kind. Throws Error(numeric), naming a tensor, if the oracle itself is not
 /// finite, and Error or what training throws, saying that it was the oracle.
@@ -89,7 +89,7 @@ void begin_course(const Oracle& oracle, TrainingRun& run);
 /// Ruins the gradient that the oracle says, in the first step of an eventful run. Gradients are reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// Whether a run of this recipe can continue a text: no rank has a part of the model or of a sequence.
+/// True if a run of this recipe can continue a text: no rank has only a part of the model or of a sequence.
 bool can_generate(const Recipe& recipe);
 /// Some tokens, always the most probable ones and then drawn ones, after the first of the held-out text. Collective.
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);

@@ -1,4 +1,4 @@
-// What is run besides the recipe as it is: the same model with something in it that layouts get wrong, which the recipe
+// Subjects besides the recipe as it is: the same model with something in it that layouts get wrong, which the recipe
 // may not have. Each has an oracle of its own.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace hexad::verify {
 
-/// What is made into another subject.
+/// Recipe that is made into another subject.
 struct OwnSubject {
   const train::Recipe& recipe;
   int64_t parameters;  // of its model
@@ -26,11 +26,11 @@ enum class Course : uint8_t {
 
 struct SubjectKind {
   std::string_view name;  // in lists of layouts
-  /// Whether it is not the recipe over again.
+  /// True if it differs from the recipe itself.
   bool (*differs)(const train::Recipe&);
-  /// What it changes in the recipe.
+  /// Changes to the recipe.
   std::vector<std::string> (*overrides)(const OwnSubject&);
-  /// What it changes besides for the oracle alone.
+  /// Further changes for the oracle alone.
   std::vector<std::string> of_oracle{};
   Course course = Course::plain;
 };
@@ -43,7 +43,7 @@ struct SubjectKind {
 std::span<const SubjectKind> subject_kinds();
 /// The one of that name.
 const SubjectKind& subject_kind(std::string_view name);
-/// What `kind` changes in its runs and its oracle; if the recipe has rows in fp8, also what keeps rounding from
+/// Changes by `kind` to its runs and its oracle; if the recipe has rows in fp8, also those that keep rounding from
 /// deciding anything.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 

@@ -20,7 +20,7 @@ using namespace tensor;
 using namespace train;
 namespace {
 
-// Where a checkpoint holds what verify calls NAME/STATE.
+// Name and kind under which a checkpoint holds what verify calls NAME/STATE.
 std::pair<std::string, io::Kind> stored_as(const std::string& name) {
   const size_t slash = name.rfind('/');
   for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})

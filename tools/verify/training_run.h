@@ -30,7 +30,7 @@ class TrainingRun {
   /// The next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);
 
-  /// What this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
+  /// Pieces that this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
   /// Main weights, moments and router states: "NAME/moment1", "NAME/state".
@@ -57,7 +57,7 @@ class TrainingRun {
 
  private:
   Tensor on_host(const Tensor& t) const;
-  /// Of what is in the shape of the local weights, and of what this rank owns of it.
+  /// Piece with the shape of the local weights, and piece of what this rank owns of it.
   Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
   Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;
@@ -68,7 +68,7 @@ class TrainingRun {
 /// True if this rank owns the first element of the global tensor.
 bool owns_first(const Parameter& parameter);
 
-/// What some steps gave.
+/// Results of some steps.
 struct Trajectory {
   struct Step {
     StepResult result;

@@ -44,7 +44,7 @@ Option pipeline_option() {
   return pipeline;
 }
 
-// How an MoE layer's work is cut, overlapped and ordered: as the recipe says, and in every other way.
+// Ways to cut, overlap and order an MoE layer's work: as the recipe says, and every other way.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
@@ -65,7 +65,7 @@ Option moe_option() {
   return moe;
 }
 
-// How experts' inputs and activations come back for backward, then the same under a memory limit.
+// Ways to restore experts' inputs and activations for backward, then the same under a memory limit.
 Option memory_reuse_option() {
   Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
@@ -84,7 +84,7 @@ Option subject_option() {
   return subject;
 }
 
-// Whether an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
+// True if an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
 bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
@@ -132,7 +132,7 @@ std::vector<Option> make_options() {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // Of one tensor or of all: reductions during backward, or after it.
+      // Buckets of one tensor or of all: reductions during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",

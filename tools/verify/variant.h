@@ -64,9 +64,9 @@ struct Variant {
   const std::string& operator[](std::string_view option) const;
   /// Gives an option one of its values.
   void choose(std::string_view option, std::string_view value);
-  /// Whether its MoE layers have a memory limit: how many bytes is a matter of the recipe.
+  /// True if its MoE layers have a memory limit; the recipe decides how many bytes.
   bool has_memory_limit() const;
-  /// What makes a recipe run this way, plain options included; without the memory limit and what its subject changes.
+  /// Keys that make a recipe run this way, plain options included; without the memory limit and the subject's changes.
   std::vector<std::string> overrides() const;
   /// "pp=2,tp=2,ep=4,etp=1,dp=2": what is not one, and etp where it is not tp. "dp=1" on one rank.
   std::string mesh_text() const;

@@ -11,8 +11,8 @@ using kernels::AttentionShape;
 using kernels::GeluKind;
 using kernels::RouterRule;
 
-/// How a kernel that can add to its result makes it include `so_far`, which is brought there first where it lies
-/// elsewhere (Backward::accumulate).
+/// Returns how a kernel that can add to its result `out` makes it include `so_far` (Backward::accumulate). Copies
+/// `so_far` to `out` first if it lies elsewhere.
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
@@ -37,7 +37,7 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
 
 // --- activations (swiglu.cpp, gelu.cpp)
 
-/// Of gate and up side by side, [T, 2 F].
+/// SwiGLU of gate and up side by side, [T, 2 F].
 Value swiglu(Tape& tape, const Value& gate_up);
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 

@@ -1,4 +1,4 @@
-// Which queues have work on which blocks of memory.
+// Tracks which queues have work on which blocks of memory.
 #pragma once
 
 #include <atomic>

@@ -95,7 +95,7 @@ void CardAllocator::deallocate(void* block, int64_t bytes, Category category) {
     for (Segment* s : segments_)
       if (s->contains(block)) s->give(block, round_up(bytes, alignment), std::move(last));
   } catch (const base::Error&) {
-    // The card has failed, which whoever uses it next will say; a block less matters no more.
+    // The card has failed, as its next user will report; one block less no longer matters.
   }
 }
 

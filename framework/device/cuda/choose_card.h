@@ -1,4 +1,4 @@
-// Which card a rank gets.
+// Chooses the card of a rank.
 #pragma once
 
 #include <memory>

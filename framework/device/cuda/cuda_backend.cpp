@@ -24,7 +24,7 @@ int64_t addresses_of(const cudaDeviceProp& card) {
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
-// What others wait for goes first where the card has room for one of two: traffic before copies and computation.
+// Traffic goes before copies and computation if the card has room for only one of them: other ranks wait for it.
 int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
 
 constexpr int64_t most_staged = int64_t{64} << 20;
@@ -56,7 +56,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Allocator> make_offload_allocator() override {
     return std::make_shared<cuda::PinnedAllocator>(blocks_, pinned_);
   }
-  // Every lane is a queue of its own, whoever wishes that lanes run by themselves.
+  // Every lane is a queue of its own, whether or not lanes are to run by themselves.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
   }

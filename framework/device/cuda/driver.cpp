@@ -44,7 +44,7 @@ Driver::Driver(int ordinal) {
 
   memory_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
-  // So that other processes can be given the pages: what registering buffers with NCCL needs.
+  // Lets other processes be given the pages, as registering buffers with NCCL requires.
   memory_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   access_.location = memory_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

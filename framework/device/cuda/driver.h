@@ -21,9 +21,9 @@ class Driver {
   using Page = CUmemGenericAllocationHandle;
   /// Memory of the card at `where`, for kernels and copies. False: the card has no more.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
-  /// Nothing may be using it any more.
+  /// Unmaps memory that nothing uses any more.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;
-  /// The same when a program ends: whatever happens.
+  /// The same when a program ends: ignores errors.
   void drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept;
 
  private:

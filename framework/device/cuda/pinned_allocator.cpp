@@ -74,7 +74,7 @@ void PinnedAllocator::deallocate(void* block, int64_t bytes, Category category) 
     cached_[it->second].push_back({static_cast<std::byte*>(block), std::move(last)});
     size_of_.erase(it);
   } catch (const base::Error&) {
-    // The card has failed, which whoever uses it next will say; a block less matters no more.
+    // The card has failed, as its next user will report; one block less no longer matters.
   }
 }
 

@@ -74,7 +74,7 @@ void ReusedBuffers::give_back(std::byte* block, int64_t size) noexcept {
     std::lock_guard lock(mutex_);
     free_[size].push_back({block, std::move(last)});
   } catch (const base::Error&) {
-    // The card has failed, which whoever uses it next will say; a block less matters no more.
+    // The card has failed, as its next user will report; one block less no longer matters.
   }
 }
 

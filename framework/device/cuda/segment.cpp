@@ -33,7 +33,7 @@ std::optional<Segment::Taken> Segment::take(int64_t bytes) {
   return Taken{reinterpret_cast<void*>(base_ + static_cast<CUdeviceptr>(*begin)), cut_pieces(*begin, bytes)};
 }
 
-// What was given and lies in [begin, begin + bytes) is no longer free; what reaches out of it stays.
+// Removes [begin, begin + bytes) from the free pieces and keeps what reaches out of it. Returns the pieces' marks.
 Marks Segment::cut_pieces(int64_t begin, int64_t bytes) {
   const int64_t end = begin + bytes;
   Marks marks;

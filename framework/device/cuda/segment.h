@@ -27,7 +27,7 @@ class Segment {
     void* begin;
     Marks former;  // what its memory must wait for
   };
-  /// Of the memory that is there; nothing: no free range has as much.
+  /// Takes a block of the memory that is there; nullopt: no free range is large enough.
   std::optional<Taken> take(int64_t bytes);
   /// Pages to add so that take(bytes) succeeds, as bytes.
   int64_t missing(int64_t bytes) const;

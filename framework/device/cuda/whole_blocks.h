@@ -1,4 +1,4 @@
-// Blocks that are one piece of the card's memory each, at addresses of their own.
+// Blocks that are each one piece of the card's memory, at addresses of their own.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace hexad::device::cuda {
 
-/// What libraries that hand memory to other cards can register: they take neither a part of a piece nor several. Every
-/// block is made and given back by the driver, and takes whole pages. Not thread-safe.
+/// Memory that can be registered with libraries that hand memory to other cards: they take neither a part of a piece
+/// nor several. Every block is made and given back by the driver, and takes whole pages. Not thread-safe.
 class WholeBlocks {
  public:
   explicit WholeBlocks(const Driver& driver) : driver_(driver) {}
@@ -17,13 +17,13 @@ class WholeBlocks {
   WholeBlocks(const WholeBlocks&) = delete;
   WholeBlocks& operator=(const WholeBlocks&) = delete;
 
-  /// What a block of `bytes` takes.
+  /// Bytes that a block of `bytes` takes.
   int64_t size_of(int64_t bytes) const { return (bytes + driver_.page() - 1) / driver_.page() * driver_.page(); }
   /// Null: the card has no more.
   void* take(int64_t bytes);
-  /// Nobody uses it any more.
+  /// Gives back a block that nobody uses any more.
   void give(void* block);
-  /// Bytes of all.
+  /// Bytes of all blocks.
   int64_t held() const { return held_; }
 
  private:

@@ -43,7 +43,7 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Every lane is a queue of its own, whoever wishes that lanes run by themselves.
+  // Every lane is a queue of its own, whether or not lanes are to run by themselves.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }

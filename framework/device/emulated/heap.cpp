@@ -19,7 +19,7 @@ int64_t rounded(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Whether the work failed concerns others.
+// Waits for the mark and ignores errors of the work, which concern others.
 void wait_quietly(const DeviceMark& mark) {
   try {
     mark.wait();

@@ -11,8 +11,8 @@
 namespace hexad::device::emulated {
 
 /// Freed blocks are reused in the order of issue, as a card's are: their bytes become NaN once the queues that were
-/// told to touch them have passed, and whoever touches the block next waits for that. Work that was not told of finds
-/// the NaNs, as it does in new blocks. Thread-safe.
+/// told to touch them have passed, and the next user of the block waits for that. Work that was not told of finds the
+/// NaNs, as it does in new blocks. Thread-safe.
 class Heap {
  public:
   explicit Heap(int64_t bytes, std::shared_ptr<Queue> cleaner) : memory_(bytes), cleaner_(std::move(cleaner)) {}

@@ -9,8 +9,8 @@
 
 namespace hexad::device::emulated {
 
-/// Knows which memory was given out as pinned, and keeps it while copies are on their way. Lives in a shared_ptr: the
-/// buffers hold it. Thread-safe.
+/// Knows which memory was given out as pinned, and keeps it while copies are in flight. Lives in a shared_ptr that the
+/// buffers hold. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
   /// `limit` in bytes; 0: none. What would exceed it throws Error(resource).

@@ -22,7 +22,7 @@ class MetaBackend final : public Backend {
     return std::make_unique<InlineStream>();
   }
 
-  // What is not known is read as zero.
+  // Reads unknown bytes as zero.
   void copy(Stream&, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     const std::byte* values = memory_.contains(from) ? memory_.known(from, bytes) : static_cast<const std::byte*>(from);

@@ -9,19 +9,19 @@
 
 namespace hexad::device {
 
-/// Blocks have places of their own, which tell them apart as those of real blocks do, and are used once; nothing may be
-/// read or written there. Of some blocks bytes are known: what the host gave, what was copied from there, and what the
-/// kernels that decide about routing made of it. Of one thread.
+/// Every block has addresses of its own, used once, which tell blocks apart as real addresses do; nothing may be read
+/// or written there. Some bytes are known: those that the host gave, that were copied from there, and that the kernels
+/// that decide about routing made of them. For one thread.
 class MetaMemory {
  public:
-  /// A place for a block of so many bytes, > 0.
+  /// Returns the address of a new block of `bytes` > 0.
   void* reserve(int64_t bytes);
   void release(void* block);
   bool contains(const void* address) const;
 
-  /// `bytes` bytes from `address` on; null: nobody knows all of them.
+  /// Values of the `bytes` bytes from `address` on; null: not all of them are known.
   std::byte* known(const void* address, int64_t bytes);
-  /// The same; from now on they are known, and whoever asks writes those that were not.
+  /// The same, but marks them all as known: the caller writes those that were not.
   std::byte* remember(const void* address, int64_t bytes);
   void forget(const void* address, int64_t bytes);
 

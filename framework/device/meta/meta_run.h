@@ -1,4 +1,4 @@
-// What a run on a meta device is told, and what it counts.
+// Inputs and counters of a run on a meta device.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace hexad::device {
 
-/// Shared by whoever starts the run and the rank's context. Everything runs on one thread.
+/// Shared by the code that starts the run and the rank's context. Everything runs on one thread.
 class MetaRun {
  public:
-  /// What each token may choose: top_k different ones of `experts`, which lie in `groups` equal groups, of no more than
+  /// Choice that each token has: top_k different ones of `experts`, which lie in `groups` equal groups, from at most
   /// top_groups of these.
   struct Choice {
     int64_t top_k, experts, groups = 1, top_groups = 1;

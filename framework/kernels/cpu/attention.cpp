@@ -58,7 +58,7 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   return p;
 }
 
-/// Of a forward pass without documents: half of queries and keys see each other where that is causal.
+/// Multiply-adds of a forward pass without documents; if causal, half of the pairs of query and key see each other.
 double multiply_adds(const AttentionProblem& p, int64_t sequences) {
   return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.keys * p.size) *
          (p.causal ? 1 : 2);

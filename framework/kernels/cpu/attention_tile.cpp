@@ -124,13 +124,13 @@ struct Attention {
     return static_cast<T*>(p.log_sum_exp)[query_token(i) * p.heads + head];
   }
 
-  /// What query i sees.
+  /// Range of keys that query i sees.
   Range seen(int64_t i) const {
     Range r{p.first ? max(p.first[query_token(i)], 0) : 0, p.last ? min(p.last[query_token(i)], p.keys) : p.keys};
     if (p.causal) r.end = min(r.end, i + p.query_offset + 1);
     return r.begin < r.end ? r : Range{0, 0};
   }
-  /// What queries [begin, end) see together.
+  /// Range of keys that queries [begin, end) see together.
   Range seen(int64_t begin, int64_t end) const {
     Range all{p.keys, 0};
     for (int64_t i = begin; i < end; ++i) {

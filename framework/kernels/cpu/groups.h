@@ -1,4 +1,4 @@
-// Which rows are whose, as a launch keeps it.
+// Offsets of the groups' rows, as a launch keeps them.
 #pragma once
 
 #include <algorithm>

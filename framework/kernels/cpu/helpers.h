@@ -13,7 +13,7 @@
 namespace hexad::kernels::cpu {
 
 /// A count that one thread raises and others take from. Not std::counting_semaphore, which gives the core away before
-/// it sleeps: to whoever wants it, for as long as it wants it.
+/// it sleeps, to any thread that wants it and for as long as that thread wants it.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }

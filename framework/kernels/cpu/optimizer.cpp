@@ -21,7 +21,7 @@ AdamwConstants<A> constants_of(const AdamwStep& s, double weight_decay, double f
           .eps = static_cast<A>(s.eps)};
 }
 
-/// What gradients are multiplied by; negative: the step is skipped.
+/// Factor that multiplies gradients; negative: the step is skipped.
 double value_of(std::string_view op, const Tensor& factor) {
   if (!factor.defined()) return 1;
   require_flat(op, "factor", factor, 1);

@@ -5,7 +5,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// How many threads a kernel called from this thread may use: 1 until it is told otherwise.
+/// Number of threads that a kernel called from this thread may use; 1 until set_thread_count().
 int thread_count();
 /// Changes that for kernels called from this thread, and for no other.
 void set_thread_count(int threads);

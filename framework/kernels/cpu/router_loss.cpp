@@ -82,7 +82,7 @@ struct Balance {
     scores = s.data<A>(), fractions = f.data<A>(), coefficients = c.data<double>();
   }
 
-  /// Of a token in a scope: the sum of its scores, and of those times the scope's fractions.
+  /// Sums for a token in a scope: of its scores, and of its scores times the scope's fractions.
   struct Sums {
     double total, weighted;
   };

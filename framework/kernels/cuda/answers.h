@@ -1,5 +1,5 @@
-// What the host asks about CUDA kernels: plain arithmetic, also for programs without CUDA that count what a run there
-// would take (framework/kernels/meta).
+// Answers to the host's questions about CUDA kernels: plain arithmetic, also for programs without CUDA that count what
+// a run there would take (framework/kernels/meta).
 #pragma once
 
 #include <algorithm>

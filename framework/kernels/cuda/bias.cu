@@ -12,8 +12,8 @@ namespace {
 
 constexpr int threads = 256, at_once = 4;
 
-/// How a block's threads share rows: `lanes` of them side by side in a row, with one vector each, the others in the
-/// rows that follow. `across` such blocks make up a row.
+/// Division of rows among a block's threads: `lanes` of them side by side in a row, with one vector each, the others in
+/// the rows that follow. `across` such blocks make up a row.
 struct Sharing {
   int lanes;
   int64_t across;
@@ -23,7 +23,7 @@ struct Sharing {
     return {lanes, (vectors + lanes - 1) / lanes};
   }
   __host__ __device__ int rows() const { return threads / lanes; }
-  /// Of this thread: its row among the block's, the vector it has there.
+  /// This thread's row among the block's, and its vector there.
   __device__ int row() const { return static_cast<int>(threadIdx.x) / lanes; }
   __device__ int64_t vector() const { return blockIdx.x % across * lanes + static_cast<int>(threadIdx.x) % lanes; }
   __device__ int64_t block() const { return blockIdx.x / across; }

@@ -25,8 +25,8 @@ struct Operands {
 
   __device__ int64_t row(int64_t token) const { return rows ? rows[token] : token; }
   __device__ bool is_expert(int32_t id) const { return id >= 0 && id < experts; }
-  /// Where row `row` names an expert; -1: it does not. Other blocks may be dropping other experts' slots of the row
-  /// meanwhile: before and after, these are not this expert's.
+  /// Index of the slot in which row `row` names `expert`; -1: none. Other blocks may be dropping other experts' slots
+  /// of the row meanwhile: before and after, these are not this expert's.
   __device__ int64_t slot(int64_t row, int expert) const {
     for (int64_t i = row * top_k; i < (row + 1) * top_k; ++i)
       if (ids[i] == expert) return i;

@@ -45,7 +45,7 @@ template <class D>
 struct TanhGradient {
   __device__ sum_t<D> operator()(D dout, D x) const {
     const auto v = to<sum_t<D>>(x), u = twice_sqrt_2_pi<D> * (v + cubic<D> * v * v * v);
-    // Of sigmoid(u) and 1 - sigmoid(u) the smaller is computed: subtracted from one, it would lose its digits.
+    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u): as one minus the larger, it would lose its digits.
     const auto smaller = sigmoid<D>(-fabs(u)), larger = 1 - smaller;
     const auto s = u < 0 ? smaller : larger;
     const auto slope = s + v * smaller * larger * twice_sqrt_2_pi<D> * (1 + 3 * cubic<D> * v * v);

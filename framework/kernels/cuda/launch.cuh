@@ -1,4 +1,4 @@
-// What every CUDA family stands on: element types, rows, vectors of 16 bytes, sums over warps and blocks, launches.
+// Basis of every CUDA family: element types, rows, vectors of 16 bytes, sums over warps and blocks, launches.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -95,7 +95,7 @@ struct Rows {
     }
     return data + offset + r * stride[levels - 1];
   }
-  /// Whether every row, and its end, lies on a multiple of `elements` elements.
+  /// True if every row, and its end, lies on a multiple of `elements` elements.
   bool aligned(int elements) const {
     bool ok = multiples_of(elements, sizeof(D), data, {width});
     for (int l = 0; l < levels; ++l) ok = ok && (size[l] == 1 || stride[l] % elements == 0);
@@ -138,7 +138,7 @@ inline void require_flat(std::string_view op, std::string_view name, const Tenso
           t.strides(), "; expected ", count, " contiguous elements");
 }
 
-/// What a kernel may be given: a copy of the bytes. Containers and views of the host's memory are none.
+/// Types that can be passed to a kernel: by a copy of the bytes. Containers and views of the host's memory cannot.
 template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 

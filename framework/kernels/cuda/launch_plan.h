@@ -1,4 +1,4 @@
-// How much of a card a launch takes, and how wide its threads read: pure functions, for any number of elements.
+// Size of a launch on a card, and width of its threads' reads: pure functions, for any number of elements.
 #pragma once
 
 #include <algorithm>
@@ -30,12 +30,12 @@ struct Blocks {
 /// Blocks for n items, `per_block` each.
 constexpr int64_t blocks_of(int64_t n, int64_t per_block) { return (n + per_block - 1) / per_block; }
 
-/// The same, at most so many: of kernels that loop over items with a stride of the whole grid.
+/// The same, but at most `most`: for kernels that loop over items with a stride of the whole grid.
 constexpr int64_t blocks_of_loop(int64_t n, int64_t per_block, int64_t most) {
   return std::clamp<int64_t>(blocks_of(n, per_block), 0, most);
 }
 
-/// Whether an address and distances in elements of `size` bytes are multiples of `elements` elements.
+/// True if an address and distances in elements of `size` bytes are multiples of `elements` elements.
 inline bool multiples_of(int elements, size_t size, const void* address, std::initializer_list<int64_t> distances) {
   return reinterpret_cast<uintptr_t>(address) % (size * static_cast<size_t>(elements)) == 0 &&
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });

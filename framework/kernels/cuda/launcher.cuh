@@ -1,4 +1,4 @@
-// What only the language of kernels has: how one is started, and the memory that a block of its threads shares.
+// Features that only the language of kernels has: starting a kernel, and the memory that a block of its threads shares.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(narrow_threads) input_gradient_any(InputGradie
     o.dx[start + c] = to<D>(r * (weighted(c) - mean_g - centred(c) * back));
 }
 
-// A block of the weight gradient: so many threads side by side, and so many rows at a time.
+// Threads side by side in a block of the weight gradient, and rows that it takes at a time.
 constexpr int column_threads = 32, row_threads = 8;
 
 template <class D, class A = sum_t<D>>

@@ -21,7 +21,7 @@ struct Slice {
   bool aligned;         // all pointers are multiples of a vector
 };
 
-/// What does not depend on the slice (Kingma & Ba 2015, section 2, with the corrections moved into constants).
+/// Constants independent of the slice (Kingma & Ba 2015, section 2, with the corrections moved into constants).
 template <class A>
 struct AdamwConstants {
   A beta1, beta2, one_minus_beta1, one_minus_beta2;

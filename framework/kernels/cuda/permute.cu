@@ -18,7 +18,7 @@ constexpr int most_addends = 4;  // of a combine
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// N elements on their way: 16 bytes stay together, or the compiler spreads bf16 over twice the registers.
+/// N elements in flight: 16 bytes stay together, or the compiler spreads bf16 over twice the registers.
 template <class D, int N>
 using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint4), uint4, Vector<D, N>>;
 
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// What joins a combine, in order.
+/// Addends of a combine, in order.
 template <class D>
 struct Addends {
   int count = 0;

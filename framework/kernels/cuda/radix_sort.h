@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 using device::Stream;
 using tensor::Tensor;
 
-/// What was sorted by its ids: these, and where each was before.
+/// Sorted ids, and the place where each was before.
 struct SortedIds {
   Tensor ids, places;  // [n] i32
 };

@@ -126,8 +126,8 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
   for (int r = 0; r < rows; ++r) x[r] = warp_sum(lane < warps ? scratch[phase][r][lane] : A(0));
 }
 
-/// A thread has `held` vectors of columns of every row that its group takes, `rows` of them at once: so many loads are
-/// on their way together. With n = x r: dx = r (g dy - n mean(g dy n)).
+/// A thread has `held` vectors of columns of every row that its group takes. It takes `rows` rows at once, so that
+/// their loads are in flight together. With n = x r: dx = r (g dy - n mean(g dy n)).
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) 
   }
 }
 
-/// Whether rows and gain can be read by vectors. Operands without data ask for nothing; the width always counts.
+/// True if rows and gain can be read by vectors. Operands without data ask for nothing; the width always counts.
 template <class D>
 bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<D>> rows) {
   return width % wide<D> == 0 && reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&

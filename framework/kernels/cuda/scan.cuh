@@ -12,7 +12,7 @@ struct Scan {
   unsigned before, all;
 };
 
-/// Of x, over a block of `Threads` threads, all of which call it; sums stay below 2^32. May be called again at once.
+/// Sums x over a block of `Threads` threads, all of which call it; sums stay below 2^32. May be called again at once.
 template <int Threads>
 __device__ Scan block_scan(unsigned x) {
   constexpr int warps = Threads / warp_size;

@@ -1,6 +1,6 @@
 // A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
 // expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
-// Where experts, or experts in chunks, are more than a block has counters, a radix sort does it.
+// If experts, or experts in chunks, outnumber a block's counters, a radix sort does it.
 #include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(threads) iota_kernel(int64_t* out, int64_t cou
   if (i < count) out[i] = first + i;
 }
 
-/// How slots are parted: `part` slots to a block, `chunk` of them to each of its warps, whole warps of slots each.
+/// Division of slots: `part` slots to a block, `chunk` of them to each of its warps, whole warps of slots each.
 struct Parts {
   int slots, experts, top_k, warps, chunk, part, count;
 };

@@ -21,7 +21,7 @@ struct Columns {
 
   __device__ A* row() const { return logits + int64_t{blockIdx.x} * count; }
   __device__ int32_t target() const { return targets[blockIdx.x]; }
-  /// Where the target is here, or -1.
+  /// Column of the target here, or -1.
   __device__ int64_t target_column() const {
     const int64_t column = target() - first;
     return column >= 0 && column < count ? column : -1;

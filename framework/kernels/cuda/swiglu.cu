@@ -6,7 +6,7 @@ namespace hexad::kernels::cuda {
 using namespace base;
 namespace {
 
-constexpr int at_once = 2;  // items whose loads are on their way together
+constexpr int at_once = 2;  // items whose loads are in flight together
 
 template <class D, class A = sum_t<D>>
 struct Forward {

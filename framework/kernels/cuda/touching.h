@@ -10,7 +10,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Tells the allocator which blocks a launch reads and writes, so that whoever gets them next waits for it. What a
+/// Tells the allocator which blocks a launch reads and writes, so that their next user waits for it. Memory that a
 /// launch allocates for itself is told, too.
 class Touches {
  public:
@@ -50,7 +50,7 @@ struct TouchingEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
   }
 };
 
-/// What the host asks about a kernel.
+/// Entry that answers the host's question about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct TouchingEntry<Family, Entry, Answer (*F::*)(Args...)> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }

@@ -7,7 +7,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// What the hardware moves at once: 1, 2, 4, 8 or 16 bytes.
+/// Word that the hardware moves at once: 1, 2, 4, 8 or 16 bytes.
 template <int bytes>
 struct WordOf;
 template <>
@@ -168,7 +168,7 @@ int64_t blocks_of(const Items<N>& items) {
   return blocks_of(items.count, int64_t{item_threads} * at_once);
 }
 
-/// What one thread reads of one operand.
+/// Words that one thread reads of one operand.
 template <class D, int N, int at_once>
 struct Loaded {
   Words<D, N> at[at_once];

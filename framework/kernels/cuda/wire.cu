@@ -46,7 +46,7 @@ __device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
   }
 }
 
-/// What follows the values of row r: the scale if there is one, row_weights, zeros in the gaps.
+/// Writes what follows the values of row r: the scale if there is one, row_weights, zeros in the gaps.
 __device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
   const WireLayout& layout = wire.layout;
   for (int64_t i = layout.values + lane_id(); i < layout.bytes; i += warp_size) {
@@ -203,7 +203,7 @@ int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const T
   return row_weights.dim(1) * size_of(row_weights.dtype());
 }
 
-/// Whether rows of bytes begin at multiples of `bytes`.
+/// True if rows of bytes begin at multiples of `bytes`.
 bool aligned(const Wire& wire, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(wire.bytes) % static_cast<uintptr_t>(bytes) == 0 && wire.stride % bytes == 0;
 }

@@ -10,8 +10,8 @@
 
 namespace hexad::kernels::emulated {
 
-/// What a launch keeps of its operands until it runs: numbers, copies of what the host gave, and views of tensors. As
-/// on a card, a view keeps nobody's memory alive. Host memory as an operand is refused: a card could not read it.
+/// Operands that a launch keeps until it runs: numbers, copies of host data, and views of tensors. A view keeps no
+/// memory alive, as on a card. Host memory as an operand is refused: a card could not read it.
 class Launch {
  public:
   explicit Launch(Stream& stream) : stream_(device::emulated::emulated_stream(stream)) {}
@@ -57,7 +57,7 @@ struct QueuedEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
   }
 };
 
-/// What the host asks about a kernel.
+/// Entry that answers the host's question about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct QueuedEntry<Family, Entry, Answer (*F::*)(Args...)> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }

@@ -17,8 +17,8 @@ int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }
 
-// Of scores and of their product with the values. Queries and keys are taken as continuous: a causal sequence sees half
-// of itself. Borders of documents are not looked at.
+// FLOPs of scores and of their product with the values. Queries and keys are taken as continuous: a causal sequence
+// sees half of itself. Document borders are ignored.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   double seen = queries * keys;
@@ -57,7 +57,7 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
   run_of(out).attention_flops += attention_flops(q, shape);
 }
 
-// Of each of the two products the gradients of both operands.
+// Counts the gradients of both operands for each of the two products.
 void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor&, const Tensor&,
                         const Tensor&, const Tensor& q, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                         const AttentionShape& shape) {

@@ -17,7 +17,7 @@ inline device::MetaRun& run_of(const Tensor& t) {
   return *run;
 }
 
-/// What was known of a result is not any more, nor what lies between its rows.
+/// Invalidates the known contents of t, including the gaps between its rows.
 inline void forget(const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return;
   int64_t last = 0;  // element
@@ -31,7 +31,7 @@ inline void forget(std::span<const AdamwSlice> slices) {
 template <class T>
 void forget(const T&) {}
 
-/// How many results an entry has; they come first.
+/// Number of results of an entry; they come first.
 template <auto Entry>
 inline constexpr size_t results = 1;
 template <>
@@ -72,7 +72,7 @@ struct NothingEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
   }
 };
 
-/// What the host asks about a kernel: as on the CPU.
+/// Entry that answers the host's question about a kernel, as on the CPU.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct NothingEntry<Family, Entry, Answer (*F::*)(Args...)> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }

@@ -1,4 +1,4 @@
-// What decides how many rows go where: done by the CPU's kernels on the values that are known.
+// Kernels that decide how many rows go where: done by the CPU's kernels on the values that are known.
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -9,7 +9,7 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// As the CPU's kernels take it. Null: it has no elements.
+// Returns `t` with its elements at `first_element`, for the CPU's kernels. Null: it has no elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
@@ -36,7 +36,7 @@ void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tens
   ask_routing_model(ids, rule, logits.dim(1), false);
 }
 
-// Where scores are not known all are alike: the earliest tokens stay.
+// Scores are not known, so all count as equal: the earliest tokens stay.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
   std::vector<std::byte> alike(static_cast<size_t>(scores.bytes()));

@@ -1,4 +1,4 @@
-// What tokens choose on a meta device.
+// Experts that tokens choose on a meta device.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"

@@ -5,7 +5,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-// Where row `r` begins, in elements from the first.
+// Offset of row `r`, in elements from the first.
 int64_t row_offset(const Tensor& t, int64_t r) {
   int64_t offset = 0;
   for (int d = t.rank() - 2; d >= 0; --d) {

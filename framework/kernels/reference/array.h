@@ -1,5 +1,5 @@
-// What reference kernels compute with: every tensor, of any dtype and strides, as doubles in row-major order. Tensors
-// may lie on another device than the host: elements are then copied, after the work of its compute stream.
+// Arrays of the reference kernels: every tensor, of any dtype and strides, as doubles in row-major order. Tensors may
+// lie on a device other than the host: elements are then copied, after the work of its compute stream.
 #pragma once
 
 #include <vector>

@@ -4,7 +4,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-/// What a result starts as: zero, or what is there.
+/// Initial value of a result: zero, or what is there.
 Array start(const Tensor& t, Write write) { return write == Write::add ? load(t) : zeros(t); }
 
 void product(const Tensor& out, const Tensor& x, const Tensor& w, Write write) {

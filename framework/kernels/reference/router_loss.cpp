@@ -6,7 +6,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-/// Which scope each token is in.
+/// Scope of each token.
 class Scopes {
  public:
   explicit Scopes(const Tensor& segment) : defined_(segment.defined()), segment_(defined_ ? load(segment) : Array{}) {}

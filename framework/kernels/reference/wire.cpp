@@ -39,7 +39,7 @@ void store_element(std::byte* to, double value, Dtype dtype) {
   });
 }
 
-/// What f32 keeps of a value, infinite beyond its range.
+/// The value in f32 precision, infinite beyond its range.
 double single(double v) { return static_cast<float>(v); }
 
 /// The scale that brings the largest element of a row to 448.

@@ -41,7 +41,7 @@ void Combine::add(size_t chunk, const Computed& computed, const Slot<Tensor>& ro
 }
 
 Combine::Landing Combine::landing() const {
-  // Whether rows are sent in the order of the slot rows.
+  // True if rows are sent in the order of the slot rows.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
   return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;

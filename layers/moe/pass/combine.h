@@ -19,7 +19,7 @@ class Combine {
   struct Options {
     int64_t row_weights = 0;                    // that return beside each slot of a row
     const RowCollection* collection = nullptr;  // null: nothing is gathered
-    /// Of a bounded pass: takes the slot rows of a chunk, which are then nowhere else.
+    /// Takes the slot rows of a chunk in a bounded pass, which keeps them nowhere else.
     std::function<void(Stream&, size_t, Rows)> accept{};
   };
   /// `g` outlives it.
@@ -35,7 +35,7 @@ class Combine {
   const Tensor& collected() const { return collected_; }
 
  private:
-  /// How the rows that return in a chunk become slot rows.
+  /// Converts the returned rows of a chunk to slot rows:
   enum class Landing : uint8_t {
     as_they_are,  // the received tensor is all slot rows: there is one chunk, and its rows are in order
     in_place,     // they are received into the chunk's part of the slot rows

@@ -94,7 +94,7 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // What was brought here inside the node is sorted by node (NodeSteps::between) before it is sent on: a copy besides.
+  // Rows brought here inside the node are sorted by node (NodeSteps::between) before they are sent on: one more copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = g_.passing_bytes(chunk, format_);
   add_level(Lane::inter, "a2a", std::move(across),

@@ -13,7 +13,7 @@ struct Computed {
   Slot<Rows> results;
 };
 
-/// What the shared experts compute of this rank's own tokens while rows of them are on their way.
+/// Work of the shared experts on this rank's own tokens while rows of these are in flight.
 struct SharedWork {
   std::function<void()> compute{};           // on the compute lane's stream; empty: nothing
   double flops = 0;                          // of one product
@@ -21,8 +21,8 @@ struct SharedWork {
 };
 
 /// Adds:
-///   shared_experts     the shared experts compute, while rows are on their way
-///   experts            the experts of a chunk compute, or of all at once
+///   shared_experts     the shared experts compute, while rows are in flight
+///   experts            the experts of one chunk compute, or of all chunks at once
 ///   weight_gradients   their weight gradients are computed, while the next chunks travel
 class ExpertTasks {
  public:
@@ -30,10 +30,11 @@ class ExpertTasks {
   /// Experts::products() counts.
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
-  /// As late as it keeps nothing from being sent, and early enough to wait for no row.
+  /// Adds the task shared_experts. Call it after the sends that precede the first chunk's experts, and before anything
+  /// that waits for rows.
   void add_shared(SharedWork shared);
-  /// `compute`: of a chunk's rows [C, D] as they are grouped the results [C, D]. It begins when the tasks `after` are
-  /// done, too.
+  /// `compute` returns the results [C, D] of a chunk's rows [C, D], which are grouped. It begins when the tasks `after`
+  /// are done, too.
   void add(size_t chunk, Arrived arrived, std::vector<TaskId> after, std::function<Rows(Stream&, Rows)> compute);
   /// After add() of the same chunk. `products`: of each expert.
   void add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);

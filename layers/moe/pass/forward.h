@@ -6,7 +6,7 @@
 
 namespace hexad::moe {
 
-/// Where forward leaves what backward needs.
+/// Destinations of the tensors that forward keeps for backward.
 struct ForwardKeeps {
   std::vector<ChunkActivations>* all = nullptr;  // by chunk, one when they are computed together; null: nothing is kept
   /// Memory reuse: takes what is kept instead, and moves it away. The pass is bounded then, and each chunk's results

@@ -31,7 +31,7 @@ class OffloadedActivations {
   bool activations() const { return activations_; }
 
   // Forward.
-  /// When a chunk is computed; keeps what will be moved, until it is.
+  /// Call it when a chunk is computed; keeps what will be moved, until it is.
   void put(size_t chunk, ChunkActivations made);
   void add_offload(PassGraph& g, size_t chunk, TaskId computed);
   // Backward.

@@ -70,7 +70,7 @@ class PassGraph {
   /// Adds a task of lane `lane`; `after` may have no_task among them.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
-  // What chunks wait for beside their own rows.
+  // Dependencies of chunks beside their own rows.
   /// Makes `task` precede every dispatch.
   void begin_with(TaskId task) { first_ = task; }
   /// Returns the task that frees buffers for the next chunk to dispatch. Call it once a chunk.

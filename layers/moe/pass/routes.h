@@ -14,7 +14,7 @@
 
 namespace hexad::moe {
 
-/// What all passes of a layer have in common.
+/// Settings common to all passes of a layer.
 struct PassSettings {
   MoeSchedule schedule;
   IssueOrder order;  // that schedule.order names
@@ -85,8 +85,7 @@ struct Routes {
   Tensor own_rows() const { return own(plan.indices.rows); }
   /// The rows of a chunk by expert, and how the schedule has their products computed.
   RowGroups groups(size_t chunk) const;
-  /// What is sent in a chunk of `rows`, those of the plan's tokens, and beside them of `row_weights` [W, M], if
-  /// defined.
+  /// Returns what a chunk sends of `rows`, those of the plan's tokens, and of `row_weights` [W, M], if defined.
   RowSource token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const;
   /// Returns the rows of the op's `weights` [T, K] that belong to the plan's tokens.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;
@@ -97,7 +96,7 @@ struct Routes {
 /// `held`: of ids and what goes with them. Collective over the groups of `settings`.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream);
 
-/// As make_routes(), with as many chunks of tokens as schedule.memory_limit asks for under this very routing:
+/// Like make_routes(), with as many chunks of tokens as schedule.memory_limit requires for this routing:
 /// schedule.chunks at least, at most one for every token. Collective; all ranks that share the experts get the same
 /// number of chunks, ranks with replicas of these experts perhaps another.
 Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,

@@ -20,7 +20,7 @@ struct Rows {
   Tensor values, row_weights{};  // row_weights undefined: there are none
 };
 
-/// What is sent: row r is values[index[r]] (index undefined: values[r]) with row_weights[r].
+/// Rows to send: row r is values[index[r]] (index undefined: values[r]) with row_weights[r].
 struct RowSource {
   Tensor values, index{}, row_weights{};
   Tensor inverse{};  // of `index`, where that names each row's token and is whole (PermuteKernels::gather)

@@ -1,5 +1,4 @@
-// How backward obtains the expert activations (schedule.moe.memory_reuse; MPMoE's memory reusing strategies,
-// Table 2).
+// Strategies by which backward obtains the expert activations (schedule.moe.memory_reuse; MPMoE, Table 2).
 #pragma once
 
 #include <memory>

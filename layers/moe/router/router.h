@@ -21,17 +21,17 @@ using layers::ModelConfig;
 using layers::Pass;
 using tensor::Tensor;
 
-/// What a router is made from.
+/// Arguments for making a router.
 struct RouterSpec {
   const ModelConfig& model;
   int64_t layer;  // number of the block
 
   /// A number from model.moe.router_options, or `fallback`. Asked for while the router is made.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
-  /// How the recipe wants scores to become weights (model.moe.score, top_k, normalize, scale, groups, top_groups). A
-  /// router that never asks for it is refused in a recipe that sets any of them but top_k.
+  /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize, scale, groups,
+  /// top_groups). A recipe that sets any of them but top_k is refused if its router never asks for the rule.
   const kernels::RouterRule& rule() const;
-  /// Throws Error(usage) for what the recipe says and the router has not asked for.
+  /// Throws Error(usage) for settings of the recipe that the router has not asked for.
   void require_all_asked() const;
 
   config::Options options{"model.moe.router_options", "the router " + model.moe.router, model.moe.router_options};
@@ -53,8 +53,8 @@ struct RouterInput {
   Tensor token_ids() const { return pass.batch.ids.slice(0, first, first + rows()); }
 };
 
-/// What it chose. Scores are what the balancing loss is taken from, logits what the z-loss is; a router that has none
-/// leaves them without data, and recipes that want such a loss are refused.
+/// A router's choice. The balancing loss is taken from scores, the z-loss from logits. A router that has none leaves
+/// them without data, and recipes that want such a loss are refused.
 struct RouterOutput {
   Value logits;                     // [T, E] acc
   autograd::RouterChoice choice{};  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32: experts, all different
@@ -68,12 +68,12 @@ class Router {
  public:
   virtual ~Router() = default;
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
-  /// Whether in.bias takes part in its selection; else model.moe.bias_rate must be 0.
+  /// True if in.bias takes part in the selection; else model.moe.bias_rate must be 0.
   virtual bool selects_by_bias() const { return false; }
 };
 
 /// A linear map without bias for routers: [T, in] to [T, out], f32 (f64 in an f64 run), whose weight gradient counts
-/// every token once, whoever routes it.
+/// every token once, whichever ranks route it.
 class Gate {
  public:
   /// "weight" [out, in], drawn with model.init_std.
@@ -86,8 +86,8 @@ class Gate {
 
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// Those that Hexad brings: top_k, the experts with the highest scores of a linear gate; softmax or sigmoid, groups,
-/// normalising and scale as model.moe says (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+/// Built-in routers: top_k, the experts with the highest scores of a linear gate; softmax or sigmoid, groups,
+/// normalising and scale as in model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
 std::map<std::string, RouterFactory> built_in_routers();
 
 }  // namespace hexad::moe

@@ -1,4 +1,4 @@
-// Which experts the tokens of a run visited, so that another run can visit the same.
+// Log of the experts that the tokens of a run visited, so that another run can visit the same ones.
 #pragma once
 
 #include <map>

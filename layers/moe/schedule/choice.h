@@ -1,4 +1,4 @@
-// What is told of a choice in the list of moe_schedule.h, and whom a schedule has to suit.
+// Facts about a choice in the list of moe_schedule.h, and the site that a schedule has to suit.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ constexpr auto enum_names(E e) {
   return names;
 }
 
-/// What of the model and its layout decides whether a schedule is legal.
+/// Properties of the model and its layout that decide whether a schedule is legal.
 struct ScheduleSite {
   int64_t tp = 1, etp = 1, ep = 1;
   bool sp = false;
@@ -71,12 +71,12 @@ struct ChoiceFacts {
   /// For the reference: what is chosen; the words of its values follow, then `note`, then what auto does.
   std::string_view meaning, note{}, automatic{};
   std::optional<config::Constraint> limits[2]{};
-  /// Whether every schedule's name tells it; the others are told where they are not the default.
+  /// True if every schedule's name contains this choice; else it is named only where it is not the default.
   bool in_every_name = false;
 
   /// Adds why a schedule cannot be because of its value here: what follows the key in the message, with what is legal.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
-  /// Elsewhere all its values do the same, so that nobody needs to try them.
+  /// True if its values differ at this site; else there is no need to try them.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
   /// For `auto`: in which schedules there is something to choose; numbers to try; schedules that are not worth it; and

@@ -18,7 +18,7 @@ std::string name_of(IssueStep step) {
   return cat(names[static_cast<size_t>(step.stage)], "[", step.chunk, "]");
 }
 
-// What is done of every chunk so far.
+// Stages of every chunk that are done so far.
 class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}

@@ -1,4 +1,4 @@
-// In which order the steps of a pass through the experts are issued, as data.
+// Order in which the steps of a pass through the experts are issued, as data.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace hexad::moe {
 
-/// What happens to a chunk: its rows are sent to the experts, computed, and returned; its weight gradients follow, in
-/// passes that have them.
+/// Stage of a chunk: its rows are sent to the experts, computed, and returned; its weight gradients follow, in passes
+/// that have them.
 enum class Stage : uint8_t { dispatch, compute, combine, weights };
 
 struct IssueStep {
@@ -47,7 +47,7 @@ std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, boo
 /// gradients are computed meanwhile.
 IssueOrder alternating_order();
 
-/// Those that Hexad brings; a user's program may register more:
+/// Built-in orders; a user's program may register more:
 ///   - alternating: see above;
 ///   - weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: all weight gradients at the end, so that no chunk waits for
 ///     them to be computed; they overlap with the last return;

@@ -12,7 +12,7 @@ struct ChunkBytes {
 };
 
 // Rows and their companions exist twice where one stage hands over to the next: as they are sent and as they are
-// computed. In backward two kinds of rows are on their way, gradients and inputs.
+// computed. In backward two kinds of rows are in flight, gradients and inputs.
 ChunkBytes bytes_of(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype) {
   constexpr int64_t companions = 16;  // of a row on the wire: a weight, or a scale
   const int64_t row = shape.hidden * size_of(dtype) + companions;

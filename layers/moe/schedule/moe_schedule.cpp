@@ -41,7 +41,7 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// What a recipe says of a choice; of one that it may leave open (unset) and of one that it may not.
+// Overloads for a recipe's value of a choice: one that it may leave open (unset), and one that it may not.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;

@@ -1,4 +1,4 @@
-// How an MoE layer orders its communication and computation: every choice of the recipe's section `schedule.moe`,
+// Schedule of an MoE layer's communication and computation: every choice of the recipe's section `schedule.moe`,
 // declared once. First come the values of each, then MoeChoices with the defaults, then each_choice() with keys, papers
 // and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` read that list. To
 // add a choice is to add it here, and to do it where it acts (docs/adding-a-schedule.md). No choice changes what is
@@ -15,7 +15,7 @@
 
 namespace hexad::moe {
 
-/// What tensor-parallel ranks do with the tokens that each of them holds.
+/// Treatment of the tokens that all tensor-parallel ranks hold.
 enum class Duplicates : uint8_t { baseline, replicated, drop, pause_before_gate, pause_after_gate };
 constexpr auto words(Duplicates) {
   using enum Duplicates;
@@ -28,7 +28,7 @@ constexpr auto words(Duplicates) {
   });
 }
 
-/// Which collectives are in flight together.
+/// Collectives that are in flight together.
 enum class Overlap : uint8_t { sequential, a2a_allgather, a2a_allgather_copy };
 constexpr auto words(Overlap) {
   using enum Overlap;
@@ -51,7 +51,7 @@ constexpr auto words(ChunkBy) {
   });
 }
 
-/// How the experts' inputs T_DI and activations T_M come back for backward (MPMoE, Table 2).
+/// Strategy that restores the experts' inputs T_DI and activations T_M for backward (MPMoE, Table 2).
 enum class ReuseStrategy : uint8_t { none, s1, s2, s3, s4 };
 constexpr auto words(ReuseStrategy) {
   using enum ReuseStrategy;
@@ -66,7 +66,7 @@ constexpr auto words(ReuseStrategy) {
 constexpr bool offloads_inputs(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s3; }
 constexpr bool offloads_activations(ReuseStrategy r) { return r == ReuseStrategy::s1 || r == ReuseStrategy::s2; }
 
-/// As how many kernel calls a GEMM of several experts is computed (EPS-MoE's GroupGemm and DenseGemm).
+/// Number of kernel calls for a GEMM of several experts (EPS-MoE's GroupGemm and DenseGemm).
 enum class Gemms : uint8_t { grouped, dense, by_load };
 constexpr auto words(Gemms) {
   using enum Gemms;
@@ -77,7 +77,7 @@ constexpr auto words(Gemms) {
   });
 }
 
-/// When the shared experts compute.
+/// Time at which the shared experts compute.
 enum class SharedExperts : uint8_t { after, beside };
 constexpr auto words(SharedExperts) {
   using enum SharedExperts;
@@ -122,27 +122,27 @@ struct MoeChoices {
 };
 
 struct MoeSchedule : MoeChoices<Settled> {
-  /// Of gemms: by_load, see is_dense. EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such number was found
-  /// (docs/schedules.md).
+  /// Default dense_rows for gemms: by_load, see is_dense. EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such
+  /// number was found (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
-  /// Whether anything is in flight beside anything else.
+  /// True if anything is in flight beside anything else.
   bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
-  /// Whether the copy lane has work.
+  /// True if the copy lane has work.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
-  /// Whether lanes have something to do while another one is busy.
+  /// True if lanes have work while another lane is busy.
   bool uses_lanes() const { return overlaps() || copies() || shared == SharedExperts::beside; }
-  /// Whether tokens are routed where they are held, before the tensor-parallel ranks divide them.
+  /// True if tokens are routed where they are held, before the tensor-parallel ranks divide them.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
-  /// Whether the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one: by_load when those
-  /// that have rows have dense_rows of them on average. Of all together, as EPS-MoE takes the load of a group: one
-  /// grouped call covers neighbours, so that large experts could only be taken out at the price of more grouped calls.
+  /// True if the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one; for by_load, if the
+  /// experts that have rows have dense_rows of them on average. Decided for all experts together, as EPS-MoE takes the
+  /// load of a group: one grouped call covers neighbours, so that to take out large experts costs more of them.
   bool is_dense(std::span<const int64_t> offsets) const;
   ep::EspExchange esp_exchange_used() const {
     return esp_exchange.value_or(divides() ? ep::EspExchange::gather : ep::EspExchange::replicated);
   }
-  /// Whether tensor-parallel ranks divide what is sent among themselves.
+  /// True if tensor-parallel ranks divide among themselves what is sent.
   bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }
   bool operator==(const MoeSchedule&) const = default;
 };
@@ -150,7 +150,7 @@ struct MoeSchedule : MoeChoices<Settled> {
 /// "duplicates drop, overlap sequential, chunk_by tokens, chunks 4"; the other choices where they are not the default.
 std::string to_string(const MoeSchedule& schedule);
 
-/// The list: key, member of a MoeSchedule or a MoeScheduleConfig, and what there is to know (ChoiceFacts).
+/// The list: key, member of a MoeSchedule or a MoeScheduleConfig, and facts (ChoiceFacts).
 // clang-format off
 inline constexpr std::tuple moe_choices{
   choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
@@ -221,8 +221,7 @@ inline constexpr std::tuple moe_choices{
                  "copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // Whether there are two levels is a matter of the groups that an exchange sends in: the layer checks those
-      // of one.
+      // The groups of an exchange decide whether there are two levels: the layer checks those of one.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);

@@ -16,10 +16,9 @@ namespace hexad::moe {
 struct MoeScheduleConfig : MoeChoices<std::optional> {
   double trial_share = 0.03;
 
-  /// What is chosen here; where the choice is left open, what is done until it is made.
+  /// Returns the choices made here; for open ones, what is done until they are made.
   MoeSchedule settled() const;
-  /// Whether the program has anything to choose. An ESP exchange that is left open is chosen with the rest, never by
-  /// itself.
+  /// True if the program has anything to choose. An open ESP exchange is chosen with the rest, never by itself.
   bool open() const { return !open_keys().empty(); }
   /// The keys that are left to it.
   std::vector<std::string_view> open_keys() const;

@@ -15,7 +15,7 @@ std::vector<E> all_of() {
   return all;
 }
 
-// What the program may choose of in the place of `usual`.
+// Values that the program may choose from in place of `usual`.
 template <class T>
 std::vector<T> values_of_open(const T& usual, const ScheduleSite& site, const ChoiceFacts& facts) {
   if constexpr (std::is_enum_v<T>)
@@ -26,7 +26,7 @@ std::vector<T> values_of_open(const T& usual, const ScheduleSite& site, const Ch
     return site.orders;
   return {usual};
 }
-// Of a choice whose `auto` is a value of its own, which is the first.
+// Values of a choice whose `auto` is a value of its own, which is the first.
 template <class T>
 std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   std::vector<std::optional<T>> values{unset};

@@ -1,4 +1,4 @@
-// Which schedules are legal, and which of them are worth a try where the recipe leaves choices open.
+// Rules for legal schedules, and for those worth a try where the recipe leaves choices open.
 #pragma once
 
 #include "layers/moe/schedule/moe_schedule_config.h"
@@ -9,7 +9,7 @@ namespace hexad::moe {
 std::vector<Refusal> refusals(const ScheduleSite& site, const MoeSchedule& schedule);
 
 /// Every combination of what `config` says and of all values of what it leaves open, legal or not, in a fixed order.
-/// Those that would do the same at `site` are listed once: without tensor-parallel ranks nothing is held twice.
+/// Combinations that do the same at `site` are listed once: without tensor-parallel ranks nothing is held twice.
 std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const ScheduleSite& site);
 
 /// `schedule` with the choices that are priced late as in `like`; see ChoiceFacts::late.

@@ -1,4 +1,4 @@
-// What the NCCL groups of one rank share: its card, streams by class, and who looks after them.
+// State shared by the NCCL groups of one rank: its card, its streams by class, and the watch over them.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class TrafficStream {
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   cudaStream_t handle() const { return stream_->handle(); }
-  /// What is launched next reads or writes the tensor, whose context `caller` is a stream of.
+  /// Call it before a launch that reads or writes `t`. `caller` is a stream of the tensor's context.
   void touch(const Tensor& t, Stream& caller);
 
  private:
@@ -40,7 +40,7 @@ class CardRank {
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
   CommunicatorConfig config(StreamKind kind, std::string name) const;
-  /// Of all groups of this kind: what they launch runs in the order of the calls.
+  /// Returns the stream of all groups of this kind: what they launch runs in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
   std::shared_ptr<TrafficStream> make_stream(StreamKind kind);
 

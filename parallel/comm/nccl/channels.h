@@ -9,7 +9,7 @@
 
 namespace hexad::comm::nccl {
 
-/// From one rank to another: a communicator of both and a stream on each side, so that messages are ordered against
+/// Way from one rank to another: a communicator of both and a stream on each side, so that messages are ordered against
 /// those of the same pair and direction alone. (NCCL runs what is launched on one communicator one after the other: two
 /// ranks that first send to each other would wait for ever.)
 struct Channel {
@@ -20,7 +20,7 @@ struct Channel {
 
 class Channels {
  public:
-  /// To and from every other rank. Collective over the ranks of `group`, in which nothing is in flight.
+  /// Makes channels to and from every other rank. Collective over the ranks of `group`, in which nothing is in flight.
   Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
            int size);
   const Channel& to(int peer) const { return *to_[static_cast<size_t>(peer)]; }

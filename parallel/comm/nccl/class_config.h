@@ -1,4 +1,4 @@
-// What a class of traffic gets of the card and of the network.
+// Share of the card and of the network that a class of traffic gets.
 #pragma once
 
 #include <compare>
@@ -9,15 +9,15 @@
 
 namespace hexad::comm::nccl {
 
-/// Of one communicator.
+/// Configuration of one communicator.
 struct CommunicatorConfig {
   std::string name{};
   int min_ctas = 1, max_ctas = 1;  // thread blocks that its operations take up
   std::optional<int> network_class{};
 };
 
-/// Which stream a communicator uses. Groups share it that agree in all of this, but that messages have one for each
-/// peer and direction.
+/// Key of the stream that a communicator uses. Groups with equal keys share a stream, except that messages have one for
+/// each peer and direction.
 struct StreamKind {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;

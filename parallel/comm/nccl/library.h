@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// By NCCL's own names without their prefix.
+/// Functions of NCCL, by its own names without their prefix.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_unique_id;

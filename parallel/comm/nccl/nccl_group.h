@@ -8,7 +8,7 @@ namespace hexad::comm::nccl {
 
 using base::Dtype;
 
-/// What is the host's (small exchanges, barriers, splits, tensors of the host) goes by another group of the same ranks.
+/// A group over NCCL. Host traffic (small exchanges, barriers, splits, host tensors) takes another group of its ranks.
 ///
 /// Every class of traffic has a stream of its own inside nodes and one across them, over all groups, and every pair of
 /// ranks one in each direction for messages. Operations of one stream run in the order of the calls, so ranks that

@@ -1,4 +1,4 @@
-// How long transfers are cut, and who exchanges messages with whom at a time.
+// Cuts long transfers, and pairs the ranks that exchange messages at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ Piece share_of(int64_t count, int part, int parts);
 
 /// Pairs of `size` ranks in rounds: each pair meets in one of them, and nobody twice in one.
 int rounds_of(int size);
-/// Whom `rank` meets; nobody where `size` is odd and it is its turn to rest.
+/// Rank that `rank` meets in `round`; none if `size` is odd and it is its turn to rest.
 std::optional<int> partner_of(int rank, int round, int size);
 
 }  // namespace hexad::comm::nccl

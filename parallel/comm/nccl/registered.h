@@ -24,8 +24,8 @@ class Registered : public std::enable_shared_from_this<Registered> {
   /// Null where the rank's options say that nothing is registered.
   static std::shared_ptr<Registered> make(CardRank& card, ncclComm_t communicator, const std::string& name);
 
-  /// Before an operation on these tensors, whose context `caller` is a stream of: registers their blocks, if all are
-  /// whole. The operation is launched on `stream`, under the lock: NCCL takes one call for a communicator at a time.
+  /// Registers the tensors' blocks, if all are whole, before an operation on them; `caller` is a stream of their
+  /// context. The operation is launched on `stream`, under the lock: NCCL takes one call for a communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
   /// The communicator ends: waits for its operations and deregisters all.

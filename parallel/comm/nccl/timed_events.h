@@ -10,7 +10,7 @@ namespace hexad::comm::nccl {
 /// Goes back to its pool when nobody holds it.
 using TimedEvent = std::shared_ptr<CUevent_st>;
 
-/// Of one card. Thread-safe.
+/// Timed events of one card. Thread-safe.
 class TimedEvents {
  public:
   explicit TimedEvents(int ordinal);
@@ -24,7 +24,7 @@ class TimedEvents {
 
 /// Throws Error(resource) when the card has failed.
 bool passed(const TimedEvent& event);
-/// Of two that have passed.
+/// Returns the seconds between two events that have passed.
 double seconds_between(const TimedEvent& begin, const TimedEvent& end);
 
 }  // namespace hexad::comm::nccl

@@ -31,7 +31,7 @@ class Watch {
     double watchdog_seconds = 300;  // of a hang; 0: never
     std::function<void(const base::Error&)> on_failure;
   };
-  /// On card `ordinal`.
+  /// Watches card `ordinal`.
   Watch(const Library& library, int ordinal, int world_rank, Options options);
   ~Watch();
   Watch(const Watch&) = delete;
@@ -78,7 +78,7 @@ class Watch {
   void run();
   bool idle() const { return flights_.empty() && calls_.empty(); }
   void look(std::unique_lock<std::mutex>& lock, double seconds);
-  /// What is wrong with the operations of one stream, of which those that are done go; empty: nothing.
+  /// Removes the operations of one stream that are done. Returns the one that hangs; empty: none.
   std::string look_at(std::deque<InFlight>& flights, double seconds) const;
   void fail(std::unique_lock<std::mutex>& lock, base::ExitCode code, const std::string& why);
   Clock::duration interval() const;

@@ -26,7 +26,7 @@ std::map<const std::byte*, size_t>& workspaces() {
   return in_use;
 }
 
-/// What our opaque structs hold. Zeros are none of them: nobody initialised these.
+/// Contents of our opaque structs. Zeros are none of these kinds: nobody initialised the struct.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
 
 struct Layout {
@@ -112,7 +112,7 @@ bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
   return true;
 }
 
-constexpr uint64_t workspace_alignment = 256, deep = 256;  // from so many terms on the sum is split
+constexpr uint64_t workspace_alignment = 256, deep = 256;  // the sum is split from `deep` terms on
 
 uint64_t workspace_for(const Problem& p, uint64_t most) {
   const uint64_t bytes = p.m() * p.n() * size_of(p.product.scale);

@@ -7,16 +7,16 @@ namespace hexad::cuda_double {
 
 enum class Memory : uint8_t { pageable, pinned, device };
 
-/// Where `p` points to.
+/// Returns the kind of memory that `p` points to.
 Memory kind_of(const void* p);
 /// The device that the memory at `p` belongs to; -1 where it is the host's.
 int device_at(const void* p);
-/// Whether all `bytes` bytes from `p` on are the device's, or pinned: where a copy or a kernel may go.
+/// True if all `bytes` bytes from `p` on are the device's, or pinned: a copy or a kernel may go there.
 bool reaches(const void* p, int64_t bytes);
-/// Whether `bytes` bytes from `begin` on are exactly what one cuMemMap() mapped.
+/// True if `bytes` bytes from `begin` on are exactly what one cuMemMap() mapped.
 bool is_one_piece(const void* begin, int64_t bytes);
 
-/// Of each device, 80 GiB if nobody says otherwise: beyond it there is no memory.
+/// Sets the capacity of each device, 80 GiB by default: beyond it there is no memory.
 void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);

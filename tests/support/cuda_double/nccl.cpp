@@ -79,7 +79,7 @@ void wait(Lock& lock, Holds holds) {
 
 bool is_blocking(const Side& s) { return s.config.blocking != 0; }
 
-// Of the caller's state; ncclSuccess when it may be used.
+// Returns ncclSuccess if the communicator may be used, or the reason why not.
 ncclResult_t ready(ncclComm_t comm) {
   if (!comm || !comm->side) return refuse(ncclInvalidArgument, "the communicator is null");
   if (comm->side->gone) return refuse(ncclInvalidUsage, "the communicator was aborted");

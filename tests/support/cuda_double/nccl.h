@@ -1,12 +1,12 @@
-// What tests ask of the double of NCCL, whose ranks are threads of one process.
+// Interface of tests to the double of NCCL, whose ranks are threads of one process.
 //
-// As NCCL's, an operation is launched on a stream and holds it until all ranks of the communicator have launched
-// theirs. While it waits it takes up thread blocks (CTAs) of its device: where those of several communicators do not
-// fit on the device together, ranks that launch them in different orders hang, as ranks do that use one stream for
-// them. The first operation of a communicator, and the first message of a pair, connect: the host waits until the
-// others launch theirs. Operations that ranks disagree on hang, too, and so do messages without a receiver or of
-// another size than expected, and those of which some ranks' buffers are registered and others' are not. Sums are
-// rounded at every step and go round the ranks from another one in every part, as in NCCL's rings.
+// An operation, as in NCCL, is launched on a stream and holds it until all ranks of the communicator have launched
+// theirs. While it waits it takes up thread blocks (CTAs) of its device: if those of several communicators do not fit
+// on the device together, ranks that launch them in different orders hang, as ranks do that use one stream for them.
+// The first operation of a communicator, and the first message of a pair, connect: the host waits until the others
+// launch theirs. Operations that ranks disagree on hang, too, and so do messages without a receiver or of another size
+// than expected, and those of which some ranks' buffers are registered and others' are not. Sums are rounded at every
+// step and go round the ranks from another one in every part, as in NCCL's rings.
 #pragma once
 
 #include <nccl.h>
@@ -21,13 +21,13 @@ struct NcclCommunicator {
   int rank = 0, ranks = 0, device = 0;
   ncclConfig_t config{};
 };
-/// Those that have been made and not been destroyed or aborted.
+/// Returns the communicators that were made and neither destroyed nor aborted.
 std::vector<NcclCommunicator> nccl_communicators();
 /// Launches so far, a group counting once a communicator.
 int64_t nccl_launches();
 /// Buffers that are registered with communicators, together.
 int64_t nccl_registrations();
-/// What was registered wrongly so far: with a communicator that ended before, or with pages that went before.
+/// Counts wrong registrations so far: with a communicator that ended before, or with pages that went before.
 int64_t nccl_registration_faults();
 /// From now on, registering succeeds or fails.
 void let_nccl_register(bool works);

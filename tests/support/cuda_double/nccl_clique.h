@@ -1,4 +1,4 @@
-// Where the ranks of a communicator of NCCL's double meet.
+// Meeting place of the ranks of a communicator of NCCL's double.
 #pragma once
 
 #include <nccl.h>
@@ -22,7 +22,7 @@ NcclWorld& nccl_world();
 
 enum class NcclKind { all_reduce, reduce_scatter, all_gather, broadcast, send, receive };
 
-/// What a rank launches.
+/// Operation that a rank launches.
 struct NcclCall {
   NcclKind kind;
   const void* in = nullptr;

@@ -8,7 +8,7 @@
 namespace hexad::cuda_double {
 
 size_t size_of(ncclDataType_t type);
-/// Whether the double computes with such elements.
+/// True if the double computes with such elements.
 bool can_reduce(ncclDataType_t type);
 /// out[count] = the elements of all `in`, added in a ring that begins after rank `last` and ends there. `out` may be
 /// one of `in`.

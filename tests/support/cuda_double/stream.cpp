@@ -132,7 +132,7 @@ cudaError_t synchronize_device(int device) {
 
 }  // namespace hexad::cuda_double
 
-// What an event was recorded as last: later records make another one, so that a wait keeps what it has seen.
+// An event's latest record: later records make another one, so that a wait keeps what it has seen.
 struct Recorded {
   std::mutex mutex;
   std::condition_variable changed;
@@ -164,7 +164,7 @@ bool has_passed(Recorded& r) {
   return r.passed;
 }
 
-// The double has no default stream: whoever uses it is told.
+// True for a stream that exists. The double has no default stream: using it is an error.
 bool is_stream(cudaStream_t stream) {
   std::lock_guard lock(streams_mutex());
   return streams().count(stream) != 0;
@@ -174,7 +174,7 @@ bool is_stream(cudaStream_t stream) {
 
 extern "C" {
 
-// Nobody has precedence here.
+// Priorities have no effect here.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
   if (flags != cudaStreamNonBlocking) return set_last_error(cudaErrorInvalidValue);
   if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;

@@ -45,7 +45,7 @@ std::map<CUmemGenericAllocationHandle, Pages>& all_pages() {
   return pages;
 }
 
-// Where whole handles are mapped, and their bytes.
+// Addresses where whole handles are mapped, and their bytes.
 std::map<CUdeviceptr, size_t>& mapped() {
   static std::map<CUdeviceptr, size_t> pieces;
   return pieces;
@@ -121,7 +121,7 @@ CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, 
   return CUDA_SUCCESS;
 }
 
-// As a card's driver: what is still in flight there would fault; the double waits for nobody.
+// Waits for nobody, like a card's driver: work still in flight there would fault.
 CUresult unmap(CUdeviceptr p, size_t bytes) {
   nccl_pages_go(address(p), static_cast<int64_t>(bytes));
   {

@@ -1,4 +1,4 @@
-// What the GPU did: one record a kernel, copy or fill.
+// Activities of the GPU: one record for each kernel, copy or fill.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ enum class Kind { kernel, memcpy, memset };
 
 struct Activity {
   Kind kind = Kind::kernel;
-  std::string_view name;       // a kernel's is mangled; whoever records keeps the text
+  std::string_view name;       // a kernel's is mangled; the recorder keeps the text
   int64_t begin = 0, end = 0;  // ns, on a clock of the recorder's choice
   int64_t bytes = 0;           // of a copy or a fill
   uint32_t stream = 0;         // CUDA's number: lanes are streams

@@ -48,8 +48,8 @@ std::string without_scopes(std::string_view name) {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// How many characters behind the first belong to a back reference, S1A_, or to a literal, Li128E: digits there are no
-/// identifier's length.
+/// Number of characters behind the first that belong to a back reference, S1A_, or to a literal, Li128E: digits there
+/// are no identifier's length.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {

@@ -10,11 +10,12 @@
 
 namespace hexad::gpu_profile {
 
-/// As the source spells it; a name that is not mangled stays. Of one that the demangler refuses only identifiers are
-/// left.
+/// Returns the name as the source spells it; a name that is not mangled stays. If the demangler refuses the name, only
+/// its identifiers are left.
 std::string demangled(std::string_view name);
 
-/// Of a demangled name the function and its template arguments, both without namespaces; cut at `width` characters.
+/// Returns the function of a demangled name and its template arguments, both without namespaces; cut at `width`
+/// characters.
 std::string shortened(std::string_view demangled, size_t width = 90);
 
 /// Short names of `operations`. Where two would get the same, later ones are numbered: "f<...> #2".

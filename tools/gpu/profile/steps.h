@@ -30,7 +30,7 @@ struct Gap {
 /// All gaps of `window`, in order. Its busy time, the union of all activities in it, is the rest.
 std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window);
 
-/// What one stream did in a window.
+/// Activity of one stream in a window.
 struct StreamTime {
   uint32_t stream = 0;
   int64_t count = 0;            // of activities that begin in it
@@ -38,7 +38,7 @@ struct StreamTime {
   std::string_view longest;     // the name that took most of its time
 };
 
-/// Of all streams with activities in the window, the busiest first.
+/// Times of all streams with activities in the window, the busiest first.
 std::vector<StreamTime> stream_times(std::span<const Activity> activities, Interval window);
 
 }  // namespace hexad::gpu_profile

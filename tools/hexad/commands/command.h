@@ -6,7 +6,7 @@
 
 namespace hexad::app {
 
-/// What every command needs to add itself.
+/// Root command and extensions, which every command needs to add itself.
 struct Program {
   Command root;
   const train::Extensions& extensions;

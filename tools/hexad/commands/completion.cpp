@@ -44,7 +44,7 @@ std::string lines_of(const Command& command, const std::string& path) {
          below;
 }
 
-// What may follow `help`: names of commands, and those of theirs. These lines come before the others of `help`.
+// Lines for what may follow `help`: names of commands and of their subcommands. They come before its other lines.
 std::string lines_of_help(const Command& command, const std::string& path) {
   std::vector<std::string> names;
   std::string below;

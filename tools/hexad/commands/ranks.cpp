@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// As alone, in hexad_main.
+// Same codes as in hexad_main, for a process alone.
 ExitCode exit_code_of(const std::exception& e) {
   if (const auto* error = dynamic_cast<const base::Error*>(&e)) return error->code();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&e)) return ExitCode::data;
@@ -63,7 +63,7 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
-    // Where all were asked to end before, nobody waits for the first rank's word: it may be the one that is lost.
+    // If all were asked to end before, no rank waits for the first one's message: that may be the rank that is lost.
     const bool speaks = !told && (world.rank() == 0 || !shared || end_requested());
     if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
     world.abort_job(code);

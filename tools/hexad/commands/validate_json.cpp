@@ -21,7 +21,7 @@ Json memory_of(const plan::MemoryEstimate& m) {
       {"temporary", m.passing}, {"offloaded", m.offloaded}, {"total", m.total}};
 }
 
-// Of each stage the layers of its chunks: [first, last + 1).
+// Layers of each stage's chunks: [first, last + 1).
 Json layers_of(const pp::StageSplit& split) {
   Json stages = Json::array();
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
@@ -59,8 +59,8 @@ const config::Node* node_of(const config::Document& document, const std::string&
   return node;
 }
 
-/// Of a message that is text alone: "recipe.yaml:14: what", "recipe.yaml: what" or "what". Lines without a position
-/// belong to the problem before them.
+/// Problems in a message that is text alone: "recipe.yaml:14: what", "recipe.yaml: what" or "what". Lines without a
+/// position belong to the problem before them.
 std::vector<RecipeProblem> problems_in(const std::string& text, const std::string& recipe) {
   static const std::regex placed("^(.+?\\.ya?ml|command line: .*?)(:([0-9]+))?: (.*)$");
   std::vector<RecipeProblem> problems;

@@ -67,7 +67,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
-// What repeats one layout.
+// Command that repeats one layout.
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);

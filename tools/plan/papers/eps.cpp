@@ -8,10 +8,10 @@
 namespace hexad::plan::eps {
 namespace {
 
-/// What the all-to-all of a stage sends when every token goes to `copies` places.
+/// Volume of a stage's all-to-all if every token goes to `copies` places.
 double all_to_all(double P, double D, double copies) { return copies * P * (D - 1) / (D * D); }
 
-/// Beside the all-to-all: half an all-reduce around attention under TP.
+/// Volume besides the all-to-all: half an all-reduce around attention under TP.
 double gathered(Mode mode, double P, double D) { return mode == Mode::tp_ep ? P * (D - 1) / D : 0; }
 
 }  // namespace

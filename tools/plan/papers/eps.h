@@ -1,7 +1,7 @@
 // EPS-MoE (Qian et al. 2024): closed forms of MoE inference whose experts are worked off in N groups. Volumes are
 // bytes, those that one of D devices sends.
 //
-// Where the paper contradicts itself:
+// Contradictions in the paper:
 //   V_TP+EP < V_TP+TP  is an equality when a token visits all devices (g = D)
 //   T_Attn, T_MoE      divide W by D x BW, though section 4.2 gives W as what one device reads and writes: here by BW
 #pragma once
@@ -22,7 +22,7 @@ double expected_activated_experts(double k, double E, double m);
 /// router that nothing limits.
 double expected_devices(int64_t k, int64_t E, int64_t D);
 
-/// How attention and MoE layer are split, in this order.
+/// Split of attention and of the MoE layer, in this order.
 enum class Mode { tp_tp, dp_ep, tp_ep };
 inline constexpr std::array all_modes{Mode::tp_tp, Mode::dp_ep, Mode::tp_ep};
 constexpr std::string_view name_of(Mode m) {

@@ -1,4 +1,4 @@
-// What the inputs of the papers share: reading, checking, listing keys.
+// Common to the inputs of the papers: reading, checking, listing keys.
 #pragma once
 
 #include <initializer_list>

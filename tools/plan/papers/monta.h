@@ -1,6 +1,6 @@
 // MoNTA (Guo et al. 2024): closed forms of an all-to-all under tensor parallelism, and of memory. Volumes are bytes.
 //
-// What the paper prints is corrected where it contradicts itself:
+// Corrections where the paper contradicts itself:
 //   equation 3       leaves out the top-k: its own Table 8 needs b k = 2 for 256 M
 //   Algorithms 1, 2  line 19 is T_min = T, and the N of the least T is returned with it, not the last N
 //   Algorithm 2      a chunk's copy may be the longest of the three: T = AA + AG + D2D + (N - 1) max(AA, AG, D2D)
@@ -119,7 +119,7 @@ struct ActivationBytes {
   double with_sp;          // and sequence parallelism
   double selective, full;  // with_sp and recomputation
 };
-/// As printed.
+/// Formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
 /// Corrected: each rank of an expert group brings tokens of its own, so a rank keeps k times `load` (max over mean)
 /// assignments, not k/e; and sequence parallelism divides the scores by t, too, as in Megatron's derivation.

@@ -90,7 +90,7 @@ constexpr std::string_view name_of(Reuse r) {
   return names[static_cast<size_t>(r)];
 }
 
-/// What restoring costs a whole batch.
+/// Cost of restoring for a whole batch.
 struct ReuseCost {
   double copied = 0;        // elements to the host in forward, and back in backward
   double communicated = 0;  // elements of T_DI sent again
@@ -121,7 +121,7 @@ Prediction predict(const Layer& layer, const Machine& machine, Reuse reuse, int6
 /// Lower bounds of a layer without restoring: all communication, and all computation, of one undivided batch.
 struct Ideal {
   double comm, comp;
-  /// What no overlap can beat, and the largest gain over one after the other that it leaves: at most 2.
+  /// Time that no overlap can beat, and the largest gain over one after the other that it leaves: at most 2.
   double seconds() const { return comm > comp ? comm : comp; }
   double largest_speedup() const { return (comm + comp) / seconds(); }
 };

@@ -12,8 +12,8 @@ namespace hexad::plan {
 struct Paper {
   std::string_view name;   // as --paper has it
   std::string_view title;  // one line
-  /// What the formulas give for an input, as JSON text: SI units, named at the end of each key. Throws Error(usage)
-  /// with every problem of the input and its file:line.
+  /// Returns the results of the formulas for an input, as JSON text: SI units, named at the end of each key. Throws
+  /// Error(usage) with every problem of the input and its file:line.
   std::string (*evaluate)(const config::Document& input);
   /// One line for each key of the input: name, default, unit and meaning.
   std::string (*keys)();

@@ -59,7 +59,7 @@ constexpr std::string_view name_of(Schedule s) { return s == Schedule::s1 ? "S1"
 /// Algorithm 1: S1 when it takes no longer.
 Schedule choose(const Layer& layer, const Costs& costs);
 
-/// What section IV-B proves, evaluated: each holds, or the measured costs contradict the paper's assumptions.
+/// A claim that section IV-B proves, evaluated: it holds, or the measured costs contradict the paper's assumptions.
 struct Claim {
   std::string_view text;
   double smaller, larger;  // seconds: the claim is smaller <= larger
@@ -68,7 +68,7 @@ struct Claim {
 /// Equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS: half of the AllReduce, whose other half is an AllGather.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 
-/// Where the ranks of one EP&ESP group are. They are numbered node by node; neighbours belong to one `inner` group.
+/// Placement of the ranks of one EP&ESP group, numbered node by node. Neighbours belong to one `inner` group.
 enum class Inner { esp, ep };
 struct Placement {
   int64_t N_EP = 1, N_ESP = 1;
@@ -85,7 +85,7 @@ struct Load {
   double intra = 0, inter = 0;
   std::string_view link() const { return inter > 0 ? "inter" : intra > 0 ? "intra" : "none"; }
 };
-/// What collectives of `x` elements (their argument in equations 1 and 2, ETM N_ESP) put on links, every rank sending
+/// Loads of links by collectives of `x` elements (their argument in equations 1 and 2, ETM N_ESP), every rank sending
 /// to each of its peers directly: AG and RS of ESP x/N_ESP to each, EP-AlltoAll x/N_EP, EP&ESP-AlltoAll x/(N_EP N_ESP).
 /// AR is RS and AG.
 struct Loads {

@@ -10,7 +10,7 @@
 
 namespace hexad::plan {
 
-/// Of a grouped product: rows of `inputs` columns become rows of `outputs`, those of each expert by its own weight.
+/// Shape of a grouped product: rows of `inputs` columns become rows of `outputs`, each expert's by its own weight.
 struct ProductShape {
   int64_t experts, inputs, outputs;
 };

@@ -98,7 +98,7 @@ class Loads {
     return {best.x, static_cast<size_t>(std::clamp(seconds_ / best.y, 4.0, 1000.0))};
   }
 
-  // As the lanes of MoE layers: all-to-all between nodes, all-gather inside them.
+  // Same collectives as in the lanes of MoE layers: all-to-all between nodes, all-gather inside them.
   Load communication(const MeasuredGroup& g) const {
     const bool inter = g.kind == GroupKind::inter;
     const Collective operation = inter ? Collective::all_to_all : Collective::all_gather;

@@ -21,9 +21,8 @@ class Timer {
  public:
   Timer(const comm::ProcessGroup& world, tensor::Device device) : world_(world), device_(device) {}
 
-  /// What is timed, and the size that its seconds are noted under. One repeat runs it for at least `batch_seconds`:
-  /// where ranks share a core, a short run mostly ends before its turn does, and would seem to have the core for
-  /// itself.
+  /// Timed work, and the size that its seconds are noted under. One repeat runs it for at least `batch_seconds`: if
+  /// ranks share a core, a short run mostly ends before its turn does, and would seem to have the core for itself.
   struct Work {
     double size;
     std::function<void()> run;

@@ -7,8 +7,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// What multiplies: `vector` takes all dtypes and widens bf16 to f32; `dot`, the vector unit's instruction for pairs of
-/// bf16, and `matrix` (AMX) take bf16 alone and need machine_has_dot() and machine_has_amx().
+/// Unit that multiplies: `vector` takes all dtypes and widens bf16 to f32; `dot`, the vector unit's instruction for
+/// pairs of bf16, and `matrix` (AMX) take bf16 alone and need machine_has_dot() and machine_has_amx().
 enum class Unit : uint8_t { vector, dot, matrix };
 
 /// Computes independent products. They are cut into tiles which the threads take in turn; an element's bits do not

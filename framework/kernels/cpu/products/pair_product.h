@@ -15,7 +15,7 @@ struct Sums {
   int64_t stride;
 };
 
-/// A block of sums on their way to a bf16 result, a row at a time.
+/// Rounds a block of sums to a bf16 result, a row at a time.
 struct Rounding {
   uint16_t* to = nullptr;
   int64_t stride = 0, rows = 0;
@@ -36,8 +36,8 @@ struct Strip {
   int64_t row, step;  // bytes from one line, and from 32 terms, to the next
 };
 
-/// What is multiplied at once: the first `rows` of 32 lines of a, 32 packed columns of b, `depth` terms of a sum. All
-/// 32 lines and whole steps of 32 terms may be read: what does not exist was packed as zeros.
+/// Operands multiplied at once: the first `rows` of 32 lines of a, 32 packed columns of b, `depth` terms of a sum. All
+/// 32 lines and whole steps of 32 terms may be read: missing ones were packed as zeros.
 struct Factors {
   Strip a;
   const char* b;
@@ -59,7 +59,7 @@ struct Near {
   }
 };
 
-/// What is done while strips are multiplied, a little at every step of 32 terms: in one go it would stall.
+/// Work done while strips are multiplied, a little at every step of 32 terms: in one go it would stall.
 class Meanwhile {
  public:
   Rounding rounding;
@@ -91,7 +91,7 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Whether a block of terms is the first or the last of its sums.
+/// Tells if a block of terms is the first or the last of its sums.
 struct TermBlock {
   bool first, last;
 };

@@ -10,7 +10,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// What of a product is in the second-level cache at a time, by unit.
+/// Parts of a product that are in the second-level cache at a time, by unit.
 struct PairBlocks {
   int64_t depth;        // terms for which operands are packed at once
   int64_t left, right;  // packed elements of a and of b (with the b that comes next, where a is not packed)

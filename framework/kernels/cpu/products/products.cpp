@@ -72,7 +72,7 @@ void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
             "; expected one dtype");
 }
 
-/// What multiplies bf16 operands here.
+/// Unit that multiplies bf16 operands on this machine.
 Unit bf16_unit() {
   if (machine_has_amx()) return Unit::matrix;
   return machine_prefers_dot() ? Unit::dot : Unit::vector;

@@ -13,7 +13,7 @@ struct ActivationLoops {
   void (*swiglu_backward)(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n);
   /// One row, times its weight.
   void (*weighted_swiglu_forward)(T* out, const T* gate, const T* up, A weight, int64_t n);
-  /// Of weight w; returns <dout, gate sigmoid(gate) up>, its gradient. `out`, the weighted product, may be null.
+  /// One row, weight w; returns w's gradient, <dout, gate sigmoid(gate) up>. `out`, the weighted product, may be null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);

@@ -1,4 +1,4 @@
-// Which of the instruction sets that simd/ is compiled for this machine runs.
+// Chooses the instruction set that this machine runs, among those that simd/ is compiled for.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ std::string_view name_of(Isa isa);
 /// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3,
 /// v4, dot or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
 Isa machine_isa();
-/// Whether there is, beside x86-64-v4, the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16), and
-/// HEXAD_MAX_ISA is not less.
+/// True if the machine has, beside x86-64-v4, the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16),
+/// and HEXAD_MAX_ISA is not less.
 bool machine_has_dot();
-/// Whether that instruction is worth while, or named by HEXAD_MAX_ISA: AMD's does twice as many operations a cycle as
+/// True if that instruction is worth while, or named by HEXAD_MAX_ISA: AMD's does twice as many operations a cycle as
 /// f32 multiply-adds, Intel's as many.
 bool machine_prefers_dot();
-/// Whether there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
+/// True if there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
 /// and the operating system lets this process use its registers, which the first call asks for.
 bool machine_has_amx();
 

@@ -5,7 +5,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// What does not depend on the element (Kingma & Ba 2015, section 2, with the corrections moved into constants).
+/// Constants independent of the element (Kingma & Ba 2015, section 2, with the corrections moved into constants).
 template <class A>
 struct AdamwConstants {
   A factor, beta1, beta2, keep;  // keep: 1 - lr * decay

@@ -23,7 +23,7 @@ void require_bounds(std::string_view name, const Tensor& t, const AttentionShape
           Shape({shape.sequences, shape.queries}));
 }
 
-/// What forward and backward have in common.
+/// Checks common to forward and backward.
 template <class Call>
 void check_call(const Call& c) {
   const AttentionShape& s = c.shape;

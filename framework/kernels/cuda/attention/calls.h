@@ -33,9 +33,9 @@ void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
 struct DocumentBounds {
   const Tensor &first, &last;
 };
-/// What cuDNN reads of packed documents, in the order of tokens: lengths[D] (i32), and offsets[N, D + 1] (i64) of their
-/// first tokens in N tensors (at most 9) that have `distances` elements from token to token, then of the end of all
-/// tokens. Where there are fewer documents the last ones are empty, at the end; more than D are left out.
+/// Writes what cuDNN reads of packed documents, in the order of tokens: lengths[D] (i32), and offsets[N, D + 1] (i64)
+/// of their first tokens in N tensors (at most 9) that have `distances` elements from token to token, then of the end
+/// of all tokens. If there are fewer documents, the last ones are empty, at the end; more than D are left out.
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances);
 

@@ -29,8 +29,8 @@ struct Cudnn {
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
     return at->second.refused().empty() ? &at->second : nullptr;
   }
-  /// How many documents a plan is made for that shall take so many. One for up to a power of two serves most batches,
-  /// but documents without a token are right from 9.25 on; before, each number has a plan.
+  /// Number of documents in the plan that serves `documents`. One for up to a power of two serves most batches, but
+  /// documents without a token are right only from 9.25 on; before, each number has a plan.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))

@@ -1,5 +1,5 @@
-// cuDNN's fused attention: what it is asked for, and the plan it makes of that. Apart from whoever runs plans, so that
-// they can be made, and refused, where there is no card.
+// Problems of cuDNN's fused attention, and the plans that it makes of them. Separate from the code that runs plans, so
+// that plans can be made, and refused, where there is no card.
 #pragma once
 
 #include <compare>
@@ -32,7 +32,7 @@ struct AttentionProblem {
   auto operator<=>(const AttentionProblem&) const = default;
 };
 
-/// What a plan reads and writes. Statistics (f32) are max + ln(sum) of scaled scores: [tokens, heads], as
+/// Operands that a plan reads and writes. Statistics (f32) are max + ln(sum) of scaled scores: [tokens, heads], as
 /// AttentionKernels keeps them, but [sequences, heads, positions] where a backward without documents reads them.
 enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
 /// With documents, each of q to dv has offsets[documents + 1] (i64): the element where each document begins, and the

@@ -1,4 +1,4 @@
-// What the attention kernels share: rows of heads, sizes, where a block of threads works, launches.
+// Code that the attention kernels share: rows of heads, sizes, where a block of threads works, launches.
 #pragma once
 
 #include "framework/kernels/cuda/attention/calls.h"
@@ -52,7 +52,7 @@ __device__ __forceinline__ HeadTile<D> head_tile(const HeadRows<D>& rows, int64_
   return {rows, sequence * length + begin, static_cast<int>(left < most ? left : most), head};
 }
 
-/// Which tile of which head of which sequence a block works on; tiles of one head are neighbours.
+/// Tile, head and sequence that a block works on; tiles of one head are neighbours.
 struct Place {
   int64_t tile, head, sequence;
 };

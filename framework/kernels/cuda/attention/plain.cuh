@@ -17,7 +17,7 @@ using Share = A[plain_share][plain_share];
 template <class A, int Columns>
 using Staged = A[tile_rows][Columns + 1];
 
-/// What a block holds: operands of the scores, then a slice of rows to be weighed, in the same memory.
+/// Contents of a block's memory: operands of the scores, then, in the same place, a slice of rows to be weighed.
 template <class A>
 union Stage {
   struct {

@@ -19,7 +19,7 @@ struct alignas(16) SharedTile {
   __device__ __forceinline__ __nv_bfloat16* at(int row, int piece) {
     return data + row * Width + (piece ^ (row & 7)) * 8;
   }
-  /// Of at(row, odd + even) where row % 8 is lane % 8, odd 0 or 1, even an even constant: most of it stays in one
+  /// Offset of at(row, odd + even) if row % 8 is lane % 8, odd 0 or 1, even an even constant: most of it stays in one
   /// register for all constants.
   __device__ __forceinline__ int lane_offset(int row, int odd, int even) const {
     return row * Width + ((odd ^ (static_cast<int>(threadIdx.x) & 7)) ^ even) * 8;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, in
   }
 }
 
-/// Whether one of this lane's sums is NaN, in rows before `count`.
+/// True if one of this lane's sums is NaN, in rows before `count`.
 template <int N>
 __device__ __forceinline__ bool has_nan(const Sums<N>& sums, int count) {
   bool nan = false;

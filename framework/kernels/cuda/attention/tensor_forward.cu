@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(tensor_threads, 2)
       }
     weigh_rows(sums, scores, shared.v[buffer]);
   }
-  mma::wait();  // where no key is seen the queries may still be on their way into memory that is now written
+  mma::wait();  // if no key is seen, the queries may still be in flight to memory that is now written
   __syncthreads();
 
   bool nan = false;

@@ -1,5 +1,5 @@
-// Which keys each query sees. Causality, documents and lengths become one range a row, and one summary a tile of rows,
-// by which kernels skip what nobody sees and leave the mask out where everybody sees everything.
+// Keys that each query sees. Causality, documents and lengths become one range a row and one summary a tile of rows, by
+// which kernels skip keys that no query sees and leave the mask out where every query sees every key.
 #pragma once
 
 #include "framework/kernels/cuda/attention/operands.cuh"
@@ -17,7 +17,7 @@ struct TileRange {
   }
 };
 
-/// As kernels see it: ranges of keys [rows[r].x, rows[r].y) of the queries [B S] (0, 0: sees none) and of their tiles.
+/// View for kernels: ranges of keys [rows[r].x, rows[r].y) of the queries [B S] (0, 0: sees none) and of their tiles.
 struct Visible {
   const int2* rows;
   const TileRange* tiles;  // [B, tiles_of(S)]

@@ -1,5 +1,5 @@
-// What is called of NVRTC: functions of the same names that load it when the first of them is called, so that the
-// program needs it only on a card. They are hidden: NVRTC itself does not come by here.
+// Functions of NVRTC that the program calls: stubs of the same names load it when the first of them is called, so that
+// the program needs it only on a card. They are hidden: NVRTC itself does not call them.
 #include <nvrtc.h>
 
 #include "framework/device/cuda/shared_library.h"

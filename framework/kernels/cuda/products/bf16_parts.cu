@@ -19,7 +19,7 @@ enum class Along : uint8_t { rows, columns };
 
 constexpr Along other(Along along) { return along == Along::rows ? Along::columns : Along::rows; }
 
-/// Which part comes first, second, third; 0 is the largest. The last two are for factors whose parts meet along the
+/// Order of the parts: first, second, third; 0 is the largest. The last two are for factors whose parts meet along the
 /// sum: hi hi + hi mid + mid hi.
 struct Order {
   int at[parts];
@@ -136,8 +136,8 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
   });
 }
 
-/// Of the bf16 matrix, which is read or written as it is, beside f32 of `n` rows or columns: parts then take no more
-/// memory than the matrix in f32 would.
+/// True if splitting f32 of `n` rows or columns pays beside the bf16 matrix `m`, which is read or written as it is: the
+/// parts then take no more memory than `m` in f32 would.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

@@ -46,7 +46,7 @@ uint32_t alignment_of(const void* p) {
 ///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
 ///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
 ///
-/// So A is our right factor, B our left one, and each is transposed for cuBLASLt exactly where it is for us.
+/// Therefore A is our right factor, B our left one, and each is transposed for cuBLASLt exactly if it is for us.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
@@ -142,7 +142,7 @@ Plan Library::make_plan(const Problem& p) {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
-  // Where a sum is split, its parts stay in f32 in the workspace: parts in a bf16 result would be rounded.
+  // Keeps the parts of a split sum in f32 in the workspace: parts in a bf16 result would be rounded.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
@@ -190,7 +190,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   Plan& plan = library.plan(problem);
   if (!plan.possible) return false;
 
-  // Taken anew for each product, so that streams never share one; the allocator keeps it.
+  // Allocated for each product, so that streams never share one; the allocator keeps it.
   Tensor workspace;
   if (plan.workspace > 0)
     workspace = Tensor::empty({static_cast<int64_t>(plan.workspace)}, Dtype::u8, out.tensor.device());

@@ -14,7 +14,7 @@ struct GroupProblem {
   int64_t a, b, d;
 };
 
-/// Of group e, whose rows [begin, end) of x[R, width] and y[R, features] go with w[E, features, width]:
+/// Problem of group e, whose rows [begin, end) of x[R, width] and y[R, features] go with w[E, features, width]:
 ///   forward          y = x w^T     a: x     b: w^T   d: y
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx
 ///   weight gradient  dw = dy^T x   a: dy^T  b: x     d: dw

@@ -13,11 +13,11 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// What tensor cores do not take in one kernel goes one by one from here on: dense products of f32 and f64 then beat the
-// simple kernel (not measured).
+// Sizes from which products that tensor cores do not take in one kernel go one by one: dense products of f32 and f64
+// then beat the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// Where each group is a launch, fewer rows than these are left to the simple kernel, which is one for all (not
-// measured).
+// If each group is a launch, fewer rows a group than these (on average) are left to the simple kernel, which is one
+// launch for all groups (not measured).
 constexpr int64_t few_rows = 16;
 
 /// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
@@ -68,7 +68,7 @@ bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// Whether the host cannot rule it out.
+/// True unless the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }

@@ -57,7 +57,7 @@ struct GroupedGemm {
   using StrideD = typename Kernel::InternalStrideD;
   static_assert(std::is_same_v<StrideD, typename Kernel::InternalStrideC>);
 
-  /// What the kernel reads of each group, in device memory. What is added to is what is written.
+  /// Data of each group that the kernel reads, in device memory. Results are added to in place.
   struct Groups {
     typename Problems::UnderlyingProblemShape* shapes = nullptr;
     const Element **a = nullptr, **b = nullptr;
@@ -67,7 +67,7 @@ struct GroupedGemm {
     StrideD* stride_d = nullptr;
   };
 
-  /// How many clusters the card runs at once; asked once a card.
+  /// Number of clusters that the card runs at once; asked once a card.
   struct Occupancy {
     int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
   };

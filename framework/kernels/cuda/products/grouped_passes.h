@@ -8,9 +8,9 @@ namespace hexad::kernels::cuda {
 /// On tensor cores: bf16, contiguous, widths multiples of 8 and not zero, addresses multiples of 16 bytes. The caller
 /// has zeroed weight gradients (f32 or bf16) of groups without rows, where `write` replaces.
 namespace tensor_cores {
-/// Whether this generation of cards has one kernel for all groups (CUTLASS's, for Hopper). On others each group is a
-/// product of cuBLASLt's, of which the host must know the rows: where it does not, it reads them, counted as "grouped
-/// products: offsets".
+/// True if this generation of cards has one kernel for all groups (CUTLASS's, for Hopper). On others each group is a
+/// product of cuBLASLt's, whose rows the host must know: if it does not, it reads them, counted as "grouped products:
+/// offsets".
 extern const bool in_one_kernel;
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,

@@ -1,5 +1,5 @@
-// How long a grouped product takes on an H100 by either way, after measured rates: by which grouped.cpp chooses, as
-// EPS-MoE switches between GroupGEMM and DenseGEMM by the experts' load.
+// Time of a grouped product on an H100 by either way, from measured rates. grouped.cpp chooses by it, as EPS-MoE
+// switches between GroupGEMM and DenseGEMM by the experts' load.
 #pragma once
 
 #include <cstddef>

@@ -10,10 +10,10 @@ namespace {
 constexpr int tile = 64, depth = 16, threads = 256;
 constexpr int side = 16, each = tile / side;  // threads are a square; each has every 16th row and column of the tile
 
-/// How a factor's terms lie: one after another in its row or column, or a stride apart.
+/// Layout of a factor's terms: one after another in its row or column, or a stride apart.
 enum class Terms : uint8_t { adjacent, strided };
 
-/// Of a factor: `lines` rows (of the left one) or columns (of the right one) from `data` on.
+/// Lines of a factor: `lines` rows (of the left one) or columns (of the right one) from `data` on.
 template <class D, Terms terms>
 struct Lines {
   const D* data;

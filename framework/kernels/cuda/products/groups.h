@@ -1,4 +1,4 @@
-// What kernels over groups of rows share: their offsets on the device, zeros for groups without rows.
+// Code that kernels over groups of rows share: offsets on the device, zeros for groups without rows.
 #pragma once
 
 #include <string_view>
@@ -11,9 +11,9 @@ namespace hexad::kernels::cuda {
 /// rows.
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
-/// [groups + 1] i64 on `device`, copied there in the order of `stream` where only the host knows them. Each call copies
-/// anew, from pageable memory through the driver's staging buffer, which costs the host microseconds: callers who use
-/// offsets more than once had better give them on the device, too.
+/// Returns the offsets, [groups + 1] i64, on `device`; copies them in the order of `stream` if only the host knows
+/// them. Each call copies again, from pageable memory through the driver's staging buffer, which costs the host
+/// microseconds: callers who use offsets more than once should give them on the device, too.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
 /// Zeros the slices of dw[E, ...] whose group has no rows; the device looks for them, so a host that knows that there

@@ -153,7 +153,7 @@ void Runner::run() {
 
 void Runner::run_block(uint64_t block) {
   blockIdx = coordinates(block, grid_.blocks);
-  // What nobody wrote reads as NaN and as indices out of range.
+  // Unwritten memory reads as NaN and as indices out of range.
   if (grid_.shared) std::memset(shared_.get(), 0xff, grid_.shared);
   order_.emplace(count_, random_ ? &*random_ : nullptr);
   started_ = finished_ = 0;

@@ -27,7 +27,7 @@ struct Grid {
 /// block and thread where threads wait for some that will not come.
 void run_grid(const Grid& grid, const std::function<void()>& thread);
 
-/// What a lane gives to the others of its warp.
+/// Value that a lane gives to the others of its warp.
 struct LaneValue {
   alignas(16) std::byte bytes[32];
 };

@@ -1,4 +1,4 @@
-// Where a kernel's thread is: the language's own names, one each for every thread of the host.
+// Position of a kernel's thread: the language's own names, one each for every thread of the host.
 #pragma once
 
 #include <vector_types.h>

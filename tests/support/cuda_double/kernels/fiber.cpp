@@ -45,7 +45,7 @@ StackPool& pool() {
   return of_this_thread;
 }
 
-/// As Boost wants to be given it.
+/// Stack from the pool, in the form that Boost wants.
 struct PooledStack {
   const void** bottom;
   size_t* size;

@@ -1,6 +1,6 @@
-// What CUDA's language adds to C++, as far as Hexad's kernels use it, for g++: the twins of headers that kernels
-// include bring it. A block's threads are fibers (block.h); where the card would have them wait for each other they do
-// so here.
+// Additions of CUDA's language to C++, as far as Hexad's kernels use them, for g++: the twins of headers that kernels
+// include bring this file. A block's threads are fibers (block.h), which wait for each other where those of a card
+// would.
 #pragma once
 
 #include <cuda_bf16.h>

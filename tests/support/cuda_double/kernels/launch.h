@@ -12,11 +12,11 @@ namespace hexad::cuda_double {
 struct LaunchShape {
   dim3 blocks, threads;
   size_t shared;
-  /// What the kernel was allowed beyond what every kernel may have.
+  /// Shared memory that allow_shared() granted the kernel, bytes; 0 if none.
   size_t allowed;
 };
 
-/// As a launch by <<<>>>: returns at once, and sets the last error where the card could not do it.
+/// Launches like <<<>>>: returns at once, and sets the last error if the card could not do it.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
 /// The dynamic shared memory that a kernel is allowed; cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);
@@ -26,7 +26,7 @@ size_t allowed_shared(const void* kernel);
 /// pinned: a card's would fault.
 void check_pointer(std::string_view kernel, const void* p);
 
-/// Of a kernel's argument, what is known to be a pointer: it, or its first element where it has rows.
+/// Checks a kernel's argument if it is known to be a pointer, or its pointer to the first element if it has rows.
 template <class T>
 void check_argument(std::string_view kernel, const T& argument) {
   if constexpr (std::is_pointer_v<T>) {

@@ -16,7 +16,7 @@ namespace hexad::kernels::cuda::tensor_cores {
 using namespace tensor;
 namespace {
 
-// What TMA and the tiles want.
+// Alignments that TMA and the tiles need.
 constexpr int64_t address_alignment = 16, width_alignment = 8;
 
 void require_aligned(const char* name, const void* p) {
