@@ -107,7 +107,7 @@ TEST_F(Checkpoint, WithOffloadingEqualsRunningDirectlyBitForBit) {
   for (auto weights : both) expect_equal(pass(direct, weights), pass(nested, weights, true, offload.get()));
 }
 
-TEST_F(Checkpoint, OfOneBlockUsedTwiceEqualsRunningDirectly) {
+TEST_F(Checkpoint, EqualsRunningDirectlyForABlockUsedTwice) {
   const Model plain = [this](Tape& t, const Value& x) { return a(t, a(t, x)); };
   const Model tied = [this](Tape& t, const Value& x) {
     return recomputed(t, recomputed(t, x, a.segment()), a.segment());
@@ -170,7 +170,7 @@ TEST_F(Checkpoint, InEvaluationRunsTheSegmentOnceOnTheGivenTape) {
   EXPECT_EQ(seen, &forget);
 }
 
-TEST_F(Checkpoint, OfASegmentThatGivesOtherValuesTheSecondTimeThrows) {
+TEST_F(Checkpoint, ThrowsWhenRecomputationGivesOtherOutputs) {
   int runs = 0;
   Tape tape(lab.stream(), *keep);
   const Value y = recomputed(tape, tape.leaf(input), [&](Tape& t, std::span<const Value> in) {
@@ -181,7 +181,7 @@ TEST_F(Checkpoint, OfASegmentThatGivesOtherValuesTheSecondTimeThrows) {
   EXPECT_THROW(replay.run(), std::logic_error);
 }
 
-TEST_F(Checkpoint, OfSeveralValuesPassesEachItsGradient) {
+TEST_F(Checkpoint, PassesEachOfSeveralValuesItsGradient) {
   gradcheck(lab, {lab.randn({3, width}), lab.randn({3, width})}, [&](Tape& t, Inputs x) {
     return checkpoint(t, "pair", x, [&](Tape& inner, std::span<const Value> in) {
       return std::vector<Value>{add(inner, a(inner, in[0]), in[1]), gelu(inner, in[1], GeluKind::exact), in[0]};
@@ -189,7 +189,7 @@ TEST_F(Checkpoint, OfSeveralValuesPassesEachItsGradient) {
   });
 }
 
-TEST_F(Checkpoint, AnOutputThatOnlyConstantsLedToTakesNoGradient) {
+TEST_F(Checkpoint, AnOutputOfConstantsAloneTakesNoGradient) {
   Tape tape(lab.stream(), *keep);
   const Value inputs[] = {tape.leaf(copy_of(input)), {lab.randn({rows, width}), -1}};
   const auto outs = checkpoint(tape, "pair", inputs, [](Tape& t, std::span<const Value> in) {
@@ -202,14 +202,14 @@ TEST_F(Checkpoint, AnOutputThatOnlyConstantsLedToTakesNoGradient) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 2 * given[i]);
 }
 
-TEST_F(Checkpoint, OfConstantsStillTrainsItsParameters) {
+TEST_F(Checkpoint, TrainsItsParametersWithConstantInputs) {
   Tape tape(lab.stream(), *keep);
   const Value y = recomputed(tape, {input, -1}, a.segment());
   backward(tape, y, dout);
   for (Parameter* p : {&a.gain, &a.gate_up, &a.bias, &a.down}) EXPECT_TRUE(p->has_gradient()) << p->name();
 }
 
-TEST_F(Checkpoint, ThatNothingDependsOnReportsItsParametersAndRunsNoSecondTime) {
+TEST_F(Checkpoint, ReportsParametersWithoutRerunningWhenUnused) {
   int runs = 0;
   Tape tape(lab.stream(), *keep);
   const Value x = tape.leaf(copy_of(input));

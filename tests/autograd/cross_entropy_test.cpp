@@ -188,7 +188,7 @@ TEST(CrossEntropyLoss, WithGradientScaleZeroHasZeroGradients) {
   expect_zeros(got.dw);
 }
 
-TEST(CrossEntropyLoss, OfNoRowsIsZero) {
+TEST(CrossEntropyLoss, IsZeroForNoRows) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   const Outcome got = outcome(lab, w, lab.randn({0, 3}), {}, {.gradient_scale = 0.5});
@@ -196,7 +196,7 @@ TEST(CrossEntropyLoss, OfNoRowsIsZero) {
   expect_zeros(got.dw);
 }
 
-TEST(CrossEntropyLoss, OfRowsThatAreIgnoredMayBeNaN) {
+TEST(CrossEntropyLoss, IgnoredRowsMayBeNaN) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   const Tensor x = lab.randn({3, 3});
@@ -222,7 +222,7 @@ TEST(CrossEntropyLoss, BackwardWithAnotherGradientThanAnnouncedThrows) {
   }
 }
 
-TEST(CrossEntropyLoss, TakesAScaleThatIsNotExactInSinglePrecision) {
+TEST(CrossEntropyLoss, AcceptsAScaleThatF32Rounds) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3}, Dtype::f32);
   const auto policy = keep_policy();

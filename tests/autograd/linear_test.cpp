@@ -29,7 +29,7 @@ TEST(Linear, GradientsOfManyElementsMatchAlongRandomDirections) {
   gradcheck(lab, {lab.randn({13, 17})}, [&](Tape& t, Inputs x) { return linear(t, x[0], w, &bias); });
 }
 
-TEST(Linear, OfNoRowsGivesAZeroWeightGradient) {
+TEST(Linear, GivesAZeroWeightGradientForNoRows) {
   Lab lab;
   Parameter &w = lab.parameter({5, 3}), &bias = lab.parameter({5});
   gradcheck(lab, {lab.randn({0, 3})}, [&](Tape& t, Inputs x) { return linear(t, x[0], w, &bias); },

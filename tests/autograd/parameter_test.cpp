@@ -48,7 +48,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
 }
 
 // A run does not depend on whether gates and ups are two parameters or one.
-TEST(Parameter, InitialValuesOfAStackAreThoseOfTensorsOfItsNames) {
+TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
   constexpr int64_t experts = 3, width = 50, hidden = 100;  // more than a piece that is drawn at once
   const auto alone = [&](const std::string& name) {
@@ -136,12 +136,12 @@ TEST(Parameter, ExpertsOfOneParameterDiffer) {
   EXPECT_NE(values_of(p->local().slice(0, 0, 1)), values_of(p->local().slice(0, 1, 2)));
 }
 
-TEST(Parameter, InitialValuesInDoubleAreThoseInSingle) {
+TEST(Parameter, InitialValuesInF64EqualThoseInF32) {
   Lab lab;
   EXPECT_EQ(values_of(made(lab, "w", Dtype::f64)->local()), values_of(made(lab, "w", Dtype::f32)->local()));
 }
 
-TEST(Parameter, InitialValuesInBf16AreThoseInSingleRounded) {
+TEST(Parameter, InitialValuesInBf16AreTheRoundedF32Values) {
   Lab lab;
   const auto single = values_of(made(lab, "w")->local()), half = values_of(made(lab, "w", Dtype::bf16)->local());
   for (size_t i = 0; i < single.size(); ++i)
@@ -195,7 +195,7 @@ TEST(Parameter, WritesReplaceOnceAndAddAfterwardsUntilCleared) {
   EXPECT_EQ(p->next_write(), Write::replace);
 }
 
-TEST(Parameter, AGradientToAddToStartsFromZeroWhateverTheMemoryHeld) {
+TEST(Parameter, AGradientToAddToStartsFromZero) {
   Lab lab;
   const auto p = made(lab, "w");
   fill_bytes(p->gradient(), 0xff);
@@ -261,7 +261,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   EXPECT_EQ(message_of([&] { p->shard({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
 }
 
-TEST(Parameter, WeightsThatComeAndGoAreReadOnlyWhileTheyAreUsed) {
+TEST(Parameter, GatheredWeightsAreReadableOnlyWhileInUse) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
@@ -313,7 +313,7 @@ TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   reader->synchronize();
 }
 
-TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesAKnownName) {
+TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {
   Lab lab;
   ParameterSet set(lab.context);
   set.add(spec("b", {1}));

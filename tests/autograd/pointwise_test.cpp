@@ -40,7 +40,7 @@ TEST(Add, GradientsMatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({3, 5}), lab.randn({3, 5})}, [](Tape& t, Inputs x) { return add(t, x[0], x[1]); });
 }
 
-TEST(Add, OfAValueToItselfDoublesItsGradient) {
+TEST(Add, DoublesTheGradientOfAValueAddedToItself) {
   Lab lab;
   gradcheck(lab, {lab.randn({3, 5})}, [](Tape& t, Inputs x) { return add(t, x[0], x[0]); });
 }

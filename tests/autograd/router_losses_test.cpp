@@ -119,7 +119,7 @@ TEST(LoadBalancingLoss, NormalisesSigmoidScoresByToken) {
   EXPECT_NEAR(once, thrice, tolerance(Dtype::f64, 2));
 }
 
-TEST(LoadBalancingLoss, IsTheMeanOverScopesOfEachScopeAlone) {
+TEST(LoadBalancingLoss, IsTheMeanOfTheLossesOfItsScopes) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
@@ -177,7 +177,7 @@ TEST(LoadBalancingLoss, ANaNScoreIsNotSwallowed) {
       value(load_balancing_loss(tape, scores, lab.values<int32_t>({0}), lab.values<double>({0.5, 0.5}, {1, 2})))));
 }
 
-TEST(LoadBalancingLoss, ErrorNamesATokenOfNoScope) {
+TEST(LoadBalancingLoss, NamesATokenOutsideEveryScope) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

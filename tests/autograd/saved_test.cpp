@@ -117,7 +117,7 @@ TEST_F(SavedTest, OneTensorSavedByTwoOpsIsCountedOnce) {
   EXPECT_EQ(lab.used(Category::activation), rows * width * 8);
 }
 
-TEST_F(SavedTest, RowsThatOtherRanksSentAreActivationsOnceSaved) {
+TEST_F(SavedTest, SavedRowsFromOtherRanksCountAsActivations) {
   const auto received = [&] { return Tensor::zeros({rows, width}, Dtype::f64, lab.context, Category::communication); };
   const int64_t one = rows * width * 8;
   {
@@ -132,7 +132,7 @@ TEST_F(SavedTest, RowsThatOtherRanksSentAreActivationsOnceSaved) {
   EXPECT_EQ(offloaded(), one);
 }
 
-TEST_F(SavedTest, AParameterThatAnOpSavesKeepsItsAccount) {
+TEST_F(SavedTest, ASavedParameterStaysInItsMemoryCategory) {
   Tape tape(lab.stream(), *keep);
   const int64_t before = lab.used(Category::parameter);
   gelu(tape, tape.leaf(network.beside.local()), GeluKind::exact);

@@ -52,7 +52,7 @@ TEST_F(TapeTest, AGradientSharedByTwoValuesIsNotChangedInPlace) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(values_of(da)[i], 4 * values_of(before)[i]);
 }
 
-TEST_F(TapeTest, TwoRootsOfOneValueAdd) {
+TEST_F(TapeTest, GradientsOfTwoRootsOfOneValueAdd) {
   const Value x = tape.leaf(lab.randn({4})), y = scale(tape, x, 2);
   const Tensor one = lab.integers({4}, 1, 9), two = lab.integers({4}, 1, 9);
   Replay replay(tape, Roots{{y, one}, {y, two}});
@@ -74,7 +74,7 @@ TEST_F(TapeTest, AnOpWithoutAPullbackMayBeOffThePath) {
   EXPECT_NO_THROW(backward(tape, y, lab.randn({4})));
 }
 
-TEST_F(TapeTest, ARootThatNothingTrainableLedToThrows) {
+TEST_F(TapeTest, BackwardThrowsWhenTheRootHasNoTrainableInput) {
   const Value constant{lab.randn({4}), -1};
   const Value y = scale(tape, constant, 2);
   EXPECT_EQ(tape.size(), 0u);
@@ -82,7 +82,7 @@ TEST_F(TapeTest, ARootThatNothingTrainableLedToThrows) {
             "[tape] backward from a value that nothing trainable led to");
 }
 
-TEST_F(TapeTest, ARootGradientOfAnotherShapeOrDtypeThrows) {
+TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
   const Value y = scale(tape, tape.leaf(lab.randn({4})), 2);
   EXPECT_EQ(message_of([&] {
               backward(tape, y, lab.randn({2, 2}));
@@ -102,7 +102,7 @@ TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {
             "[tape] gradients [4] f64 and [2, 2] f64 of one value");
 }
 
-TEST_F(TapeTest, AGradientForAnInputThatTheOpDoesNotHaveThrows) {
+TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("wrong", copy_of(x.data), {x}, {},
                               [&](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(1, dout); });
@@ -116,7 +116,7 @@ TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] 1 tensors were saved but 2 are read");
 }
 
-TEST_F(TapeTest, TheGradientOfAValueThatWantsNoneThrows) {
+TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   const Value y = scale(tape, tape.leaf(lab.randn({4})), 2);
   Replay replay(tape, Roots{{y, lab.randn({4})}});
   EXPECT_EQ(message_of([&] {
@@ -125,7 +125,7 @@ TEST_F(TapeTest, TheGradientOfAValueThatWantsNoneThrows) {
             "[tape] the gradient of a value that wants none");
 }
 
-TEST_F(TapeTest, AnInputThatWantsNoGradientGetsNone) {
+TEST_F(TapeTest, AConstantInputGetsNoGradient) {
   Parameter& w = lab.parameter({3, 3});
   const Value constant{lab.randn({2, 3}), -1}, wanted = tape.leaf(lab.randn({2, 3}));
   const Value y = add(tape, linear(tape, constant, w), wanted);
@@ -135,7 +135,7 @@ TEST_F(TapeTest, AnInputThatWantsNoGradientGetsNone) {
   EXPECT_TRUE(replay.take_gradient(wanted).defined());
 }
 
-TEST_F(TapeTest, ALeafThatNothingDependsOnHasNoGradient) {
+TEST_F(TapeTest, AnUnusedLeafHasNoGradient) {
   const Value x = tape.leaf(lab.randn({4})), unused = tape.leaf(lab.randn({4}));
   const Value y = scale(tape, x, 2);
   Replay replay(tape, Roots{{y, lab.randn({4})}});
@@ -259,7 +259,7 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
 }
 
 // An op whose pullback runs those of ops before it: everything happens once, and sums have the same bits.
-TEST_F(TapeTest, AnOpMayReplayWhatWasRecordedBeforeIt) {
+TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
   for (const auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
@@ -324,7 +324,7 @@ TEST_F(TapeTest, TheFirstContributionReplacesStaleMemoryAndTheNextAdds) {
   expect_bitwise(one, step());
 }
 
-TEST_F(TapeTest, ForgetRecordsNothingAndFreesWhatItMade) {
+TEST_F(TapeTest, ForgetModeRecordsNothingAndFreesItsTensors) {
   const Network n(lab);
   const Tensor x = lab.randn({3, 4});
   Tape forget(lab.stream(), *policy, Tape::Mode::forget);

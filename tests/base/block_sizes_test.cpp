@@ -22,7 +22,7 @@ TEST(BlockSizes, AreTheShippedOnesUnlessOthersAreAskedFor) {
 }
 
 // The numbers of runs depend on them: another sum over blocks is another number.
-TEST(BlockSizes, OfSumsStayAsTheyShipped) {
+TEST(BlockSizes, OfSumsKeepTheirReleasedValues) {
   EXPECT_EQ(block_sizes().total_elements, 65536);
   EXPECT_EQ(block_sizes().expert_rows, 256);
 }

@@ -50,7 +50,7 @@ TEST(Bf16, KeepsInfinityAndOverflowsToIt) {
   EXPECT_EQ(bf16(from_bits(0x7f7f7fff)).bits, 0x7f7f);  // the largest single that rounds down
 }
 
-TEST(Bf16, KeepsNaNWhateverItsPayload) {
+TEST(Bf16, KeepsNaNForAnyPayload) {
   for (uint32_t bits : {0x7fc00000u, 0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
     const bf16 value(from_bits(bits));
     EXPECT_TRUE(std::isnan(static_cast<float>(value))) << bits;
@@ -79,7 +79,7 @@ TEST(Dtype, AnUnknownNameIsAUsageErrorThatListsTheLegalOnes) {
   }
 }
 
-TEST(Dtype, SizesAreThoseOfTheTypes) {
+TEST(Dtype, SizesMatchTheTypes) {
   for (Dtype d : all)
     with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("sizes", d, [&]<class T>() {
       EXPECT_EQ(size_of(d), static_cast<int64_t>(sizeof(T))) << d;

@@ -5,7 +5,7 @@
 namespace hexad::base {
 namespace {
 
-TEST(FileWork, IsSeenByWhoHasAHandleWhileAPhaseIsOpen) {
+TEST(FileWork, IsVisibleThroughAHandleWhileAPhaseIsOpen) {
   const FileWork work, handle = work;
   EXPECT_FALSE(handle.now());
   {

@@ -77,7 +77,7 @@ TEST(E4m3, SaturatesBeyond448) {
   }
 }
 
-TEST(E4m3, KeepsNaNWhateverItsPayload) {
+TEST(E4m3, KeepsNaNForAnyPayload) {
   EXPECT_EQ(e4m3(nan).bits, 0x7f);
   for (uint32_t bits : {0x7f800001u, 0x7fffffffu}) {
     EXPECT_EQ(e4m3(std::bit_cast<float>(bits)).bits, 0x7f);
@@ -85,7 +85,7 @@ TEST(E4m3, KeepsNaNWhateverItsPayload) {
   }
 }
 
-TEST(E4m3, KeepsTheSignOfZeroAndOfWhatRoundsToIt) {
+TEST(E4m3, KeepsTheSignOfZeroAndOfValuesThatRoundToIt) {
   for (float v : {0.0f, std::numeric_limits<float>::denorm_min(), 0x1p-10f}) {
     EXPECT_EQ(e4m3(v).bits, 0x00) << v;
     EXPECT_EQ(e4m3(-v).bits, 0x80) << -v;

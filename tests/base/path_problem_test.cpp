@@ -52,7 +52,7 @@ TEST_F(PathProblem, SaysWhyAFolderCannotBeListed) {
   EXPECT_EQ(why_no_folder(at("loop")), "Too many levels of symbolic links");
 }
 
-TEST_F(PathProblem, NamesWhatMayNotBeRead) {
+TEST_F(PathProblem, NamesFilesAndFoldersWithoutPermission) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   fs::permissions(root_ / "file", fs::perms::none);
   fs::permissions(root_ / "folder", fs::perms::none);
@@ -61,7 +61,7 @@ TEST_F(PathProblem, NamesWhatMayNotBeRead) {
   fs::permissions(root_ / "folder", fs::perms::owner_all);
 }
 
-TEST(Home, IsWhatALeadingTildeStandsFor) {
+TEST(Home, ReplacesALeadingTilde) {
   const char* before = std::getenv("HOME");
   const std::string home = before ? before : "";
   ::setenv("HOME", "/home/me", 1);

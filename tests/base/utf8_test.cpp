@@ -9,7 +9,7 @@ namespace hexad::base {
 namespace {
 
 // The result is that of Python's `bytes.decode("utf-8", "replace")`.
-TEST(Utf8, EachPartThatIsNoTextBecomesOneReplacement) {
+TEST(Utf8, EachInvalidPartBecomesOneReplacement) {
   const std::pair<std::string, std::string> cases[] = {
       {"", ""},
       {"plain", "plain"},
@@ -34,7 +34,7 @@ TEST(Utf8, EachPartThatIsNoTextBecomesOneReplacement) {
   for (const auto& [bytes, text] : cases) EXPECT_EQ(valid_utf8(bytes), text);
 }
 
-TEST(Utf8, LengthIsThatOfTheFirstCharacter) {
+TEST(Utf8, LengthCountsTheFirstCharacter) {
   EXPECT_EQ(utf8_length(""), 0u);
   EXPECT_EQ(utf8_length("ab"), 1u);
   EXPECT_EQ(utf8_length("\xc3\xa9x"), 2u);

@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(N, EngineRanksOf, testing::Values(1, 2, 3, 4));
 
 TEST_P(EngineRanksOf, DoWhatEveryGroupDoes) { with_engine_ranks(GetParam(), check_all, {.engine = small_rounds}); }
 
-TEST_P(EngineRanksOf, DoSoWhateverTheNetworkChooses) {
+TEST_P(EngineRanksOf, DoSoUnderAnAdversarialNetwork) {
   for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
 }
 
@@ -123,7 +123,7 @@ TEST(EngineRanks, SizesThatDifferAreReported) {
   }
 }
 
-TEST(EngineRanks, TheWatchdogNamesTheOperationAndWhoIsMissing) {
+TEST(EngineRanks, TheWatchdogNamesTheOperationAndTheMissingRank) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
@@ -148,7 +148,7 @@ TEST(EngineRanks, TheWatchdogNamesTheOperationAndWhoIsMissing) {
   }
 }
 
-TEST(EngineRanks, WhatNobodyWaitsForIsDoneAtTheEnd) {
+TEST(EngineRanks, UnawaitedOperationsAreDoneAtTheEnd) {
   DeviceContext context;
   std::vector<Tensor> sums;
   for (int r = 0; r < 3; ++r) sums.push_back(Tensor::zeros({100000}, Dtype::f32, context));

@@ -94,7 +94,7 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
 
 // Ranks 0 and 2 exchange nothing in the all-to-all, of which rank 2 is called only when its gradients are summed: rank
 // 0, which has heard from rank 1, must not keep those back for it.
-TEST(CommEngine, AnExchangeWithoutRowsForARankKeepsNothingBackThatItWaitsFor) {
+TEST(CommEngine, AnExchangeWithoutRowsForARankDelaysNoSumThatItAwaits) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
   options.guards.watchdog_seconds = 20;
@@ -165,7 +165,7 @@ TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsWhenAsked) {
          "all_to_all of bf16 [2, 3]", "all_to_all of bf16 [2, 3]");
 }
 
-TEST(CommEngine, EventsNobodyWaitsForAreDoneAtTheEnd) {
+TEST(CommEngine, UnawaitedOperationsAreDoneAtTheEnd) {
   DeviceContext context;
   std::vector<Tensor> sums;
   for (int r = 0; r < 2; ++r) sums.push_back(Tensor::zeros({100000}, Dtype::f32, context));
@@ -178,7 +178,7 @@ TEST(CommEngine, EventsNobodyWaitsForAreDoneAtTheEnd) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-TEST(CommEngine, TheEndWaitsForWhatWaitsForItsStream) {
+TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
   DeviceContext context;
   std::vector<Tensor> sums;
   std::vector<std::unique_ptr<Stream>> lanes;
@@ -207,7 +207,7 @@ TEST(CommEngine, TheEndWaitsForWhatWaitsForItsStream) {
 }
 
 // A stream comes to an operation when the engine that it belongs to has failed and is gone.
-TEST(CommEngine, WhatAStreamBringsAfterTheEndOfAFailedEngineIsForgotten) {
+TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   DeviceContext context;
   std::array<std::unique_ptr<Stream>, 2> lanes;
   for (auto& lane : lanes) lane = device::make_worker_stream("lane");

@@ -55,7 +55,7 @@ TEST(ImaginedGroup, CountsTheBytesOfARealOne) {
   }
 }
 
-TEST(ImaginedGroup, SaysForTheOthersWhatThisRankSays) {
+TEST(ImaginedGroup, GivesOtherRanksTheValuesOfThisRank) {
   DeviceContext context;
   const ImaginedGroup group(1, 3);
   const std::vector<int64_t> mine{4, 5};
@@ -69,7 +69,7 @@ TEST(ImaginedGroup, SaysForTheOthersWhatThisRankSays) {
   EXPECT_EQ(out.to_vector<int32_t>(), (std::vector<int32_t>{2, 3, 2, 3, 2, 3}));
 }
 
-TEST(ImaginedGroup, ForgetsWhatOthersWriteOnADevice) {
+TEST(ImaginedGroup, ForgetsValuesThatOtherRanksWrite) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
   const ImaginedGroup group(0, 2);
@@ -86,7 +86,7 @@ TEST(ImaginedGroup, ForgetsWhatOthersWriteOnADevice) {
   EXPECT_EQ(all.to_vector<int32_t>(), (std::vector<int32_t>{1, 1}));
 }
 
-TEST(ImaginedGroup, RefusesWhatNobodyKnows) {
+TEST(ImaginedGroup, RefusesOperationsWithUnknownResults) {
   DeviceContext context;
   const ImaginedGroup group(0, 2);
   const Tensor x = Tensor::zeros({2}, Dtype::f32, context), two = Tensor::zeros({4}, Dtype::f32, context);
@@ -105,7 +105,7 @@ TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
 }
 
 // A transfer in flight does the same. A message leaves at once.
-TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilSomebodyWaits) {
+TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
   const ImaginedGroup group(0, 2);

@@ -29,25 +29,25 @@ Inquiry::Finding find(int rank, std::vector<int> missing, const Table& table) {
   return inquiry.finding([](int r) { return cat("rank ", r); });
 }
 
-TEST(Inquiry, FollowsTheChainToWhoIsSilent) {
+TEST(Inquiry, FollowsTheChainToTheSilentRank) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({3})}, {3, waits_for({2})}});
   EXPECT_EQ(finding.text,
             "hang; rank 1 waits in operation 1 of group tp; rank 3 waits in operation 1 of group tp; to blame: rank 2 "
             "does not answer: it is stopped, has ended or cannot be reached");
 }
 
-TEST(Inquiry, BlamesTheSilentBeforeThoseWhoWork) {
+TEST(Inquiry, BlamesSilentRanksBeforeWorkingRanks) {
   const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, works}});
   EXPECT_NE(finding.text.find("to blame: rank 2 does not answer"), std::string::npos) << finding.text;
   EXPECT_EQ(finding.text.find("rank 1"), std::string::npos) << finding.text;
 }
 
-TEST(Inquiry, BlamesWhoWaitsForNobody) {
+TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({2})}, {2, works}});
   EXPECT_NE(finding.text.find("to blame: rank 2 waits for no other rank"), std::string::npos) << finding.text;
 }
 
-TEST(Inquiry, ARankWhoseOwnWorkIsWaitedForBlamesItself) {
+TEST(Inquiry, ARankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
   // Its operation is under way, its own thread does not wait for it, and the other one waits for this rank.
@@ -55,13 +55,13 @@ TEST(Inquiry, ARankWhoseOwnWorkIsWaitedForBlamesItself) {
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }
 
-TEST(Inquiry, FileWorkThatMovesIsNoHangWhateverOthersDo) {
+TEST(Inquiry, ActiveFileWorkIsNoHangWhateverOtherRanksDo) {
   const auto finding = find(0, {1, 3}, {{0, waits_for({1, 3})}, {1, waits_for({2})}, {2, files(4)}, {3, works}});
   EXPECT_TRUE(finding.moves);
   EXPECT_EQ(finding.quiet_seconds, 4);
 }
 
-TEST(Inquiry, FileWorkThatStandsStillIsBlamed) {
+TEST(Inquiry, StalledFileWorkIsBlamed) {
   const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, files(limit)}, {2, files(1)}});
   EXPECT_FALSE(finding.moves);
   EXPECT_NE(finding.text.find("to blame: rank 1 its file work has not moved for 10 s: it is saving the checkpoint"),
@@ -69,7 +69,7 @@ TEST(Inquiry, FileWorkThatStandsStillIsBlamed) {
       << finding.text;
 }
 
-TEST(Inquiry, RanksThatWaitForEachOtherAreAllNamed) {
+TEST(Inquiry, BlamesNoSingleRankOfACycle) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({0})}});
   EXPECT_EQ(finding.text,
             "hang; rank 1 waits in operation 1 of group tp; to blame: no rank alone, they wait for each other");

@@ -58,7 +58,7 @@ TEST_F(Queue, TheFirstRoundOfEveryChannelStartsAndTheFirstClassGetsTheRest) {
   EXPECT_EQ(starts(), "ep2.0 dp1.0 ep2.1 ep2.2");
 }
 
-TEST_F(Queue, AChannelMayAlwaysStartOneRoundWhateverTheWindow) {
+TEST_F(Queue, AChannelMayStartOneRoundInAFullWindow) {
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
   post(TrafficClass::dp, 2, 2);
@@ -86,7 +86,7 @@ TEST_F(Queue, ALowerClassWaitsWhileAHigherOneMoves) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-TEST_F(Queue, WhatAPeerIsMissingFromHoldsNobodyUp) {
+TEST_F(Queue, AMissingPeerHoldsUpNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
   const int64_t rows = 3 * piece;
@@ -103,7 +103,7 @@ TEST_F(Queue, WhatAPeerIsMissingFromHoldsNobodyUp) {
 }
 
 // Ranks that send each other nothing: rank 1 may have to wait for rank 2, of which nothing will be heard here.
-TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsNobodyUp) {
+TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsUpNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
   const int64_t rows = 3 * piece;
@@ -118,7 +118,7 @@ TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsNobodyUp) {
 }
 
 // A message that its peer has not begun does not take the room of others.
-TEST_F(Queue, WhatNobodyAnswersFillsNoWindow) {
+TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
   finish_oldest();  // the class is in use
@@ -131,7 +131,7 @@ TEST_F(Queue, WhatNobodyAnswersFillsNoWindow) {
 }
 
 // A round whose peer holds its operation back would keep its room until the higher one ends.
-TEST_F(Queue, WhatIsHeldBackFillsNoWindow) {
+TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
   finish_oldest();  // the class is in use: the others give way
@@ -146,7 +146,7 @@ TEST_F(Queue, WhatIsHeldBackFillsNoWindow) {
   EXPECT_EQ(starts(), "pp2.1 pp2.2");
 }
 
-TEST_F(Queue, DirectionsHaveWindowsOfTheirOwn) {
+TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
   post_receive(TrafficClass::pp, 1);
   EXPECT_EQ(starts(), "pp1.0 pp1.1 pp1.2");
   post(TrafficClass::pp, 2, 9);
@@ -156,7 +156,7 @@ TEST_F(Queue, DirectionsHaveWindowsOfTheirOwn) {
 }
 
 // Or smaller rounds behind it would keep the window full for ever.
-TEST_F(Queue, WhatHasNoRoomKeepsItForItselfInItsDirection) {
+TEST_F(Queue, ARoundWithoutRoomBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
@@ -178,7 +178,7 @@ TEST_F(Queue, LinksDoNotWaitForEachOther) {
   EXPECT_EQ(starts(), "ep1.3 dp2.0 ep1.4 ep1.5");
 }
 
-TEST_F(Queue, WhatIsWaitedForDoesNotWaitForAHigherClass) {
+TEST_F(Queue, AwaitedRequestsDoNotWaitForAHigherClass) {
   post(TrafficClass::ep, 1, 9);
   EXPECT_EQ(starts(), "ep1.0 ep1.1 ep1.2");
   finish_oldest();
@@ -209,7 +209,7 @@ TEST_F(Queue, UrgentCommunicatorsGoBeforeOthersOfTheirClass) {
   EXPECT_EQ(starts(), "dp1.0 urgent1.0 dp1.1");
 }
 
-TEST_F(Queue, WhatGivesWayIsNotOverdue) {
+TEST_F(Queue, RequestsThatGiveWayAreNotOverdue) {
   post(TrafficClass::ep, 1, 9);
   starts();
   finish_oldest();
@@ -223,14 +223,14 @@ TEST_F(Queue, WhatGivesWayIsNotOverdue) {
   EXPECT_EQ(queue.overdue(4)->traffic, TrafficClass::ep);
 }
 
-TEST_F(Queue, ClassesGoAsTheyAreToldTo) {
+TEST_F(Queue, ClassesFollowTheGivenPriorities) {
   queue.prioritize({.of_class = {0, 5, 4, 3, 2, 1}});
   post(TrafficClass::ep, 1, 9);
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1 dp2.2");
 }
 
-TEST_F(Queue, ByArrivalNeitherClassesNorWaitingMatter) {
+TEST_F(Queue, ByArrivalIgnoresClassesAndWaiting) {
   queue.prioritize(Priorities::by_arrival());
   post(TrafficClass::dp, 2, 9);
   const RequestPtr waited = post(TrafficClass::ep, 1, 9);
@@ -260,7 +260,7 @@ TEST_F(Queue, WaitingLiftsTheWholePrefixOfTheChannel) {
   EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // what comes after it is not
 }
 
-TEST_F(Queue, ARoundWaitsForWhatItComesAfter) {
+TEST_F(Queue, ARoundWaitsForItsPredecessor) {
   auto r = post(TrafficClass::dp, 1, 1);
   r->operation = {.kind = Operation::Kind::all_reduce, .out = Tensor::zeros({2 * piece}, Dtype::u8, context)};
   EXPECT_EQ(starts(), "dp1.0");  // the sums are not there yet to be gathered
@@ -283,7 +283,7 @@ TEST_F(Queue, OperationsAreNumberedByChannel) {
   EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // also when the channel was empty meanwhile
 }
 
-TEST_F(Queue, AChannelOnWhichNothingIsFinishedIsOverdue) {
+TEST_F(Queue, AChannelWithoutProgressIsOverdue) {
   const RequestPtr r = post(TrafficClass::ep, 1, 3);
   starts();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
@@ -292,7 +292,7 @@ TEST_F(Queue, AChannelOnWhichNothingIsFinishedIsOverdue) {
   EXPECT_EQ(queue.overdue(4), r);
 }
 
-TEST_F(Queue, WhatIsNotReadyIsOverdueOnlyWhenItIsWaitedFor) {
+TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   const RequestPtr r = post(TrafficClass::ep, 1, 1, false);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   queue.boost(*r);
@@ -318,7 +318,7 @@ TEST_F(Queue, EmptyOperationsTakeTheirTurn) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST_F(Queue, DirectionsOfAPairAreChannelsOfTheirOwn) {
+TEST_F(Queue, DirectionsOfAPairAreSeparateChannels) {
   const Tensor t = Tensor::zeros({piece}, Dtype::u8, context);
   auto receive = post(TrafficClass::pp, 1, 1, false);
   receive->channel = {1, Channel::Kind::receive, 1};

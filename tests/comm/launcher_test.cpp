@@ -46,7 +46,7 @@ TEST_F(Launcher, SrunWithoutPmixIsRefusedWithTheLineThatStartsIt) {
   }
 }
 
-TEST_F(Launcher, WhatMpirunLeftInTheEnvironmentOfAJobOfSrunIsIgnored) {
+TEST_F(Launcher, IgnoresVariablesOfMpirunInsideAJobOfSrun) {
   srun_with_pmix("4");
   setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
   EXPECT_EQ(announced_world_size(), 4);
@@ -54,7 +54,7 @@ TEST_F(Launcher, WhatMpirunLeftInTheEnvironmentOfAJobOfSrunIsIgnored) {
   EXPECT_NO_THROW(require_interface());
 }
 
-TEST_F(Launcher, MpirunInsideAStepOfSrunCounts) {
+TEST_F(Launcher, RecognisesMpirunInsideAStepOfSrun) {
   setenv("SLURM_STEP_NUM_TASKS", "2", 1);  // its daemons
   setenv("PMIX_RANK", "0", 1);
   setenv("PMIX_NAMESPACE", "1407057921", 1);

@@ -142,7 +142,7 @@ TEST(NcclDouble, HangsWhereTypesDiffer) {
   });
 }
 
-TEST(NcclDouble, HangsWhereMessagesAreOfOtherSizesThanExpected) {
+TEST(NcclDouble, HangsWhenMessageSizesDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     if (r.rank == 0)
       ncclSend(r.memory, 10, ncclFloat32, 1, comm, r.stream);
@@ -151,7 +151,7 @@ TEST(NcclDouble, HangsWhereMessagesAreOfOtherSizesThanExpected) {
   });
 }
 
-TEST(NcclDouble, HangsWhereAMessageOfNothingIsForgotten) {
+TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
   expect_hang([](Rank& r, ncclComm_t comm) {
     ncclGroupStart();
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
@@ -218,7 +218,7 @@ TEST(NcclDouble, RefusesMemoryOfTheHost) {
   });
 }
 
-TEST(NcclDouble, RefusesToRegisterWhatIsNotOnePieceOfMappedMemory) {
+TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {
   const int64_t faults = nccl_registration_faults();
   on_ranks(1, [&](Rank& r) {
     const ncclComm_t comm = r.make();

@@ -113,7 +113,7 @@ void expect_sums_in_order() {
     }
 }
 
-TEST(NcclSums, InRankOrderAreTheBitsOfOtherGroups) {
+TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
   expect_sums_in_order<float>();
   expect_sums_in_order<bf16>();
   expect_sums_in_order<double>();
@@ -122,7 +122,7 @@ TEST(NcclSums, InRankOrderAreTheBitsOfOtherGroups) {
 // Else the test above would show nothing.
 TEST(NcclSums, AreOtherwiseNccls) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
-TEST(NcclSums, OfOtherOrdersAreTheSameOnAllRanks) {
+TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
   const auto sums = on_cards<bf16>(4, 1009, nullptr);
   for (const auto& s : sums) EXPECT_EQ(s.everywhere, sums.front().everywhere);
 }
@@ -217,7 +217,7 @@ TEST(NcclGroup, HasACommunicatorAndAStreamOfItsOwnForEachClass) {
              {.network_class = {std::nullopt, 3}});
 }
 
-TEST(NcclGroup, CountsWhatItSendsAndHowLongThatTook) {
+TEST(NcclGroup, CountsBytesSentAndSecondsTaken) {
   with_cards(4, [](const CardWorld& w) {
     const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
     const Tensor in = numbers(w.context, 1), out = Tensor::empty({4 * n}, Dtype::f32, w.context);
@@ -234,7 +234,7 @@ TEST(NcclGroup, CountsWhatItSendsAndHowLongThatTook) {
   });
 }
 
-TEST(NcclGroup, OfOneRankNeedsNoNccl) {
+TEST(NcclGroup, NeedsNoNcclForOneRank) {
   with_cards(2, [](const CardWorld& w) {
     const auto alone = w.world.split(w.world.rank(), 0, TrafficClass::tp, "alone");
     const int64_t before = cuda_double::nccl_launches();
@@ -250,7 +250,7 @@ TEST(NcclGroup, RefusesTensorsOfTheHostInTheOrderOfACard) {
   });
 }
 
-TEST(DeviceGroup, OfRanksThatShareACardGoesThroughTheHost) {
+TEST(DeviceGroup, GoesThroughTheHostWhenRanksShareACard) {
   const auto one_card = [](int) { return device::ContextOptions{.kind = DeviceKind::cuda, .place = 3}; };
   with_ranks(2, [&](const ProcessGroup& world) {
     DeviceContext context(one_card(world.rank()));

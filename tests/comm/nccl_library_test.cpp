@@ -24,7 +24,7 @@ TEST(NcclLibrary, IsNamedWhereItIsMissing) {
   ::unsetenv("HEXAD_CUDA_LIBRARIES");
 }
 
-TEST(NcclLibrary, HasTheFunctionsThatAreAskedForAndTheVersionOfItsHeader) {
+TEST(NcclLibrary, HasTheRequestedFunctionsAndAtLeastTheHeaderVersion) {
   int version = 0;
   EXPECT_EQ(library().get_version(&version), ncclSuccess);
   EXPECT_GE(version, NCCL_VERSION_CODE);

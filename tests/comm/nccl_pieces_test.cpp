@@ -25,9 +25,9 @@ TEST(Pieces, CoverEverythingEvenlyAndAreNoLongerThanAllowed) {
     }
 }
 
-TEST(Pieces, OfNothingAreOneOfNothing) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
+TEST(Pieces, OfNothingAreOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
 
-TEST(Shares, OfRanksCoverEverything) {
+TEST(Shares, CoverAllElements) {
   for (const int64_t count : {0, 1, 7, 8, 1009})
     for (const int parts : {1, 3, 8}) {
       int64_t end = 0;
@@ -39,7 +39,7 @@ TEST(Shares, OfRanksCoverEverything) {
     }
 }
 
-TEST(Rounds, BringEveryPairTogetherOnceAndNobodyTwiceAtATime) {
+TEST(Rounds, PairAllRanksOnceAndNoRankTwiceAtATime) {
   for (int size = 2; size <= 17; ++size) {
     std::set<std::pair<int, int>> matched;
     for (int round = 0; round < rounds_of(size); ++round)
@@ -53,7 +53,7 @@ TEST(Rounds, BringEveryPairTogetherOnceAndNobodyTwiceAtATime) {
   }
 }
 
-TEST(StreamPriorities, FollowThoseOfTheClasses) {
+TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   const auto of = [](StreamKind kind, const Priorities& p = {}) { return stream_priority(kind, p, 0, -5); };
   EXPECT_EQ(of({.traffic = TrafficClass::control}), -5);
   EXPECT_EQ(of({.traffic = TrafficClass::tp}), -4);
@@ -65,7 +65,7 @@ TEST(StreamPriorities, FollowThoseOfTheClasses) {
 }
 
 // A stage of a pipeline over several nodes whose experts lie inside nodes and across them, under ZeRO-3.
-TEST(ThreadBlocks, OfWhatALayoutHasInFlightFitOnACard) {
+TEST(ThreadBlocks, OfALayoutsInFlightOperationsFitOnACard) {
   using enum TrafficClass;
   int sum = config_of({.traffic = control, .across_nodes = true}).max_ctas + config_of({.traffic = tp}).max_ctas +
             config_of({.traffic = ep}).max_ctas + config_of({.traffic = ep, .across_nodes = true}).max_ctas +

@@ -75,7 +75,7 @@ TEST_F(NcclRegistered, ABufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
       registering);
 }
 
-TEST_F(NcclRegistered, WhatIsSmallOrComesAndGoesIsNot) {
+TEST_F(NcclRegistered, SmallAndShortLivedBuffersAreNotRegistered) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -89,7 +89,7 @@ TEST_F(NcclRegistered, WhatIsSmallOrComesAndGoesIsNot) {
       registering);
 }
 
-TEST_F(NcclRegistered, NothingIsUnlessItIsAskedFor) {
+TEST_F(NcclRegistered, NothingIsRegisteredByDefault) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor x = ones(w);
     sum(w, w.world, x);
@@ -98,7 +98,7 @@ TEST_F(NcclRegistered, NothingIsUnlessItIsAskedFor) {
   });
 }
 
-TEST_F(NcclRegistered, ACommunicatorThatEndsBeforeABufferKeepsNothing) {
+TEST_F(NcclRegistered, ACommunicatorDeregistersItsBuffersWhenItEnds) {
   with_cards(
       2,
       [](const CardWorld& w) {
@@ -131,7 +131,7 @@ TEST_F(NcclRegistered, AbortedCommunicatorsKeepNothing) {
       options, &failures);
 }
 
-TEST_F(NcclRegistered, WhatCannotBeRegisteredIsToldWithTheWayOut) {
+TEST_F(NcclRegistered, AFailedRegistrationIsReportedWithARemedy) {
   cuda_double::let_nccl_register(false);
   Failures failures;
   std::atomic<int> told = 0;
@@ -156,7 +156,7 @@ TEST_F(NcclRegistered, WhatCannotBeRegisteredIsToldWithTheWayOut) {
   cuda_double::let_nccl_register(true);
 }
 
-TEST_F(NcclRegistered, RanksThatShareACardAreToldThatNothingIs) {
+TEST_F(NcclRegistered, RanksThatShareACardAreToldThatNothingIsRegistered) {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda});
     std::string said;

@@ -34,7 +34,7 @@ TEST(NodeGrid, HasNoTwoLevelsOnOneNodeNorWithOneRankOnEachNorWithDifferentNumber
   EXPECT_EQ(NodeGrid(std::vector{0, 1, 2}).places(), 1);
 }
 
-TEST(NodeGroups, AreTheRanksOfTheNodeAndThoseOfThePlace) {
+TEST(NodeGroups, HoldTheRanksOfOneNodeOrOfOnePlace) {
   with_ranks(6,
              [](const ProcessGroup& world) {
                const auto groups = split_by_node(world);
@@ -51,7 +51,7 @@ TEST(NodeGroups, AreTheRanksOfTheNodeAndThoseOfThePlace) {
              {.node_of_rank = {0, 1, 0, 1, 1, 0}});
 }
 
-TEST(NodeGroups, AreNoneWhereThereAreNoTwoLevels) {
+TEST(NodeGroups, DoNotExistWithoutTwoLevels) {
   EXPECT_FALSE(split_by_node(SelfGroup()));
   with_ranks(3, [](const ProcessGroup& world) { EXPECT_FALSE(split_by_node(world)); }, {.node_of_rank = {0, 0, 1}});
 }

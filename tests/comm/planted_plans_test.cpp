@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"BroadcastPassesOnWhatHasNotCome", broadcast, hasty_plan<Kind::broadcast, false>, 3}),
     [](const auto& i) { return i.param.name; });
 
-TEST_P(PlantedPlans, AreFoundWhateverTheSeed) {
+TEST_P(PlantedPlans, AreFoundForEverySeed) {
   const Planted& p = GetParam();
   for (int ranks = p.least_ranks; ranks <= 4; ++ranks)
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -127,7 +127,7 @@ bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   return right;
 }
 
-TEST(PlantedRing, BuffersThatAreUsedWithoutAWaitAreFoundWhateverTheSeed) {
+TEST(PlantedRing, BuffersUsedWithoutAWaitAreFoundForEverySeed) {
   for (int ranks : {3, 4})
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       EXPECT_TRUE(ring_is_right(ranks, seed, {true, true})) << ranks << " ranks, seed " << seed;

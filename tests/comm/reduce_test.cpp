@@ -36,7 +36,7 @@ TEST(Reduce, BlocksJoinWithoutAGap) {
   for (size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], static_cast<double>(i + i * i));
 }
 
-TEST(Reduce, ANanStaysWhicheverRankHasIt) {
+TEST(Reduce, KeepsANanOfAnyRank) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (Reduce op : {Reduce::sum, Reduce::max, Reduce::min})
     for (int at = 0; at < 3; ++at) {

@@ -141,7 +141,7 @@ TEST(ThreadGroup, RanksThatDisagreeAreNamedWithTheirCalls) {
             "of bf16 [2, 3]");
 }
 
-TEST(ThreadGroup, TheWatchdogNamesTheOperationAndWhoIsMissing) {
+TEST(ThreadGroup, TheWatchdogNamesTheOperationAndTheMissingRank) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
@@ -166,7 +166,7 @@ TEST(ThreadGroup, TheWatchdogNamesTheOperationAndWhoIsMissing) {
   }
 }
 
-TEST(ThreadGroup, TheWatchdogFollowsTheChainToWhoWaitsForNobody) {
+TEST(ThreadGroup, TheWatchdogFollowsTheChainToTheRankThatWaitsForNoOther) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const int r = world.rank();  // 0 waits for 1, which waits for 2, which never comes

@@ -39,7 +39,7 @@ struct Network {
 std::byte* bytes(float& value) { return reinterpret_cast<std::byte*>(&value); }
 using Tokens = std::set<uint64_t>;
 
-TEST(ThreadNetwork, MessagesOfOneWireArriveInOrderAndTagsAreApart) {
+TEST(ThreadNetwork, MessagesArriveInOrderAndTagsAreSeparate) {
   Network net({.node_of_rank = {0, 0}});
   float first = 1, second = 2, other = 3, a = 0, b = 0, c = 0;
   net[0].send(1, 7, bytes(first), 4, 1, SendDone::copied);
@@ -65,7 +65,7 @@ TEST(ThreadNetwork, ASendIsDoneOnlyWhenItsDataHaveBeenRead) {
   EXPECT_EQ(net.tokens(0), Tokens{1});
 }
 
-TEST(ThreadNetwork, SizesThatDifferAreReportedToTheReceiver) {
+TEST(ThreadNetwork, SizeMismatchesAreReportedToTheReceiver) {
   Network net({.node_of_rank = {0, 0}});
   std::array<float, 2> sent{1, 2}, got{0, 0};
   net[0].send(1, 0, bytes(sent[0]), 8, 1, SendDone::copied);
@@ -77,7 +77,7 @@ TEST(ThreadNetwork, SizesThatDifferAreReportedToTheReceiver) {
   EXPECT_EQ(got, (std::array{1.f, 0.f})) << "nothing is written beyond the receiver's memory";
 }
 
-TEST(ThreadNetwork, KnowsWhatIsPending) {
+TEST(ThreadNetwork, ListsPendingOperations) {
   Network net({.node_of_rank = {0, 0, 1}});
   float value = 0;
   net[0].receive(2, 0, bytes(value), 4, 5);
@@ -93,7 +93,7 @@ TEST(ThreadNetwork, KnowsWhatIsPending) {
   EXPECT_EQ(net[2].topology().local_rank, 0);
 }
 
-TEST(ThreadNetwork, WhoNeedsARankThatHasLeftIsTold) {
+TEST(ThreadNetwork, OperationsWithADepartedRankFail) {
   Network net({.node_of_rank = {0, 0, 0}});
   float value = 0;
   net[0].receive(1, 0, bytes(value), 4, 1);
@@ -109,7 +109,7 @@ TEST(ThreadNetwork, WhoNeedsARankThatHasLeftIsTold) {
   EXPECT_EQ(net.tokens(2), Tokens{});
 }
 
-TEST(ThreadNetwork, NotesPassWhateverStateMessagesAreIn) {
+TEST(ThreadNetwork, NotesArriveEvenAfterAnAbort) {
   for (const std::optional<uint64_t> adversary : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
     Network net({.node_of_rank = {0, 0}, .adversary = adversary});
     net[0].send_note(1, "who are you");
@@ -171,7 +171,7 @@ TEST(AdversaryNetwork, DataAreReadAtOnceOrAsLateAsCanBe) {
   EXPECT_EQ(seen, (std::set<float>{1, 2}));
 }
 
-TEST(AdversaryNetwork, MessagesOvertakeThoseOfOtherWiresInSomeOrder) {
+TEST(AdversaryNetwork, MessagesOfDifferentWiresOvertakeEachOther) {
   std::set<size_t> first_to_come;
   for (uint64_t seed = 0; seed < 16; ++seed) {
     Network net({.node_of_rank = {0, 0, 0}, .adversary = seed});
@@ -188,7 +188,7 @@ TEST(AdversaryNetwork, MessagesOvertakeThoseOfOtherWiresInSomeOrder) {
   EXPECT_EQ(first_to_come, (std::set<size_t>{1, 2}));
 }
 
-TEST(AdversaryNetwork, WhatARankSentBeforeItLeftArrives) {
+TEST(AdversaryNetwork, MessagesSentBeforeARankLeftArrive) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     Network net({.node_of_rank = {0, 0}, .adversary = seed});
     float sent = 1, got = 0;

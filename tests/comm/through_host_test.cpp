@@ -69,7 +69,7 @@ TEST(ThroughHost, TheCallerWaitsForNothing) {
   });
 }
 
-TEST(ThroughHost, ALaneThatWaitsForTheResultHasIt) {
+TEST(ThroughHost, ALaneThatWaitsSeesTheResult) {
   DeviceContext context({.kind = emulated_kind});
   const Tensor x = ones(context);
   const auto host_part = Event::make_state();
@@ -97,7 +97,7 @@ TEST(ThroughHost, ALaneThatWaitsForTheResultHasIt) {
   EXPECT_EQ(x.to_vector<float>(), std::vector<float>(n, 7.0f));
 }
 
-TEST(ThroughHost, WhatIsSentIsKeptUntilItHasBeenRead) {
+TEST(ThroughHost, SentTensorsAreKeptUntilTheOperationIsDone) {
   DeviceContext context({.kind = emulated_kind});
   const Tensor x = ones(context), got = Tensor::empty({n}, Dtype::f32, context);
   const auto host_part = Event::make_state();
@@ -111,7 +111,7 @@ TEST(ThroughHost, WhatIsSentIsKeptUntilItHasBeenRead) {
   EXPECT_TRUE(got.sole_owner());
 }
 
-TEST(ThroughHost, WhatIsSentMayBeFreedAtOnce) {
+TEST(ThroughHost, SentTensorsMayBeFreedAtOnce) {
   with_ranks(2, [](const ProcessGroup& world) {
     DeviceContext context({.kind = emulated_kind});
     const Tensor got = Tensor::empty({n}, Dtype::f32, context);
@@ -130,7 +130,7 @@ TEST(ThroughHost, WhatIsSentMayBeFreedAtOnce) {
   });
 }
 
-TEST(ThroughHost, APeerThatIsLostIsAnErrorOfWhoWaits) {
+TEST(ThroughHost, ALostPeerIsAnErrorOfTheWaitingRank) {
   const auto body = [](const ProcessGroup& world) {
     if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
     DeviceContext context({.kind = emulated_kind});

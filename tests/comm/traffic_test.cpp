@@ -39,7 +39,7 @@ TEST(TrafficMeter, OperationsInFlightCountUpToNow) {
   EXPECT_EQ(meter->take(TrafficClass::ep).bytes, 1);
 }
 
-TEST(Flight, TimeInWhichAThreadIsBlockedIsExposed) {
+TEST(Flight, BlockedTimeIsExposed) {
   const auto meter = std::make_shared<TrafficMeter>();
   std::thread peer;
   // The operation cannot end before its waiter blocks: it is the wait that ends it.
@@ -56,7 +56,7 @@ TEST(Flight, TimeInWhichAThreadIsBlockedIsExposed) {
   EXPECT_GE(meter->take(TrafficClass::tp).exposed_seconds, 0.002);
 }
 
-TEST(TrafficLog, HasTheOperationsThatAreDescribedAndThoseThatTheRanksThreadWaitsFor) {
+TEST(TrafficLog, RecordsDescribedOperationsAndWaitsOfTheRanksThread) {
   const auto meter = std::make_shared<TrafficMeter>();
   EXPECT_FALSE(meter->log().recording());
   meter->log().start();
@@ -85,7 +85,7 @@ TEST(TrafficLog, HasTheOperationsThatAreDescribedAndThoseThatTheRanksThreadWaits
   EXPECT_TRUE(meter->log().stop().empty());
 }
 
-TEST(TrafficLog, AWaitOfAnotherThreadIsNoneOfTheRank) {
+TEST(TrafficLog, IgnoresWaitsOfOtherThreads) {
   const auto meter = std::make_shared<TrafficMeter>();
   meter->log().start();
   const auto flight = Flight::make(meter, TrafficClass::ep);

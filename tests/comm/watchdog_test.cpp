@@ -13,7 +13,7 @@ using device::InlineStream;
 using namespace std::chrono_literals;
 
 // Faults 3 and 21.
-TEST(Watchdog, NamesTheOperationAndWhoIsMissing) {
+TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   const std::string text = failure_on_rank_0(4, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context;
     InlineStream stream;
@@ -28,7 +28,7 @@ TEST(Watchdog, NamesTheOperationAndWhoIsMissing) {
   EXPECT_NE(text.find(": nothing comes from rank 2"), std::string::npos) << text;
 }
 
-TEST(Watchdog, TellsTheOwnWorkOfARankFromItsPeers) {
+TEST(Watchdog, TellsARanksOwnWorkFromThatOfItsPeers) {
   const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);
@@ -72,14 +72,14 @@ std::string failure_in_a_chain() {
   });
 }
 
-TEST(Watchdog, FollowsTheChainToWhoIsSilent) {
+TEST(Watchdog, FollowsTheChainToTheSilentRank) {
   LoopbackTransport::deaf = 2;
   const std::string text = failure_in_a_chain();
   LoopbackTransport::deaf = -1;
   EXPECT_NE(text.find("; to blame: rank 2 does not answer"), std::string::npos) << text;
 }
 
-TEST(Watchdog, FollowsTheChainToWhoHangsInItsOwnCode) {
+TEST(Watchdog, FollowsTheChainToTheRankThatHangsInItsOwnCode) {
   const std::string text = failure_in_a_chain();
   EXPECT_NE(text.find("; to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
                       "operation, all_gather at comm/"),
@@ -114,11 +114,11 @@ std::string end_of_file_work(bool moves) {
   return text;
 }
 
-TEST(Watchdog, FileWorkThatMovesIsNoHangForWhoWaitsAtTheEndOfAChain) {
+TEST(Watchdog, ActiveFileWorkIsNoHangForARankThatWaitsAtTheEndOfAChain) {
   EXPECT_EQ(end_of_file_work(true), "no failure");
 }
 
-TEST(Watchdog, FileWorkThatStandsStillIsReportedWithItsFile) {
+TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   const std::string text = end_of_file_work(false);
   EXPECT_NE(text.find("; to blame: rank 2 its file work has not moved for 0."), std::string::npos) << text;
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
@@ -159,7 +159,7 @@ TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
   EXPECT_NE(text.find(": nothing comes from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
 }
 
-TEST(AskedToEnd, ARankThatTakesItsTimeIsWaitedFor) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
+TEST(AskedToEnd, ASlowRankIsWaitedFor) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
 
 TEST(Watchdog, WithoutAWatchdogALateRankIsWaitedFor) {
   const auto late = [](const ProcessGroup& world) {
@@ -170,7 +170,7 @@ TEST(Watchdog, WithoutAWatchdogALateRankIsWaitedFor) {
   EXPECT_EQ(failure_on_rank_0(2, {.watchdog_seconds = 0}, late), "no failure");
 }
 
-TEST(Watchdog, AtTheEndLooksAtWhatWaitsForItsStream) {
+TEST(Watchdog, ChecksOperationsThatWaitForTheirStreamAtTheEnd) {
   LoopbackTransport::aborted = 0;
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.1;

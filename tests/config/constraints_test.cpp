@@ -31,7 +31,7 @@ TEST(Constraint, PowersOfTwo) {
   EXPECT_EQ(power_of_two().nearest(-3), "1");
 }
 
-TEST(Constraint, SaysWhatItWants) {
+TEST(Constraint, DescribesTheLegalValues) {
   EXPECT_EQ(at_least(1).must(), "be at least 1");
   EXPECT_EQ(between(0.5, 2).must(), "be between 0.5 and 2");
   EXPECT_EQ(divisible_by(8).must(), "be divisible by 8");

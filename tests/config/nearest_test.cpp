@@ -56,7 +56,7 @@ std::string suggested(const std::string& yaml, const std::vector<std::string>& o
   return problems.text();
 }
 
-TEST(Nearest, ValuesAreOfTheKeyOfTheCommandLine) {
+TEST(Nearest, SuggestsValuesForTheKeyOfTheCommandLine) {
   // heads 4 would do, but it was tp that was asked for; of its divisors of 6, dp must divide the batch.
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=4"}),
             "r.yaml:1: heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 3, 6");
@@ -74,14 +74,14 @@ TEST(Nearest, ValuesBreakNoOtherRule) {
             "parallel.tp 3, 6");
 }
 
-TEST(Nearest, OneThatMendsItsRuleAndBreaksNoneIsBetterThanNone) {
+TEST(Nearest, SuggestsAValueThatFixesItsOwnRuleAndBreaksNoOther) {
   // No value of heads mends the number of ranks, which nothing but parallel.tp can.
   const std::string text = suggested("{heads: 6, batch: 8, parallel: {tp: 8}}");
   EXPECT_NE(text.find("heads (6) must be divisible by parallel.tp (8); nearest: "), std::string::npos) << text;
   EXPECT_EQ(text.find("1000"), std::string::npos) << text;
 }
 
-TEST(Nearest, WhereNoValueOfOneKeyHelpsNothingIsSaid) {
+TEST(Nearest, SuggestsNothingWhenNoValueOfOneKeyHelps) {
   EXPECT_EQ(suggested("{heads: 7, batch: 1, parallel: {tp: 7, pp: 5}}"),
             "r.yaml:1: parallel has tp 7 x pp 5 = 35 ranks, which must divide 12");
 }
@@ -91,7 +91,7 @@ TEST(Nearest, MultiplesFarAwayAreFound) {
             "r.yaml:1: batch (100000007) must be divisible by dp (12); nearest: 99999996, 100000008");
 }
 
-TEST(Nearest, WhatAMessageNamesIsTriedHoweverFar) {
+TEST(Nearest, TriesValuesNamedInTheMessageHoweverFar) {
   EXPECT_EQ(suggested("{batch: 12}", {"shards=500"}),
             "command line: shards=500: shards (500) must be at most batch (12); nearest: 12");
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=500"}),
@@ -100,7 +100,7 @@ TEST(Nearest, WhatAMessageNamesIsTriedHoweverFar) {
             "r.yaml:1: heads (6) must be divisible by parallel.tp (500); nearest: parallel.tp 6");
 }
 
-TEST(Nearest, AValueThatItsOwnKeyIsRefusedForIsNone) {
+TEST(Nearest, SuggestsNoValueThatItsOwnKeyRefuses) {
   // tp 6 would break the heads, tp 8 parallel itself; 4, 2 and 1 break the batch alone, and 4 is the nearest of them.
   EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
@@ -108,12 +108,12 @@ TEST(Nearest, AValueThatItsOwnKeyIsRefusedForIsNone) {
             "r.yaml:1: heads (8) must be divisible by parallel.tp (5); nearest: parallel.tp 4, with another batch");
 }
 
-TEST(Nearest, OnlyWholeNumbersThatAreGivenHaveNeighbours) {
+TEST(Nearest, OnlyGivenWholeNumbersHaveNeighbours) {
   EXPECT_EQ(suggested("{batch: 12, seed: -1}"), "r.yaml:1: seed (-1) must be given");
   EXPECT_EQ(suggested("{batch: 12, share: -1}"), "r.yaml:1: share (-1) must not be below 0");
 }
 
-TEST(Nearest, KeysThatAreBadInThemselvesKeepTheirMessage) {
+TEST(Nearest, KeysThatBreakTheirOwnRuleKeepTheirMessage) {
   EXPECT_EQ(suggested("{heads: 0, batch: 12}"), "r.yaml:1: heads (0) must be at least 1");
 }
 

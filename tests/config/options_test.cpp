@@ -8,7 +8,7 @@
 namespace hexad::config {
 namespace {
 
-TEST(Options, GiveWhatIsAskedFor) {
+TEST(Options, ReturnTheGivenValueOrTheDefault) {
   const Options o("optim.options", "the optimizer nesterov", std::vector<NumberOption>{{"momentum", 0.8}});
   EXPECT_EQ(o.number("momentum", 0.9), 0.8);
   EXPECT_EQ(o.number("damping", 0.5), 0.5);

@@ -60,7 +60,7 @@ sources:
   EXPECT_EQ(r.sources, (std::vector<Source>{{"a.bin", 1}, {"b.bin", 2}}));
 }
 
-TEST(Read, KeepsInitialValuesOfWhatIsNotWritten) {
+TEST(Read, KeepsInitialValuesOfMissingKeys) {
   Recipe expected;
   expected.model.hidden = 64;
   EXPECT_EQ(read_text(minimal), expected);
@@ -139,7 +139,7 @@ sources:
 )");
 }
 
-TEST(Write, RefusesWhatNoRecipeCanHold) {
+TEST(Write, RefusesValuesThatNoRecipeCanHold) {
   Recipe r;
   r.model.dropout = std::numeric_limits<double>::infinity();
   EXPECT_THROW(write(r), std::logic_error);
@@ -197,7 +197,7 @@ TEST(Reference, ListsKeyTypeDefaultLegalValuesAndMeaning) {
   EXPECT_TRUE(has("| `sources.0.path` | text | required | not empty | dataset |\n")) << text;
 }
 
-TEST(KeyWords, AreNamesOfEnumerationsBooleansAndWhatUnsetIsCalled) {
+TEST(KeyWords, AreNamesOfEnumerationsBooleansAndUnsetValues) {
   std::map<std::string, std::vector<std::string>> words;
   for (const KeyWords& key : words_of_keys<Recipe>()) words[key.path] = key.words;
   const std::map<std::string, std::vector<std::string>> expected{{"model.tied", {"true", "false"}},

@@ -33,7 +33,7 @@ TEST(Renames, GiveAnOldKeyItsNewName) {
   EXPECT_EQ(said[2], "r.yaml:5: schedule.moe.memory_reuse: keep is called none now; the next version will not know it");
 }
 
-TEST(Renames, OfACommandLineToo) {
+TEST(Renames, ApplyToTheCommandLineToo) {
   const std::string overrides[] = {"schedule.moe.parts=2"};
   Document d = parse("schedule: {moe: {restore: s1}}", "r.yaml", overrides);
   EXPECT_EQ(rename_keys(d, renames).size(), 2u);
@@ -58,7 +58,7 @@ std::string refusal(Document d) {
   return "accepted";
 }
 
-TEST(Renames, BothNamesInOneSourceAreAnErrorAndAllOfThemAreSaid) {
+TEST(Renames, ReportEveryKeyGivenUnderBothNames) {
   EXPECT_EQ(refusal(parse("schedule:\n  moe:\n    chunks: 2\n    parts: 4\nold: 1\nyoung: 2\n", "r.yaml")),
             "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 gives, too; leave "
             "one of them out\n"
@@ -80,7 +80,7 @@ TEST(Renames, TheCommandLineGoesBeforeTheFileUnderEitherName) {
   EXPECT_EQ(text_of(d, "schedule.moe", "chunks"), "8");
 }
 
-TEST(Renames, TheIncludingFileGoesBeforeWhatItIncludes) {
+TEST(Renames, TheIncludingFileOverridesIncludedFiles) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hexad_renames_test";
   std::filesystem::create_directories(folder);
   const auto value_of = [&](const std::string& first, const std::string& second, const std::string& own) {

@@ -76,7 +76,7 @@ TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // whose
 
 Case small(ContextKind kind, int ranks) { return {"small", kind, ranks, 2, 4 * ranks, 4, 2, 4, true, {3, 6}}; }
 
-TEST(ContextAttention, OfOneRankIsAttentionBitForBit) {
+TEST(ContextAttention, EqualsAttentionBitwiseOnOneRank) {
   for (ContextKind kind : context_kinds) {
     const Case c = small(kind, 1);
     Lab lab;
@@ -262,7 +262,7 @@ TEST(RingAttention, IsEvenAtEveryStep) {  // a rank with more to do at one step 
       }
 }
 
-TEST(ContextAttentionErrors, NameWhatDoesNotFit) {
+TEST(ContextAttentionErrors, NameMismatchedArguments) {
   const auto message = [](const std::function<void(ContextAttention&)>& change, Shape q, Shape k) -> std::string {
     std::string text = "no error";
     comm::with_ranks(2, [&](const ProcessGroup& world) {
@@ -299,7 +299,7 @@ TEST(ContextAttentionErrors, NameWhatDoesNotFit) {
             "that are a multiple or a divisor of 2");
 }
 
-TEST(ContextAttentionErrors, RefuseBoundsThatAreNotOneARow) {
+TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

@@ -111,7 +111,7 @@ TEST_F(BlasLt, MultipliesTransposesAndStridesAsAPlainLoop) {
   }
 }
 
-TEST_F(BlasLt, RefusesDescriptorsThatCannotBe) {
+TEST_F(BlasLt, RefusesInconsistentDescriptors) {
   describe({.a_leading = 2});
   EXPECT_EQ(choose(), CUBLAS_STATUS_INVALID_VALUE);
   describe({});
@@ -128,7 +128,7 @@ TEST_F(BlasLt, RefusesAddressesThatAreLessAlignedThanPromised) {
   EXPECT_EQ(multiply(0, a + 1, room), CUBLAS_STATUS_INVALID_VALUE);
 }
 
-TEST_F(BlasLt, WantsTheWorkspaceThatItAskedFor) {
+TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   ASSERT_GT(chosen.workspaceSize, 0u);

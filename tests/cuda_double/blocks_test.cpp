@@ -64,7 +64,7 @@ TEST_F(CudaBlocks, CompanionsEndWhenTheBlocksUsersAreDone) {
   EXPECT_FALSE(too_early);
 }
 
-TEST_F(CudaBlocks, AQueueThatDoesNotTouchTheBlockWaitsForNobody) {
+TEST_F(CudaBlocks, AQueueDoesNotWaitForUsersOfOtherBlocks) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -98,7 +98,7 @@ TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerOnesOn) {
   EXPECT_EQ(blocks_.remove(memory_), last);
 }
 
-TEST_F(CudaBlocks, EachOfSeveralUsersIsWaitedFor) {
+TEST_F(CudaBlocks, ANewUserWaitsForAllFormerUsers) {
   const auto first = queue(), second = queue(), third = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -111,7 +111,7 @@ TEST_F(CudaBlocks, EachOfSeveralUsersIsWaitedFor) {
   third->synchronize();
 }
 
-TEST_F(CudaBlocks, WhatIsMadeDuringALaunchIsTouchedByIt) {
+TEST_F(CudaBlocks, ALaunchTouchesBlocksMadeDuringIt) {
   const auto first = queue();
   {
     const Blocks::Launch launch(blocks_, first);
@@ -122,7 +122,7 @@ TEST_F(CudaBlocks, WhatIsMadeDuringALaunchIsTouchedByIt) {
   EXPECT_TRUE(blocks_.remove(memory_ + 512).empty());
 }
 
-TEST_F(CudaBlocks, PlacesElsewhereAreNobodys) {
+TEST_F(CudaBlocks, IgnoresTouchesOutsideOfBlocks) {
   const auto first = queue();
   blocks_.touch(nullptr, first);
   blocks_.add(memory_, 512, {});

@@ -19,7 +19,7 @@ CardAllocator::Options options(int64_t limit = 0) {
   return {.ordinal = 0, .addresses = int64_t{64} << 30, .limit = limit};
 }
 
-TEST(CardAllocator, MemoryIsUsedAgainAndItsLimitIsTold) {
+TEST(CardAllocator, ReusesMemoryAndReportsItsLimit) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   for (int i = 0; i < 100; ++i)
     allocator.deallocate(allocator.allocate(40 * mib + i, Category::temporary), 40 * mib + i, Category::temporary);
@@ -39,7 +39,7 @@ TEST(CardAllocator, MemoryIsUsedAgainAndItsLimitIsTold) {
   EXPECT_EQ(allocator.stats().total, 0);
 }
 
-TEST(CardAllocator, WhatOneSegmentDoesNotUseServesAnother) {
+TEST(CardAllocator, MemoryFreedInOneSegmentServesAnother) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   void* p = allocator.allocate(60 * mib, Category::temporary);
   allocator.deallocate(p, 60 * mib, Category::temporary);
@@ -48,7 +48,7 @@ TEST(CardAllocator, WhatOneSegmentDoesNotUseServesAnother) {
   allocator.deallocate(q, 60 * mib, Category::parameter);
 }
 
-TEST(CardAllocator, LargeGradientsAndParametersAreWholeWhereSomebodyAsksForIt) {
+TEST(CardAllocator, LargeGradientsAndParametersAreWholeBlocksOnRequest) {
   const auto blocks = std::make_shared<Blocks>();
   CardAllocator allocator(blocks, options(64 * mib));
   const auto whole = [&](int64_t bytes, Category category) {
@@ -72,7 +72,7 @@ TEST(CardAllocator, LargeGradientsAndParametersAreWholeWhereSomebodyAsksForIt) {
   EXPECT_EQ(allocator.stats().total, 0);
 }
 
-TEST(CardAllocator, NewBlocksAreNanForWhoeverUsesThemFirst) {
+TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
   const auto blocks = std::make_shared<Blocks>();
   CardAllocator::Options poisoned = options();
   poisoned.poison = true;

@@ -60,7 +60,7 @@ TEST(CudaDoubleKernels, AMissingBarrierGivesWrongResults) {
   EXPECT_EQ(runs_that_reverse(false), 0);
 }
 
-TEST(CudaDoubleKernels, ABarrierThatSomeDoNotComeToIsNamed) {
+TEST(CudaDoubleKernels, ABarrierMissedByAThreadIsNamed) {
   const std::string error = error_of(grid(3, 64, 7), [] {
     if (blockIdx.x == 1 && threadIdx.x == 5) return;
     __syncthreads();
@@ -71,7 +71,7 @@ TEST(CudaDoubleKernels, ABarrierThatSomeDoNotComeToIsNamed) {
   EXPECT_TRUE(has(error, "thread (5, 0, 0) has ended")) << error;
 }
 
-TEST(CudaDoubleKernels, ThreadsThatWaitForEachOtherElsewhereAreNamed) {
+TEST(CudaDoubleKernels, ThreadsWaitingAtDifferentBarriersAreNamed) {
   const std::string barriers = error_of(grid(1, 64), [] {
     if (threadIdx.x < 32) {
       __syncthreads();
@@ -91,7 +91,7 @@ TEST(CudaDoubleKernels, ThreadsThatWaitForEachOtherElsewhereAreNamed) {
   EXPECT_TRUE(has(lanes, "thread (3, 0, 0) waits at __syncthreads"));
 }
 
-TEST(CudaDoubleKernels, LanesThatAreNotInTheMaskAreNamed) {
+TEST(CudaDoubleKernels, LanesOutsideTheMaskAreNamed) {
   EXPECT_TRUE(has(error_of(grid(1, 32), [] { __syncwarp(1u); }), "calls __syncwarp with a mask that it is not in"));
   EXPECT_TRUE(has(error_of(grid(1, 16), [] { __syncwarp(); }), "a mask of lanes that the block does not have"));
   EXPECT_TRUE(has(error_of(grid(1, 32),
@@ -120,7 +120,7 @@ TEST(CudaDoubleKernels, EveryThreadOfEveryBlockRunsOnce) {
   }
 }
 
-TEST(CudaDoubleKernels, WarpsExchangeWhatTheirLanesHave) {
+TEST(CudaDoubleKernels, WarpsExchangeTheValuesOfTheirLanes) {
   std::vector<int> before(64), after(64), swapped(64);
   std::vector<unsigned> votes(64), same(64);
   std::vector<int> least(64);
@@ -220,7 +220,7 @@ struct Launches : ::testing::Test {
   cudaStream_t stream{};
 };
 
-TEST_F(Launches, OfWhatNoCardHasAreRefused) {
+TEST_F(Launches, AreRefusedBeyondTheLimitsOfACard) {
   EXPECT_EQ(error_of_launch(dim3(1), dim3(1024)), cudaSuccess);
   EXPECT_EQ(error_of_launch(dim3(1), dim3(1025)), cudaErrorInvalidConfiguration);
   EXPECT_EQ(error_of_launch(dim3(0), dim3(32)), cudaErrorInvalidConfiguration);
@@ -238,7 +238,7 @@ TEST_F(Launches, MoreSharedMemoryThanUsualMustBeAllowed) {
   EXPECT_EQ(kernels::cuda::allow_shared(kernel, 228 << 10), cudaErrorInvalidValue);
 }
 
-TEST_F(Launches, OfMemoryOfTheHostAreRefused) {
+TEST_F(Launches, AreRefusedForHostMemory) {
   int here = 0;
   void (*const kernel)(int*) = [](int* p) { *p = 1; };
   EXPECT_THROW(kernels::cuda::start_kernel("a kernel", kernel, dim3(1), dim3(1), 0, stream, &here), std::logic_error);

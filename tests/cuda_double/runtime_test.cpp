@@ -47,7 +47,7 @@ TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamIsThere) {
   EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
 }
 
-TEST_F(CudaDouble, AStreamWaitsForWhatWasRecordedNotForWhatWillBe) {
+TEST_F(CudaDouble, StreamsWaitForEarlierRecordsNotForLaterOnes) {
   EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);  // nothing was
   EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
   block(first);
@@ -62,7 +62,7 @@ TEST_F(CudaDouble, AStreamWaitsForWhatWasRecordedNotForWhatWillBe) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(CudaDouble, CopiesFromPageableMemoryAreOverInTheSourceAndThoseToItInTheTarget) {
+TEST_F(CudaDouble, CopiesOfPageableMemoryAreDoneWithItOnReturn) {
   void* there = nullptr;
   ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
   block(first);

@@ -50,7 +50,7 @@ TEST_F(CudaSegment, NeighboursJoin) {
   EXPECT_EQ(segment.held(), 2 * page);
 }
 
-TEST_F(CudaSegment, GrowsOnlyByWhatIsMissingAtItsEnd) {
+TEST_F(CudaSegment, GrowsOnlyByTheMissingPages) {
   void* a = take(3 * mib);
   EXPECT_EQ(segment.missing(5 * mib), 2 * page);  // one mebibyte of the second page is free
   void* b = take(5 * mib);
@@ -58,7 +58,7 @@ TEST_F(CudaSegment, GrowsOnlyByWhatIsMissingAtItsEnd) {
   EXPECT_EQ(segment.held(), 4 * page);
 }
 
-TEST_F(CudaSegment, GivesWholeFreePagesBackAndGrowsInTheGap) {
+TEST_F(CudaSegment, ReturnsFreePagesAndGrowsIntoTheGap) {
   void *a = take(3 * mib), *b = take(6 * mib), *c = take(mib);
   give(b, 6 * mib);  // pages 2 and 3 whole, the second and the fifth in part
   segment.give_back_pages();
@@ -72,7 +72,7 @@ TEST_F(CudaSegment, GivesWholeFreePagesBackAndGrowsInTheGap) {
   EXPECT_EQ(segment.held(), 0);
 }
 
-TEST_F(CudaSegment, ATakenBlockWaitsForThoseWhoUsedAnyPartOfIt) {
+TEST_F(CudaSegment, ATakenBlockWaitsForAllFormerUsersOfItsParts) {
   const auto first = std::make_shared<Queue>(0, 0), second = std::make_shared<Queue>(0, 0);
   void *a = take(mib), *b = take(mib);
   const Marks of_a{first->record()}, of_b{second->record()};

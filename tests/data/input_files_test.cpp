@@ -84,14 +84,14 @@ TEST_F(Inputs, ALinkThatIsAnInputIsFollowed) {
   EXPECT_EQ(taken(file), Texts{"a.txt"});
 }
 
-TEST_F(Inputs, AFileOfTwoNamesIsTakenOnce) {
+TEST_F(Inputs, AFileWithTwoNamesIsTakenOnce) {
   folder_.write("in/b.txt", "text");
   fs::create_hard_link(folder_ / "in/b.txt", folder_ / "in/a.txt");
   EXPECT_EQ(taken(rules()), Texts{"in/a.txt"});
   EXPECT_EQ(skipped(rules()), Texts{cat("in/b.txt: same file again, as ", folder_ / "in/a.txt")});
 }
 
-TEST_F(Inputs, AnInputThatIsThereTwiceIsRefused) {
+TEST_F(Inputs, ARepeatedInputIsRefused) {
   folder_.write("in/a/b.txt", "text");
   link("in/a/b.txt", "link.txt");
   const auto twice = [&](const Texts& inputs) {
@@ -105,7 +105,7 @@ TEST_F(Inputs, AnInputThatIsThereTwiceIsRefused) {
   expect_contains(twice({"link.txt"}), cat("link.txt: is among the --input twice, also as ", folder_ / "in/a/b.txt"));
 }
 
-TEST_F(Inputs, PatternsSayWhatIsTaken) {
+TEST_F(Inputs, PatternsSelectFiles) {
   for (const char* name :
        {"in/README.md", "in/config.json", "in/a.txt", "in/old/b.txt", "in/old/c.md", "in/x/old/d.txt"})
     folder_.write(name, "text");
@@ -131,7 +131,7 @@ TEST_F(Inputs, PatternsSayWhatIsTaken) {
   EXPECT_EQ(skipped(named), Texts{"in/README.md: excluded"});
 }
 
-TEST_F(Inputs, APatternThatMatchesNothingIsTold) {
+TEST_F(Inputs, APatternWithoutMatchIsReported) {
   folder_.write("in/a.txt", "text");
   InputRules r = rules();
   r.include = {"*.txt", "*.text"};
@@ -139,7 +139,7 @@ TEST_F(Inputs, APatternThatMatchesNothingIsTold) {
   EXPECT_EQ(find_inputs(r).idle_patterns, (Texts{"--include *.text", "--exclude *.md"}));
 }
 
-TEST_F(Inputs, KnownBinariesAreSkippedByWhatTheyHold) {
+TEST_F(Inputs, KnownBinariesAreSkippedByContent) {
   folder_.write("in/a.txt", "text");
   folder_.write("in/picture.txt", std::string_view("\x89PNG\r\n\x1a\n\0\0", 10));
   folder_.write("in/log", std::string_view("\x1f\x8b\x08\0", 4));
@@ -157,7 +157,7 @@ TEST_F(Inputs, KnownBinariesAreSkippedByWhatTheyHold) {
                    cat("1 gzip-compressed file (to take the text: gunzip): ", folder_ / "in/log")}));
 }
 
-TEST_F(Inputs, AnInputThatIsKnownToBeNoTextIsRefusedByItsKind) {
+TEST_F(Inputs, AnInputThatIsNoTextIsRefusedWithItsKind) {
   InputRules r = rules();
   r.inputs = {folder_.write("a.txt.gz", std::string_view("\x1f\x8b\x08\0", 4)),
               folder_.write("b", std::string_view("\x28\xb5\x2f\xfd\0", 5)),
@@ -173,7 +173,7 @@ TEST_F(Inputs, AnInputThatIsKnownToBeNoTextIsRefusedByItsKind) {
   expect_contains(text, "to take its text: gunzip");
 }
 
-TEST_F(Inputs, AFolderOfNothingButBinariesSaysSo) {
+TEST_F(Inputs, AFolderOfOnlyBinariesIsReported) {
   for (int i = 0; i < 10; ++i) folder_.write(cat("in/", i, ".gz"), std::string_view("\x1f\x8b\x08\0", 4));
   expect_contains(
       refusal(ExitCode::data, rules()),
@@ -192,7 +192,7 @@ TEST_F(Inputs, TheOutputIsNotRead) {
   EXPECT_EQ(taken(r), Texts{"in/a.txt"});
 }
 
-TEST_F(Inputs, WhatCannotBeReadIsNamedWithItsReason) {
+TEST_F(Inputs, UnreadableInputsAreReportedWithTheReason) {
   const auto reason = [&](ExitCode code, const std::string& input) {
     InputRules r = rules();
     r.inputs = {input};

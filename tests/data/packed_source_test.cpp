@@ -179,7 +179,7 @@ TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
 }
 
 // One document of ten tokens, two epochs: five pieces, three of which begin in the first epoch.
-TEST(ShuffledSequences, APieceAcrossTheEndOfAnEpochIsVisitedWithThoseOfTheEpochItBeginsIn) {
+TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
     std::set<std::pair<Ids, Ids>> found;

@@ -39,7 +39,7 @@ TEST(Permutation, HasEveryNumberOnce) {
   }
 }
 
-TEST(Permutation, OfTrillionsIsComputedNotStored) {
+TEST(Permutation, IsComputedNotStoredForTrillions) {
   for (int64_t n : {int64_t{1'000'000'007} * 1'000'003, std::numeric_limits<int64_t>::max()}) {
     const Permutation order = permutation(n);
     std::set<int64_t> seen;

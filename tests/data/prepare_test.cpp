@@ -61,7 +61,7 @@ TEST(Documents, ACutDoesNotSplitAUtf8Character) {
   }
 }
 
-TEST(Prepare, WritesWhatItSays) {
+TEST(Prepare, WritesFilesThatMatchItsSummary) {
   Corpus f;
   const PrepareSummary summary = prepare(f.options);
   EXPECT_EQ(summary.files, 2);
@@ -193,7 +193,7 @@ TEST(Prepare, AFailureLeavesTheOldDatasetAsItWas) {
   EXPECT_FALSE(std::filesystem::exists(f.folder / "new"));
 }
 
-TEST(Prepare, HoldsOutTheSameDocumentsWhateverTheFiles) {
+TEST(Prepare, HoldsOutTheSameDocumentsWhenFilesAreRenamed) {
   Corpus f;
   const PrepareSummary apart = prepare(f.options);
   f.options.force = true;
@@ -254,7 +254,7 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
-TEST(Prepare, RefusesWhatIsNoTextWhereverItLies) {
+TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
   Corpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
@@ -359,7 +359,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   expect_contains(text, "e.jsonl: 15 more of its objects");
 }
 
-TEST(Prepare, WarnsOfAHeldOutPartThatSaysLittle) {
+TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
   Corpus f;
   EXPECT_TRUE(prepare(f.options).warnings.empty());
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};

@@ -68,7 +68,7 @@ TEST(Batch, CountsDocumentsThatDivideItsSequences) {
   EXPECT_EQ(SequentialSource(dataset_of({3, 0, 3}), 4, Packing::joined).batch(0, 1).document_count(), 1);
 }
 
-TEST(Batch, TargetBytesCountWhatIsPredicted) {
+TEST(Batch, TargetBytesCountOnlyPredictedTokens) {
   const Batch batch = SequentialSource(dataset_of({3, 3}), 4, Packing::isolated).batch(0, 2);
   std::vector<int32_t> bytes(1000, 0);
   for (int id = 0; id < 6; ++id) bytes[id] = 10 + id;

@@ -88,7 +88,7 @@ TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
       "data.source_options.0.value (five) must be a finite number: it is the option first of the source counting");
 }
 
-TEST(Sources, WhatIsOutsideOfTheVocabularyIsToldWithItsPlace) {
+TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
   const TrainingData data = open(with_counting(Source::endless));
   EXPECT_EQ(
       error_of(base::ExitCode::data, [&] { data.train->batch(17, 1); }),
@@ -105,7 +105,7 @@ TEST(Sources, WhatIsOutsideOfTheVocabularyIsToldWithItsPlace) {
             "data.source counting: sequence 0, token 2: its document is [0, 2), which it is not in");
 }
 
-TEST(Sources, OneThatGoesOnLikeAStreamIsRefused) {
+TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
   int32_t calls = 0;
   EXPECT_EQ(
       error_of(base::ExitCode::data,
@@ -114,7 +114,7 @@ TEST(Sources, OneThatGoesOnLikeAStreamIsRefused) {
       "its index alone");
 }
 
-TEST(Sources, OneOfAnotherContextOrWithoutSequencesIsRefused) {
+TEST(Sources, ASourceWithAnotherContextOrNoSequenceIsRefused) {
   EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequence");
   Sources sources;
   sources.add("counting",
@@ -123,7 +123,7 @@ TEST(Sources, OneOfAnotherContextOrWithoutSequencesIsRefused) {
             "data.source counting: has sequences of 5 tokens, expected 4 (model.context)");
 }
 
-TEST(Sources, SyntheticIsOneOfThem) {
+TEST(Sources, IncludeTheSyntheticSource) {
   DataConfig by_key, by_name;
   by_key.synthetic = true, by_name.source = "synthetic";
   const auto ids = [](const DataConfig& c) {

@@ -22,7 +22,7 @@ TEST(CachingAllocator, AlignsBlocksToCacheLines) {
   }
 }
 
-TEST(CachingAllocator, OfNoBytesGivesNoBlock) {
+TEST(CachingAllocator, GivesNoBlockForZeroBytes) {
   CachingAllocator a;
   EXPECT_EQ(a.allocate(0, Category::temporary), nullptr);
   a.deallocate(nullptr, 0, Category::temporary);
@@ -91,7 +91,7 @@ TEST(CachingAllocator, PoisonsFreshAndReusedBlocksWithNaN) {
   }
 }
 
-TEST(CachingAllocator, GivesCachedBlocksBackBeforeItExceedsTheLimit) {
+TEST(CachingAllocator, ReleasesCachedBlocksBeforeExceedingTheLimit) {
   CachingAllocator a(4096);
   a.deallocate(a.allocate(4096, Category::temporary), 4096, Category::temporary);
   void* block = a.allocate(2048, Category::temporary);  // another class: fits only after the cached one is returned
@@ -130,7 +130,7 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   EXPECT_EQ(a.largest_blocks(), "");
 }
 
-TEST(CachingAllocator, LargestBlocksAreThoseOfMostBytesTogether) {
+TEST(CachingAllocator, LargestBlocksAreRankedByTotalBytes) {
   CachingAllocator a;
   std::vector<std::pair<void*, int64_t>> blocks;
   for (int64_t bytes : {1500, 1000, 1000, 64}) blocks.emplace_back(a.allocate(bytes, Category::temporary), bytes);

@@ -121,7 +121,7 @@ TEST_F(EmulatedDevice, FreedMemoryServesTheNextUserOnceTheLastOneIsThrough) {
   free(second);
 }
 
-TEST_F(EmulatedDevice, CopiesFromPagesThatMayMoveAreDoneWithThemOnReturn) {
+TEST_F(EmulatedDevice, CopiesFromPageableMemoryReadItBeforeReturning) {
   Gate gate;
   float* block = allocate();
   lane(Lane::compute).launch({}, [&] { gate.wait(); });
@@ -146,7 +146,7 @@ TEST_F(EmulatedDevice, CopiesFromPinnedMemoryReadItWhenTheirTurnComes) {
   free(block);
 }
 
-TEST_F(EmulatedDevice, AFailureReachesWhoWaitsAndWhoLaunches) {
+TEST_F(EmulatedDevice, AFailureIsThrownByLaterWaitsAndLaunches) {
   lane(Lane::compute).launch({}, [] { base::fail(base::ExitCode::resource, "no room"); });
   EXPECT_THROW(device.compute().synchronize(), base::Error);
   EXPECT_THROW(lane(Lane::compute).launch({}, [] {}), base::Error);

@@ -18,7 +18,7 @@ namespace {
 using base::Error;
 using base::ExitCode;
 
-TEST(OffloadArena, KeepsWhatIsWrittenAndAccountsItOutsideTheTotal) {
+TEST(OffloadArena, KeepsWrittenBytesAndCountsThemOutsideTheTotal) {
   OffloadArena arena("/tmp");
   auto* a = static_cast<char*>(arena.allocate(5000, Category::offload));
   auto* b = static_cast<char*>(arena.allocate(100, Category::offload));

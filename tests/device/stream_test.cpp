@@ -76,7 +76,7 @@ TEST(Event, KeepsOwnersUntilItIsDone) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(Event, ThatIsDoneKeepsNothing) {
+TEST(Event, KeepsNothingOnceDone) {
   const auto state = Event::make_state();
   complete(state);
   auto owner = std::make_shared<int>(1);
@@ -214,7 +214,7 @@ TEST(WorkerStream, FinishesItsQueueBeforeItEnds) {
   EXPECT_EQ(count, 50);
 }
 
-TEST(WorkerStream, FreesWhatWorkOwnedOnceItHasRun) {
+TEST(WorkerStream, FreesTheClosureOfFinishedWork) {
   const auto s = make_worker_stream("worker");
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = owner;

@@ -48,7 +48,7 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
 }
 
 // Equal shares give norms and updates the same bits.
-TEST(BucketPlan, SharesDoNotDependOnZeroButWhatIsOwnedDoes) {
+TEST(BucketPlan, OnlyOwnershipDependsOnTheZeroLevel) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2});

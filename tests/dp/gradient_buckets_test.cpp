@@ -161,7 +161,7 @@ TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
     });
 }
 
-TEST(GradientBuckets, TheirNumberFollowsFromTheSizeOfAUnit) {
+TEST(GradientBuckets, TheUnitSizeDeterminesTheirNumber) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     EXPECT_EQ(Model(world, 1, 1).buckets->count(), 5u);
     // From the last: 12 + 5 elements are 136 bytes; 8 + 1 + 3 are left.
@@ -189,7 +189,7 @@ TEST(GradientBuckets, RanksMayBecomeReadyInAnyOrder) {
     });
 }
 
-TEST(GradientBuckets, C2_R3_AParameterNobodyUsedGetsZeroNotGarbage) {
+TEST(GradientBuckets, C2_R3_AnUnusedParameterGetsZeroNotGarbage) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
       Model m(world, 1, 48, zero);

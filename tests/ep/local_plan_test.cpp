@@ -39,12 +39,12 @@ TEST(LocalPlan, EqualsTheHostsPlan) {
   expect_equal(plans_for(lab, {2, 0, 3, 1, 0, 2, 1, 3}, 2, 4), 8);
 }
 
-TEST(LocalPlan, DroppedSlotsComeLastAndAreNobodys) {
+TEST(LocalPlan, DroppedSlotsComeLastAndBelongToNoExpert) {
   Lab lab;
   expect_equal(plans_for(lab, {2, 0, -1, 1, 0, -1, -1, -1}, 2, 3), 8);
 }
 
-TEST(LocalPlan, OfOneTokenOneExpertOrNone) {
+TEST(LocalPlan, HandlesOneTokenOneExpertOrNone) {
   Lab lab;
   expect_equal(plans_for(lab, {0}, 1, 1), 1);
   expect_equal(plans_for(lab, {-1}, 1, 2), 1);

@@ -64,7 +64,7 @@ TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
             "routing: rank 1 of group world sent counts of slots by expert that add up to 5; expected its 6");
 }
 
-TEST(Received, CountsOfRowsOfTokensFitTheirSlots) {
+TEST(Received, TokenRowCountsMustFitTheirSlots) {
   // Rank 1's message begins at 7: counts 2 1 2 1, rows 2 2, of 6 slots.
   EXPECT_EQ(
       told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
@@ -90,7 +90,7 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
             "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 it had counted");
 }
 
-TEST(Received, GatheredExpertsAreThoseThereAre) {
+TEST(Received, GatheredExpertsMustExist) {
   Lab lab;
   const comm::SelfGroup self;
   const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 3, 4, -1}, {2, 2}, Device(lab.context).host());

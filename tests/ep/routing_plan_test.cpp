@@ -61,7 +61,7 @@ TEST(RoutingPlan, SortsRowsByExpertThenToken) {
   EXPECT_EQ(plan.counts.chunks[0].splits.receive, (std::vector<int64_t>{5}));
 }
 
-TEST(RoutingPlan, OfNoTokenOrOnlyDroppedSlotsIsEmpty) {
+TEST(RoutingPlan, IsEmptyWithoutTokensOrWithOnlyDroppedSlots) {
   Lab lab;
   const comm::SelfGroup self;
   for (const auto& ids : {std::vector<int32_t>{}, std::vector<int32_t>{-1, -1}}) {
@@ -206,7 +206,7 @@ TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
 }
 
 // Two ranks of two experts each.
-TEST(SlotOrder, OfTokensHasARowForEachTokenAndRankWithAnyOfItsExperts) {
+TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, 3, -1, -1, -1}, 3);
   const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {}, RowOf::token}, 0, lab.stream());
@@ -218,7 +218,7 @@ TEST(SlotOrder, OfTokensHasARowForEachTokenAndRankWithAnyOfItsExperts) {
   EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
 }
 
-TEST(SlotOrder, OfTokensSendsARowOnceForEachChunkThatHasAnyOfItsExperts) {
+TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
   const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
@@ -240,7 +240,7 @@ TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
   }
 }
 
-TEST(SlotOrder, OfSeveralRanksIsThatOfEach) {
+TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
   Lab lab;
   const Tensor ids = random_ids(lab, 0, 8, 2, 4);
   for (RowOf row_of : {RowOf::slot, RowOf::token})
@@ -263,7 +263,7 @@ TEST(SlotOrder, OfSeveralRanksIsThatOfEach) {
     }
 }
 
-TEST(SlotOrder, NamesTheRankThatSentAnIdOfNoExpert) {
+TEST(SlotOrder, NamesTheRankThatSentAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // rank 1's second one
@@ -276,7 +276,7 @@ TEST(SlotOrder, NamesTheRankThatSentAnIdOfNoExpert) {
   });
 }
 
-TEST(SlotOrder, OfTokensRefusesAnExpertNamedTwice) {
+TEST(SlotOrder, RefusesTokenRowsThatNameAnExpertTwice) {
   Lab lab;
   EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
 }

@@ -26,7 +26,7 @@ std::vector<int64_t> numbers(size_t count) {
   return v;
 }
 
-TEST(CudaDevice, GivesBackWhatItWasGiven) {
+TEST(CudaDevice, ReturnsTheValuesCopiedToIt) {
   for (size_t count : {1u, 1000u, 3'000'000u}) {
     const auto values = numbers(count);
     const Tensor t = Tensor::from<int64_t>(values, {static_cast<int64_t>(count)}, card());
@@ -88,7 +88,7 @@ TEST(CudaDevice, EventsPassInOrder) {
   EXPECT_THROW(stream.run([] {}), std::logic_error);
 }
 
-TEST(CudaDevice, MemoryIsUsedAgainAndItsLimitIsTold) {
+TEST(CudaDevice, ReusesMemoryAndReportsItsLimit) {
   DeviceContext small(ContextOptions{.kind = DeviceKind::cuda, .memory_limit = 64 << 20});
   for (int i = 0; i < 100; ++i) Tensor::empty({(40 << 20) + i}, Dtype::u8, small);
   Tensor::empty({50 << 20}, Dtype::u8, small);  // fits once the cached block is given back

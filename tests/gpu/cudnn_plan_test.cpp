@@ -85,7 +85,7 @@ TEST_F(CudnnPlans, ServeOtherSizesOfHeads) {
   }
 }
 
-TEST_F(CudnnPlans, ServePositionsThatAreNoMultiple) {
+TEST_F(CudnnPlans, ServeAnyNumberOfPositions) {
   for (int64_t positions : {2, 200, 4095}) {
     SCOPED_TRACE(positions);
     AttentionProblem p = problem(4, 2, 64);
@@ -124,14 +124,14 @@ TEST_F(CudnnPlans, ServeDeterministicBackwardWhileItsWorkspaceIsSmall) {
   EXPECT_NE(refusal(backward(longer, true)).find("bytes; at most 4294967296 are given"), std::string::npos);
 }
 
-TEST_F(CudnnPlans, RefuseHeadsThatTheyDoNotKnow) {
+TEST_F(CudnnPlans, RefuseUnsupportedHeads) {
   EXPECT_NE(refusal(problem(4, 2, 60)), "");
   EXPECT_NE(refusal(problem(4, 3, 64)), "");
   EXPECT_NE(refusal(backward(problem(4, 2, 264))), "");
   EXPECT_NE(refusal(backward(documents(problem(4, 2, 264), 5))), "");
 }
 
-TEST_F(CudnnPlans, WantACardThatIsDescribed) {
+TEST_F(CudnnPlans, NeedADescriptionOfTheCard) {
   EXPECT_THROW(CudnnPlan(problem(4, 2, 64), DescribedCard{.properties = "{}", .generation = 90}), std::logic_error);
 }
 

@@ -49,13 +49,13 @@ TEST_F(LibrariesTest, AMissingOneIsNamed) {
                                           way_out);
 }
 
-TEST_F(LibrariesTest, OneThatIsNoneIsNamed) {
+TEST_F(LibrariesTest, AFileThatIsNoLibraryIsNamed) {
   std::ofstream(folder + "/libcudnn.so.9") << "cuDNN";
   EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was asked for, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: file too short)" + way_out);
 }
 
-TEST_F(LibrariesTest, AFunctionThatAnotherVersionLacksIsNamed) {
+TEST_F(LibrariesTest, AMissingFunctionIsNamed) {
   std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", folder + "/libcudnn.so.9");
   EXPECT_EQ(
       message("libcudnn.so.9"),

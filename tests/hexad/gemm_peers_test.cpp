@@ -63,7 +63,7 @@ TEST(OneDnnProduct, IsXTimesWTransposed) {
     expect_products_for_any_number_of_threads<float>(multiply);
 }
 
-TEST(GemmPeers, SayWhatTheyAreAndWhatTheyLack) {
+TEST(GemmPeers, DescribeThemselvesAndReportNoSpeedForMissingDtypes) {
   device::DeviceContext context;
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64}) {
     const std::vector<GemmPeer> peers = measure_gemm_peers(context, dtype, 0);

@@ -32,7 +32,7 @@ TEST(MeshSvg, DrawsEveryRankOnceInEachView) {
   EXPECT_EQ(count(svg, "pipeline stage"), 2);
 }
 
-TEST(MeshSvg, GivesARankOneColourThatOfItsMicroBatches) {
+TEST(MeshSvg, ColoursARankByItsMicroBatches) {
   const mesh::Layout layout(everything, 16);
   const std::string svg = mesh_svg(layout);
   for (int rank = 0; rank < layout.world(); ++rank) {
@@ -58,7 +58,7 @@ TEST(MeshSvg, FramesEveryGroupOfTensorNeighbours) {
   EXPECT_EQ(count(mesh_svg(mesh::Layout(everything, 16)), "class=\"frame\""), 8 + 16);
 }
 
-TEST(MeshSvg, OfOneRankIsAPictureToo) {
+TEST(MeshSvg, DrawsASingleRank) {
   const std::string svg = mesh_svg(mesh::Layout({}, 1));
   EXPECT_EQ(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\""), 0u);
   EXPECT_EQ(count(svg, "<title>rank 0:"), 2);

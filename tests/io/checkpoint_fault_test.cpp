@@ -161,7 +161,7 @@ TEST_F(CheckpointFaults, AnErrorAtEveryFileBoundaryLeavesTheOldOrTheNew) {
   }
 }
 
-TEST_F(CheckpointFaults, WhereTheDiskDoesNotConfirmTheRenameTheSaveIsThereAndNothingOlderIsDeleted) {
+TEST_F(CheckpointFaults, AnUnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
   options.keep = 1;
   const CheckpointStore quiet(folder / "one", options);
   save(quiet, 100, 1, device);
@@ -181,7 +181,7 @@ TEST_F(CheckpointFaults, WhereTheDiskDoesNotConfirmTheRenameTheSaveIsThereAndNot
   EXPECT_EQ(quiet.steps(), std::vector<int64_t>{400});
 }
 
-TEST_F(CheckpointFaults, AManifestThatNoReaderWouldTakeIsNotWritten) {
+TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
   save(store, 100, 1, device);
   const std::string text = read_bytes(store.path(100) + "/manifest.json");
   const auto length = static_cast<int64_t>(text.size());
@@ -393,7 +393,7 @@ TEST_F(CheckpointFaults, Fault12FuzzedManifestsAreRefusedOrMeanTheSame) {
 
 // Fault 14.
 
-TEST_F(CheckpointFaults, Fault14RetentionSparesWhatIsInUse) {
+TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
   options.keep = 1;
   const CheckpointStore one(folder / "one", options);
   save(one, 100, 1, device);
@@ -431,7 +431,7 @@ TEST_F(CheckpointFaults, Fault14RetentionDeletesNothingWhenNothingIsGood) {
   EXPECT_EQ(all.steps(), (std::vector<int64_t>{100, 200}));
 }
 
-TEST_F(CheckpointFaults, CleaningTouchesOnlyWhatSavesLeaveBehind) {
+TEST_F(CheckpointFaults, CleaningRemovesOnlyLeftoversOfSaves) {
   save(store, 100, 1, device);
   fs::create_directories(store.path(200) + ".tmp/sub");
   write_bytes(folder / "checkpoints/latest.4711.tmp", "");
@@ -465,7 +465,7 @@ TEST_F(CheckpointFaults, Fault35AShardThatIsALinkIsRefused) {
                [&] { store.find(Resume::parse("100"), Check::quick); });
 }
 
-TEST_F(CheckpointFaults, AManifestThatClaimsTheImpossibleIsRefusedThoughItsDigestIsRight) {
+TEST_F(CheckpointFaults, AnInconsistentManifestIsRefusedDespiteAValidDigest) {
   save(store, 100, 1, device);
   const Manifest good = manifest_from_json(read_bytes(store.path(100) + "/manifest.json"), "m");
   const auto refused = [&](const std::string& why, const std::function<void(Manifest&)>& change) {

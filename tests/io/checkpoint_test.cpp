@@ -177,7 +177,7 @@ TEST_F(Checkpoints, AfterGoingBackTheNewTimelineIsTheNewest) {
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 250}));
 }
 
-TEST_F(Checkpoints, WhatIsAbandonedIsNotFoundAndNotLost) {
+TEST_F(Checkpoints, AbandonedCheckpointsAreNotFoundButKept) {
   for (int64_t step : {1, 2, 3}) save(store, step, 1, device);
   EXPECT_EQ(store.abandon_after(3), std::vector<std::string>{});
   EXPECT_EQ(store.abandon_after(1),
@@ -208,7 +208,7 @@ TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
   }
 }
 
-TEST_F(Checkpoints, AStepThatTensDigitsCannotHoldStillWorks) {
+TEST_F(Checkpoints, AStepOfMoreThanTenDigitsWorks) {
   save(store, 123'456'789'012, 1, device);
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 123'456'789'012);
 }
@@ -258,7 +258,7 @@ TEST_F(Checkpoints, AreVerifiedInShares) {
   expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
 }
 
-TEST_F(Checkpoints, WhoWaitsSeesEveryFileMove) {
+TEST_F(Checkpoints, FileWorkReportsProgressOfEveryFile) {
   std::set<std::string> moved;
   int64_t bytes = 0;
   options.keep = 1;

@@ -100,7 +100,7 @@ TEST(RunLock, IsGoneAtTheEnd) {
   RunLock::acquire(folder.path());
 }
 
-TEST(RunLock, OfADeadProcessOfThisHostIsTakenOver) {
+TEST(RunLock, IsTakenOverFromADeadProcessOfThisHost) {
   const TempFolder folder;
   ASSERT_EQ(in_child([&] {
               const RunLock lock = RunLock::acquire(folder.path());
@@ -129,7 +129,7 @@ constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = st
 // One that nobody waits out in a test: only what the file says can end the watching.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
-TEST(RunLock, OfAnotherHostIsTakenOverWhenNobodyRenewsIt) {
+TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
   const TempFolder folder;
   for (const std::string left : {"elsewhere 4711\n", "elsewhere 4711 another-boot token 00000000000000000009\n"}) {
     write_bytes(folder / "lock", left);
@@ -144,7 +144,7 @@ TEST(RunLock, OfAnotherHostIsTakenOverWhenNobodyRenewsIt) {
   }
 }
 
-TEST(RunLock, OfAnotherHostThatIsRenewedIsRefused) {
+TEST(RunLock, IsRefusedWhileAnotherHostRenewsIt) {
   const TempFolder folder;
   JobElsewhere job(folder / "lock");
   const auto beat_when_watched = [&](const std::string& note) {
@@ -155,7 +155,7 @@ TEST(RunLock, OfAnotherHostThatIsRenewedIsRefused) {
   EXPECT_TRUE(read_bytes(folder / "lock").starts_with("elsewhere 4711 "));
 }
 
-TEST(RunLock, OfAMachineOfTheSameNameIsNotTakenForThisOne) {
+TEST(RunLock, DistinguishesMachinesOfTheSameName) {
   const TempFolder folder;
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -178,7 +178,7 @@ TEST(RunLock, IsRenewedWhileItIsHeld) {
   EXPECT_NO_THROW(lock.require_held());
 }
 
-TEST(RunLock, WhoWasTakenOverFromFindsOutAndLeavesTheFile) {
+TEST(RunLock, AFormerHolderFailsItsCheckAndLeavesTheFile) {
   const TempFolder folder;
   {
     RunLock lock = RunLock::acquire(
@@ -190,7 +190,7 @@ TEST(RunLock, WhoWasTakenOverFromFindsOutAndLeavesTheFile) {
   EXPECT_TRUE(read_bytes(folder / "lock").starts_with("elsewhere 4711 "));
 }
 
-TEST(RunLock, WhoWasTakenOverFromIsToldByTheNextRenewal) {
+TEST(RunLock, AFormerHolderLearnsOfTheLossAtTheNextRenewal) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(
       folder.path(), [](const std::string&) {}, quick);

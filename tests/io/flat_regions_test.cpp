@@ -40,7 +40,7 @@ TEST(FlatRegions, WholeRowsAreOneRectangle) {
   EXPECT_EQ(texts(regions_of_flat_range(matrix, {0, 20})), (Texts{"[0, 0]+[4, 5]"}));
 }
 
-TEST(FlatRegions, ARangeIsTheEndOfARowRowsAndTheBeginningOfARow) {
+TEST(FlatRegions, ARangeSplitsIntoPartialRowsAroundWholeRows) {
   EXPECT_EQ(texts(regions_of_flat_range({{0, 0}, {4, 5}}, {3, 17})),
             (Texts{"[0, 3]+[1, 2]", "[1, 0]+[2, 5]", "[3, 0]+[1, 2]"}));
 }
@@ -58,7 +58,7 @@ TEST(FlatRegions, AnEmptyRangeHasNone) {
   EXPECT_TRUE(regions_of_flat_range({{0, 0}, {0, 5}}, {0, 0}).empty());
 }
 
-TEST(FlatRegions, OfAScalarIsTheScalar) { EXPECT_EQ(regions_of_flat_range({{}, {}}, {0, 1}).size(), 1u); }
+TEST(FlatRegions, OfAScalarIsOneRegion) { EXPECT_EQ(regions_of_flat_range({{}, {}}, {0, 1}).size(), 1u); }
 
 TEST(FlatRegions, ARangeOutsideIsABug) {
   EXPECT_THROW(regions_of_flat_range({{0}, {4}}, {2, 5}), std::logic_error);

@@ -58,7 +58,7 @@ TEST_F(Safetensors, AFileWithoutTensorsIsLegal) {
   EXPECT_TRUE(SafetensorsFile::open(file).tensors().empty());
 }
 
-TEST_F(Safetensors, AHeaderThatNoReaderWouldTakeIsNotWritten) {
+TEST_F(Safetensors, AnUnreadablyLargeHeaderIsNotWritten) {
   const std::vector<NamedTensor> long_name{{std::string(100'000'000, 'x'), Tensor::zeros({1}, Dtype::u8, device)}};
   expect_error(ExitCode::resource, {file, "would have a header of 1000000", "which no reader takes: at most 100000000"},
                [&] { write_safetensors(file, long_name); });
@@ -108,7 +108,7 @@ TEST_F(Safetensors, ARegionOutsideTheTensorIsRefused) {
   expect_error(ExitCode::data, {"holds no tensor 'u'"}, [&] { back.read("u", device); });
 }
 
-TEST_F(Safetensors, TwoTensorsOfOneNameAreABug) {
+TEST_F(Safetensors, DuplicateTensorNamesThrow) {
   const Tensor t = random_bits({1}, Dtype::u8, device, 7);
   EXPECT_THROW(write_safetensors(file, std::vector<NamedTensor>{{"t", t}, {"t", t}}), std::logic_error);
 }

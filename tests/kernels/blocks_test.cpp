@@ -25,7 +25,7 @@ class Blocks : public testing::Test {
   const KernelTable& k = kernels(context);
 };
 
-TEST_F(Blocks, ATotalIsThatOfAllElements) {
+TEST_F(Blocks, TotalsCoverAllElements) {
   for (const int64_t more : {0, 3}) {
     const int64_t n = 2 * BlockSizes{}.total_elements + more;
     const Tensor x = counting<float>({n}, 5), sum = Tensor::empty({1}, Dtype::f64, context),
@@ -42,7 +42,7 @@ TEST_F(Blocks, ATotalIsThatOfAllElements) {
   }
 }
 
-TEST_F(Blocks, ASumOfTensorsIsThatOfAllElements) {
+TEST_F(Blocks, SumsOfTensorsCoverAllElements) {
   const int64_t n = 2 * BlockSizes{}.cached_elements + 3;
   const std::vector<Tensor> addends{counting<bf16>({n}, 7), counting<bf16>({n}, 5), counting<bf16>({n}, 3)};
   const Tensor out = Tensor::like(addends[0]);

@@ -31,7 +31,7 @@ TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // R3
   EXPECT_EQ(dw.to_vector<float>(), (Floats{22, 0}));
 }
 
-TEST_P(Edge, RowsOfNoExpertAreNeitherReadNorWritten) {
+TEST_P(Edge, RowsWithoutExpertAreNeitherReadNorWritten) {
   const std::vector<int64_t> offsets{1, 2};
   const Tensor x = tensor<float>({nan, 2, nan}, {3, 1}), w = tensor<float>({5}, {1, 1, 1}), out = filled({3, 1}, 7);
   k.grouped_matmul.forward(stream, out, x, w, GroupOffsets::on_host(offsets), Write::replace);
@@ -57,7 +57,7 @@ TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
 }
 
 // R6: of 1e8 + 1 - 1e8 the order of the sum decides whether 1 is left; the reference keeps it, in double.
-TEST_P(Edge, CombineSumsBySlotWhateverTheOrderOfRows) {
+TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   const Tensor out = filled({1, 1}, nan), moved = filled({1, 1}, nan);
   k.permute.combine(stream, out, tensor<float>({1e8F, 1, -1e8F}, {3, 1}), tensor<int64_t>({0, 1, 2}, {1, 3}), {}, {});
   k.permute.combine(stream, moved, tensor<float>({1, -1e8F, 1e8F}, {3, 1}), tensor<int64_t>({2, 0, 1}, {1, 3}), {}, {});
@@ -186,7 +186,7 @@ TEST_P(Edge, AResultThatIsReplacedIsNotRead) {
   EXPECT_EQ(counts.to_vector<int64_t>(), (Rows{0, 1}));
 }
 
-TEST_P(Edge, OffsetsOnTheDeviceMayBeAllThereIs) {
+TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   const GroupOffsets groups{.groups = 2, .max_rows = 3, .device = tensor<int64_t>({0, 0, 2}, {3})};
   const Tensor x = filled({3, 1}, 5), w = tensor<float>({nan, 7}, {2, 1, 1}), out = filled({3, 1}, -1);
   k.grouped_matmul.forward(stream, out, x, w, groups, Write::replace);
@@ -233,7 +233,7 @@ TEST_P(Edge, TheGainsGradientOfNoRowsIsZero) {
   for (float v : partials.to_vector<float>()) EXPECT_EQ(v, 0);
 }
 
-TEST_P(Edge, RowsOfNoTokenAreUntouchedByGather) {
+TEST_P(Edge, GatherLeavesRowsWithoutTokenUntouched) {
   const Tensor out = filled({3, 1}, 9), x = tensor<float>({4, 5}, {2, 1}), tokens = tensor<int64_t>({1, -1, 0}, {3});
   k.permute.gather(stream, out, x, tokens, tensor<int64_t>({2, 0}, {2, 1}));
   EXPECT_EQ(out.to_vector<float>(), (Floats{5, 9, 4}));
@@ -245,7 +245,7 @@ TEST_P(Edge, ATokenWithoutSlotsIsItsAddends) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{7}));
 }
 
-TEST_P(Edge, SlotsOfNoTokenSortToNothing) {
+TEST_P(Edge, SortingNoSlotsGivesZeroOffsets) {
   const Tensor offsets = tensor<int64_t>({9, 9, 9}, {3}), ids = empty({0, 2}, Dtype::i32);
   k.slots.sort(stream, empty({0}, Dtype::i64), empty({0, 2}, Dtype::i64), offsets, ids);
   EXPECT_EQ(offsets.to_vector<int64_t>(), (Rows{0, 0, 0}));
@@ -295,7 +295,7 @@ TEST_P(Edge, RowsThatAreScatteredNowhereTouchNothing) {
 }
 
 // A vocabulary of a power of two: -1 must not be taken for its last id where ids are sorted by some of their bits.
-TEST_P(Edge, TokensOfNoIdAddNothingToTheEmbedding) {
+TEST_P(Edge, TokensWithoutIdAddNothingToTheEmbedding) {
   const Tensor dtable = filled({4, 1}, 1), dout = tensor<float>({nan, 2, nan, 4, 8}, {5, 1});
   k.embedding.backward(stream, dtable, dout, tensor<int32_t>({-1, 3, -1, 3, 0}, {5}));
   EXPECT_EQ(dtable.to_vector<float>(), (Floats{9, 1, 1, 7}));
@@ -303,7 +303,7 @@ TEST_P(Edge, TokensOfNoIdAddNothingToTheEmbedding) {
   EXPECT_EQ(dtable.to_vector<float>(), (Floats{9, 1, 1, 7}));
 }
 
-TEST_P(Edge, IndicesOfNobodyStayWhenOthersAreShifted) {
+TEST_P(Edge, ShiftKeepsNegativeIndices) {
   const Tensor x = tensor<int32_t>({0, -1, 5, -7}, {4}), wide = tensor<int64_t>({-1, int64_t{1} << 40}, {2});
   const Tensor out = empty({4}, Dtype::i32);
   k.index.shift(stream, out, x, -3);  // may become negative
@@ -313,7 +313,7 @@ TEST_P(Edge, IndicesOfNobodyStayWhenOthersAreShifted) {
   k.index.shift(stream, empty({0}, Dtype::i64), empty({0}, Dtype::i64), 1);
 }
 
-TEST_P(Edge, IndicesOutsideOfARangeAreNobodys) {
+TEST_P(Edge, IndicesOutsideTheRangeBecomeMinusOne) {
   const Tensor x = tensor<int32_t>({2, 3, 5, 6, -1}, {5}), rows = empty({5, 1}, Dtype::i64);
   k.index.within(stream, rows, x, 3, 3);
   EXPECT_EQ(rows.to_vector<int64_t>(), (Rows{-1, 0, 2, -1, -1}));
@@ -336,7 +336,7 @@ TEST_P(Edge, ABlockWithoutKeysLeavesAttentionAsItIs) {
   EXPECT_FLOAT_EQ(logs[2], 2 + std::log(2.0f));
 }
 
-TEST_P(Edge, TheFirstBlockThatARowSeesIsItsAttention) {
+TEST_P(Edge, MergingTheFirstBlockGivesItsAttention) {
   const Tensor sum = filled({1, 2, 2}, 0), log_sum_exp = filled({1, 2}, -inf);
   k.attention.merge(stream, sum, log_sum_exp, tensor<float>({1, 2, 3, 4}, {1, 2, 2}), tensor<float>({-80, 90}, {1, 2}));
   EXPECT_EQ(sum.to_vector<float>(), (Floats{1, 2, 3, 4}));
@@ -361,7 +361,7 @@ TEST_P(Edge, TheSumOfOneIsACopy) {
   k.pointwise.sum_of(stream, empty({0}), std::vector{empty({0}), empty({0})});
 }
 
-TEST_P(Edge, SplitSoftmaxIsThatOfAllColumns) {
+TEST_P(Edge, SplitSoftmaxMatchesTheSoftmaxOfAllColumns) {
   const Tensor whole = tensor<float>({1, -2, 3, 0.5}, {1, 4}), losses = filled({1}, nan), expected = filled({1}, nan);
   const Tensor target = tensor<int32_t>({2}, {1}), statistics = filled({2, 3, 1}, nan);
   const Tensor parts[] = {tensor<float>({1}, {1, 1}), tensor<float>({-2, 3, 0.5}, {1, 3})};
@@ -379,7 +379,7 @@ TEST_P(Edge, SplitSoftmaxIsThatOfAllColumns) {
   for (size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(gradient[i], whole.to_vector<float>()[i], 1e-6);
 }
 
-TEST_P(Edge, SplitSoftmaxOfColumnsThatAreRuledOutIsZero) {
+TEST_P(Edge, SplitSoftmaxOfMaskedColumnsIsZero) {
   const Tensor statistics = filled({2, 3, 1}, nan), losses = filled({1}, nan), target = tensor<int32_t>({1}, {1});
   const Tensor ruled_out = filled({1, 1}, -inf), other = tensor<float>({3e4f, -3e4f}, {1, 2});
   k.split_softmax.start(stream, statistics.slice(0, 0, 1), ruled_out, target, 0);

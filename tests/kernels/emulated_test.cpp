@@ -46,7 +46,7 @@ TEST(EmulatedKernel, RefusesMemoryOfTheHost) {
   EXPECT_THROW(emulated_table.pointwise.add(device.compute(), out, out, x), std::logic_error);
 }
 
-TEST(EmulatedKernel, HasNoNeedOfTheCallersOffsetsOnceLaunched) {
+TEST(EmulatedKernel, DoesNotReadTheCallersOffsetsAfterLaunch) {
   device::DeviceContext device({.kind = device::DeviceKind::emulated});
   const Tensor x = Tensor::zeros({3, 1}, Dtype::f32, device),
                bias = Tensor::from<float>(std::vector<float>{1, 2}, {2, 1}, device);

@@ -14,7 +14,7 @@ TEST(GemmRate, NamesTheShapeThatReachedIt) {
   EXPECT_GE(rate.outputs, 1024);
 }
 
-TEST(GemmRate, ASampleBeginsAtTheSizeThatIsAskedFor) {
+TEST(GemmRate, SamplingStartsAtTheGivenSize) {
   device::DeviceContext context;
   const GemmRate first = sample_gemm_rate(context, Dtype::f32, 0), next = sample_gemm_rate(context, Dtype::f32, 512);
   EXPECT_GT(first.flops_per_second, 0);
@@ -22,7 +22,7 @@ TEST(GemmRate, ASampleBeginsAtTheSizeThatIsAskedFor) {
   EXPECT_GE(next.rows, 512);
 }
 
-TEST(GemmRate, OfAnotherImplementationIsRefusedWhereItIsWrong) {
+TEST(GemmRate, RefusesAnImplementationWithWrongResults) {
   device::DeviceContext context;
   const auto forward = [&](const Tensor& out, const Tensor& x, const Tensor& w) {
     kernels(context).matmul.forward(context.compute(), out, x, w, Write::replace);

@@ -32,7 +32,7 @@ std::vector<int64_t> balanced(int64_t rows, int64_t experts) {
   return offsets;
 }
 
-TEST(GroupedSeconds, AreNearWhatWasMeasured) {
+TEST(GroupedSeconds, AreNearTheMeasuredTimes) {
   for (const Measured& m : measured)
     for (const GroupedPass pass : {GroupedPass::forward, GroupedPass::weight_gradient}) {
       const std::vector<int64_t> offsets = balanced(m.rows, m.experts);

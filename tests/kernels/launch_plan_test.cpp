@@ -29,7 +29,7 @@ TEST(LaunchPlan, LoopsTakeNoMoreThanTheCard) {
   EXPECT_EQ(blocks_of_loop(0, 256, 132 * 8), 0);
 }
 
-TEST(LaunchPlan, GridsThatNoCardHasAreImpossible) {
+TEST(LaunchPlan, GridsBeyondTheCardLimitsAreImpossible) {
   EXPECT_TRUE(Blocks(INT32_MAX).possible());
   EXPECT_FALSE(Blocks(int64_t{INT32_MAX} + 1).possible());
   EXPECT_FALSE(Blocks(huge).possible());  // a block a row, without a cast that would make it zero blocks
@@ -89,7 +89,7 @@ TEST(GroupProblem, StartsWhereItsGroupsRowsAndWeightsDo) {
   EXPECT_EQ(weight.d, e * features * width);
 }
 
-TEST(GroupProblem, OfAGroupWithoutRowsHasNoElements) {
+TEST(GroupProblem, HasNoElementsForAGroupWithoutRows) {
   for (const GroupedPass pass : {GroupedPass::forward, GroupedPass::input_gradient, GroupedPass::weight_gradient})
     EXPECT_EQ(group_problem(pass, 3, 17, 17, 64, 32).m, 0);
 }

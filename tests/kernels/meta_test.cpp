@@ -30,7 +30,7 @@ TEST_P(MetaTable, HasNoHoles) {
 INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST(MetaKernels, AnswerAsThoseOfTheDeviceThatTheyStandFor) {
+TEST(MetaKernels, AnswerLikeTheDeviceTheyStandFor) {
   EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.chunk_rows(100000, 1000),
             cpu_table.cross_entropy.chunk_rows(100000, 1000));
   EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.chunk_rows(100000, 32000), 4194);  // 2^27 / 32000
@@ -97,14 +97,14 @@ TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   EXPECT_EQ(known.to_vector<int64_t>(), (std::vector<int64_t>{0, 4, 4, 4, 4, 8}));
 }
 
-TEST(MetaKernels, RefuseToGuessWhatNobodyKnows) {
+TEST(MetaKernels, RefuseToSortUnknownIds) {
   Meta m;
   const Tensor ids = m.empty({6, 2}, Dtype::i32), offsets = m.empty({6}, Dtype::i64);
   EXPECT_THROW(m.k.slots.sort(m.stream, m.empty({12}, Dtype::i64), m.empty({6, 2}, Dtype::i64), offsets, ids),
                std::logic_error);
 }
 
-TEST(MetaKernels, ForgetWhatTheyOverwrite) {
+TEST(MetaKernels, ForgetValuesThatTheyOverwrite) {
   Meta m;
   const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{1, 2}, {2}, m.context);
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
@@ -133,7 +133,7 @@ TEST(MetaKernels, ForgetEveryResult) {
 }
 
 // Knowing a part of a tensor does not make the rest known.
-TEST(MetaKernels, KnowThePartThatWasGiven) {
+TEST(MetaKernels, KnowValuesGivenInParts) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),
                offsets = m.empty({3}, Dtype::i64);

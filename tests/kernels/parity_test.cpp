@@ -64,7 +64,7 @@ TEST(Judge, NamesTheCoordinateOfAWrongElement) {
       << difference(expected, actual);
 }
 
-TEST(Judge, SeesAnElementNobodyWrote) {
+TEST(Judge, SeesAnUnwrittenElement) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 2);
   actual.output({3, 5});

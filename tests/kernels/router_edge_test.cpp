@@ -72,7 +72,7 @@ TEST_P(RouterEdge, RefusesMoreExpertsThanItMayChooseFrom) {
   }
 }
 
-TEST_P(RouterEdge, ExpertsThatNobodyChoseShareEqually) {
+TEST_P(RouterEdge, FractionsAreEqualWhenNoExpertIsChosen) {
   const Tensor f = filled({2, 4}, nan);
   k.router_loss.fractions(stream, f, tensor<int64_t>({0, 0, 0, 0, 1, 0, 3, 0}, {2, 4}));
   EXPECT_EQ(f.to_vector<float>(), (Floats{0.25, 0.25, 0.25, 0.25, 0.25, 0, 0.75, 0}));

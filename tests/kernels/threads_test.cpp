@@ -34,7 +34,7 @@ TEST(Threads, DoNotChangeOneBit) {
 }
 
 // A rank with lanes has several threads: only one of them may use its cores.
-TEST(Threads, ThatWereToldNothingComputeAlone) {
+TEST(Threads, ComputeAloneByDefault) {
   using namespace kernels::cpu;
   const int before = thread_count();
   set_thread_count(3);
@@ -58,7 +58,7 @@ TEST(ComputeShare, HoldsOnThisThreadWhileItLives) {
 }
 
 // EPS-MoE's table 6: eighths of an H100's 132 multiprocessors.
-TEST(ComputeShare, OfACardIsAnEvenNumberOfMultiprocessors) {
+TEST(ComputeShare, IsAnEvenNumberOfMultiprocessors) {
   EXPECT_EQ(kernels::capped_multiprocessors(132, 1), 132);
   EXPECT_EQ(kernels::capped_multiprocessors(132, 0.5), 66);
   EXPECT_EQ(kernels::capped_multiprocessors(132, 0.125), 16);

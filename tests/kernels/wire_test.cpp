@@ -115,7 +115,7 @@ TEST_P(Wire, ARowOfZerosHasScaleZeroAndComesBackAsItIs) {
   EXPECT_EQ(there_and_back({0, 0, 0}), (Floats{0, 0, 0}));
 }
 
-TEST_P(Wire, OneElementThatIsNotFinitePoisonsItsRowAndNoOther) {
+TEST_P(Wire, ANonFiniteElementPoisonsOnlyItsRow) {
   for (float bad : {nan, -nan, inf, -inf}) {
     Floats values(3 * 65, 2.0f);
     values[65 + 40] = bad;
@@ -144,7 +144,7 @@ TEST_P(Wire, TheModelsFormatKeepsEveryBit) {
     EXPECT_EQ(std::bit_cast<uint32_t>(back[i]), std::bit_cast<uint32_t>(row[i])) << i;
 }
 
-TEST_P(Wire, ExtrasGoWithThePositionWhateverTheRows) {
+TEST_P(Wire, ExtrasFollowThePositionNotTheRow) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor x = tensor<float>({448, 896}, {2, 1}),
                  row_weights = tensor<float>({0.1f, 0.2f, nan, 0.4f, 5, 6}, {3, 2});
@@ -168,7 +168,7 @@ TEST_P(Wire, ExtrasOfF64AreF64) {
   }
 }
 
-TEST_P(Wire, RowsMayCarryExtrasThatAreNotAskedFor) {
+TEST_P(Wire, RowsMayCarryUnrequestedExtras) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor bytes = packed(tensor<float>({448, 224}, {2, 1}), format, {}, filled({2, 5}, nan));
     const Tensor out = filled({2, 1}, 0);

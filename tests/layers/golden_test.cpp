@@ -177,14 +177,14 @@ void expect_losses(const nlohmann::json& expected, const StepResult& r, int64_t 
   expect_near(expected["grad_norm"], r.grad_norm, allowed, "norm");
 }
 
-TEST(GoldenDecoder, LogitsAreThoseOfPyTorch) {
+TEST(GoldenDecoder, LogitsMatchPyTorch) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {}));
   const Tensor expected = g.tensors.read("logits", g.memory);
   expect_close(expected, run.logits(g.source()).reshape(expected.shape()), f64_tolerance);
 }
 
-TEST(GoldenDecoder, TenStepsAreThoseOfPyTorch) {
+TEST(GoldenDecoder, TenStepsMatchPyTorch) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {}));
   const FixedSource source = g.source();
@@ -198,7 +198,7 @@ TEST(GoldenDecoder, TenStepsAreThoseOfPyTorch) {
 }
 
 // The allowed difference is the rounding of weights and activations: the longest chain of sums is a layer's.
-TEST(GoldenDecoder, FirstStepIsThatOfPyTorchUpToTheRoundingOfF32) {
+TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=f32"}));
   const double allowed = 4 * static_cast<double>(g.size("layers")) * tolerance(Dtype::f32, g.size("hidden"));
@@ -211,7 +211,7 @@ TEST(GoldenDecoder, FirstStepIsThatOfPyTorchUpToTheRoundingOfF32) {
 
 // In bf16 tokens near a tie choose another expert than in f64 and are right all the same, so whole tensors cannot be
 // compared; losses and norm can.
-TEST(GoldenDecoder, LossesOfTheFirstStepAreThoseOfPyTorchUpToTheRoundingOfBf16) {
+TEST(GoldenDecoder, FirstStepLossesMatchPyTorchUpToBf16Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=bf16"}));
   const double allowed = static_cast<double>(g.size("layers")) * tolerance(Dtype::bf16, g.size("hidden"));
@@ -237,7 +237,7 @@ class GoldenEncoder : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(GoldenEncoder, LogitsLossAndGradientsAreThoseOfPyTorch) {
+TEST_P(GoldenEncoder, LogitsLossAndGradientsMatchPyTorch) {
   Golden g("encoder");
   GoldenRun run(g, encoder_recipe(g, {"train.precision=" + GetParam()}));
   const FixedSource source = g.source();

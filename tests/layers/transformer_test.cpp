@@ -55,7 +55,7 @@ bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
   return bitwise_difference(a.slice(0, begin, end), b.slice(0, begin, end)).empty();
 }
 
-TEST(CountedDocuments, AreThoseOfSequencesWithBorders) {
+TEST(CountedDocuments, AreZeroForSequencesWithoutBorders) {
   ModelInstance instance(small_recipe({}), Registry(), self);
   const auto count = [&](bool two) { return make_micro_batch(sequence(two), 0, 1, instance.context).documents; };
   EXPECT_EQ(count(true), 2);
@@ -76,7 +76,7 @@ TEST_P(Documents, DoNotSeeEachOther) {
   EXPECT_TRUE(equal_rows(before, logits(instance, batch), 0, 3));
 }
 
-TEST_P(Documents, AreWhatTheyWouldBeAlone) {
+TEST_P(Documents, GiveTheSameLogitsAsAlone) {
   ModelInstance instance(small_recipe(GetParam()), Registry(), self);
   const Tensor both = logits(instance, sequence(true));
   data::Batch alone(1, 5);
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Documents,
                          testing::Values(dense, dense_with({"model.kind=encoder"}),
                                          dense_with({"model.position=learned", "model.qk_norm=true"})));
 
-TEST(Decoder, SeesNothingOfTheFuture) {
+TEST(Decoder, SeesNoFutureTokens) {
   ModelInstance instance(small_recipe(dense), Registry(), self);
   data::Batch batch = sequence(false);
   const Tensor before = logits(instance, batch);
@@ -132,7 +132,7 @@ void multiply(Parameter& p, double factor, device::DeviceContext& context) {
   kernels::kernels(context).pointwise.scale(context.compute(), p.local(), factor);
 }
 
-TEST(QkNorm, TakesTheLengthOfQueriesAndKeysAway) {
+TEST(QkNorm, RemovesTheScaleOfQueriesAndKeys) {
   for (const char* norm : {"false", "true"}) {
     ModelInstance instance(small_recipe(dense_with({std::string("model.qk_norm=") + norm, "model.norm_eps=1e-14"})),
                            Registry(), self);

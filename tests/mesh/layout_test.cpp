@@ -91,7 +91,7 @@ TEST(Layout, PartialGradientsAreSummedOverTheTensorAxisToo) {
   EXPECT_EQ(m.holders(dense, 0), m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0));
 }
 
-TEST(Layout, PiecesThatSeveralTensorRanksHoldAreSummedOverThose) {
+TEST(Layout, PiecesHeldBySeveralTensorRanksAreSummedOverThem) {
   const Layout m({.dp = 2, .tp = 4}, 8);
   const auto heads = [](int t) {
     return Placement{.view = MeshView::dense, .shards = {{Axis::tp, 0, 2, t / 2}}, .partial = {Axis::tp}};

@@ -15,7 +15,7 @@ std::vector<int> members_of(const ProcessGroup& group, int rank) {
   return {ranks.begin(), ranks.end()};
 }
 
-TEST(Mesh, GroupsAreThoseOfTheLayout) {
+TEST(Mesh, GroupsMatchTheLayout) {
   for (const Sizes& sizes : {Sizes{.ep = 2}, Sizes{.ep = 4}, Sizes{.pp = 2, .ep = 2}, Sizes{.cp = 2, .ep = 4},
                              Sizes{.tp = 2, .ep = 2, .etp = 1}, Sizes{.cp = 2, .tp = 2, .ep = 4, .etp = 1}})
     comm::with_ranks(4, [&](const ProcessGroup& world) {
@@ -87,7 +87,7 @@ TEST(Mesh, PiecesHeldByAFewRanksHaveGroupsOfTheirOwn) {
   });
 }
 
-TEST(Mesh, PlacementsThatMeanTheSameRanksGiveOneGroup) {
+TEST(Mesh, PlacementsWithTheSameRanksShareOneGroup) {
   const comm::SelfGroup self;
   const Mesh mesh(self, {});
   EXPECT_EQ(&mesh.reducers({.view = MeshView::dense}), &mesh.reducers({.view = MeshView::expert}));

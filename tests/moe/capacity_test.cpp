@@ -81,7 +81,7 @@ TEST(Capacity, A3_PaddingTakesNoPartInTheMean) {
   EXPECT_EQ(count, 1);
 }
 
-TEST(Capacity, CountsSlotsOfOneTokenApart) {
+TEST(Capacity, CountsSlotsOfOneTokenSeparately) {
   // Two slots a token: both experts get three tokens and may keep ceil(0.5 * 3) = 2.
   const auto [ids, count] = drop({0, 1, 0, 1, 0, 1}, 2, 3, 0.5, DropRule::probability, {0.5, 0.1, 0.4, 0.3, 0.3, 0.2});
   EXPECT_EQ(ids, (std::vector<int32_t>{0, -1, 0, 1, -1, 1}));
@@ -124,7 +124,7 @@ TEST(Capacity, IsCountedOverTheTokensOfAllRanks) {
     });
 }
 
-TEST(Capacity, AnIdOfNoExpertEndsTheJobWithTheRankWhereTheHostSeesIt) {
+TEST(Capacity, AnUnknownExpertEndsTheJobIfTheHostSeesIt) {
   const auto decide = [] {
     comm::with_ranks(2, [](const comm::ProcessGroup& world) {
       Lab lab;
@@ -143,13 +143,13 @@ TEST(Capacity, AnIdOfNoExpertEndsTheJobWithTheRankWhereTheHostSeesIt) {
       "slot");
 }
 
-TEST(Capacity, IdsThatNameNoExpertAreNobodys) {
+TEST(Capacity, UnknownExpertIdsStayAndAreNotCounted) {
   const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4
   EXPECT_EQ(ids, (std::vector<int32_t>{7, 0, 0, -5, -1, -1}));
   EXPECT_EQ(count, 2);
 }
 
-TEST(Capacity, OfNoTokenDropsNothing) { EXPECT_EQ(drop({}, 2, 4, 1.0, DropRule::probability, {}).count, 0); }
+TEST(Capacity, DropsNothingWithoutTokens) { EXPECT_EQ(drop({}, 2, 4, 1.0, DropRule::probability, {}).count, 0); }
 
 }  // namespace
 }  // namespace hexad::tests

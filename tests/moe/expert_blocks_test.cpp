@@ -60,7 +60,7 @@ class ExpertBlocks : public testing::TestWithParam<std::tuple<ExpertKind, bool>>
   Experts experts{config(), Builder(lab.parameters, states, mesh, Dtype::f64)};
 };
 
-TEST_P(ExpertBlocks, BackwardOfWeightedRowsEqualsThatOfAllRowsAtOnce) {
+TEST_P(ExpertBlocks, WeightedBackwardInBlocksEqualsBackwardOfAllRows) {
   const int64_t block = BlockSizes{}.expert_rows;
   // Three blocks, none, and exactly two.
   const std::vector<int64_t> offsets{0, 2 * block + 7, 2 * block + 7, 4 * block + 7};

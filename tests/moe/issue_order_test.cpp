@@ -30,7 +30,7 @@ TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
   EXPECT_EQ(text(all[2], 3), "S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2");
 }
 
-TEST(IssueOrder, BuiltInOnesAreLegalForAnyNumberOfChunks) {
+TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
       const bool fits = order.name != "returns_last" || chunks <= 2;  // else all chunks are there at once
@@ -39,7 +39,7 @@ TEST(IssueOrder, BuiltInOnesAreLegalForAnyNumberOfChunks) {
     }
 }
 
-TEST(IssueOrder, WhatIsIllegalIsToldWithItsStep) {
+TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
   using Steps = std::vector<IssueStep>;
   const auto why = [](const Steps& steps, size_t chunks = 1) { return why_illegal(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
@@ -57,7 +57,7 @@ TEST(IssueOrder, WhatIsIllegalIsToldWithItsStep) {
             "step 3 is weight_gradients[1], but weight_gradients[0] has to come before it");
 }
 
-TEST(IssueOrder, ThatIsIllegalIsNamed) {
+TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
   const IssueOrder forgetful{"forgetful", [](size_t) { return std::vector<IssueStep>{{dispatch, 0}}; }};
   try {
     checked_steps(forgetful, 1, false);

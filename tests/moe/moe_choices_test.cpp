@@ -40,7 +40,7 @@ MoeScheduleConfig with(const std::string& key, const std::string& value) {
   return c;
 }
 
-TEST(MoeChoices, WhatVerifyVariesAreValuesOfTheKeyThePlainOneFirst) {
+TEST(MoeChoices, VariedValuesAreLegalAndBeginWithTheDefault) {
   size_t varied = 0;
   for (const VariedChoice& choice : varied_choices()) {
     const std::string key(choice.key);
@@ -55,7 +55,7 @@ TEST(MoeChoices, WhatVerifyVariesAreValuesOfTheKeyThePlainOneFirst) {
   EXPECT_GE(varied, 15u);
 }
 
-TEST(MoeChoices, WhatIsLeftOpenIsSettledAndNamed) {
+TEST(MoeChoices, OpenKeysAreListedAndSettled) {
   MoeScheduleConfig c;
   EXPECT_FALSE(c.open());
   EXPECT_EQ(c.settled(), MoeSchedule{});
@@ -71,7 +71,7 @@ TEST(MoeChoices, WhatIsLeftOpenIsSettledAndNamed) {
   EXPECT_FALSE(c.open());
 }
 
-TEST(MoeChoices, NamesTellWhatIsNotTheDefault) {
+TEST(MoeChoices, NamesIncludeNonDefaultSettings) {
   MoeSchedule s;
   EXPECT_EQ(to_string(s), "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1");
   s.esp_exchange = ep::EspExchange::direct, s.memory_limit = 4096, s.order = "returns_last", s.compute_share = 0.5;
@@ -81,7 +81,7 @@ TEST(MoeChoices, NamesTellWhatIsNotTheDefault) {
       "4096, order returns_last, compute_share 0.5");
 }
 
-TEST(MoeChoices, CombinationsLeaveOutWhatDoesTheSame) {
+TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   MoeScheduleConfig c;
   c.duplicates.reset(), c.chunk_by.reset(), c.rows.reset();
   c.chunks = 1;

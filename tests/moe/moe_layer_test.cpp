@@ -282,7 +282,7 @@ TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
 }
 
 // bf16 logits would lie further apart than these.
-TEST(MoeLayer, A5_TheRouterTellsApartWhatBf16Cannot) {
+TEST(MoeLayer, A5_TheRouterResolvesWeightsFinerThanBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);
   const Tensor& router = lab.parameter("router.weight").local();

@@ -65,7 +65,7 @@ TEST(MoePass, SendsComputesReturns) {
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
 }
 
-TEST(MoePass, OfChunksSendsTheNextBeforeItComputesAndAlternatesSendingWithReturning) {
+TEST(MoePass, WithChunksSendsAheadAndAlternatesSendsWithReturns) {
   EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
@@ -153,7 +153,7 @@ TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
   }
 }
 
-TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
+TEST(MoePass, WithTwoBuffersRefusesOrdersWithThreeChunksInFlight) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
     EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 3}});
     t.pass.bounded = true;
@@ -166,7 +166,7 @@ TEST(MoePass, OfBoundedChunksRefusesAnOrderInWhichThreeAreOnTheirWay) {
 }
 
 // Each of two etp ranks computes an addend, here the rows themselves.
-TEST(MoePass, AddsUpWhatRanksThatShareExpertsCompute) {
+TEST(MoePass, SumsTheResultsOfRanksThatShareExperts) {
   using ep::EspExchange;
   const std::pair<EspExchange, std::string> graphs[] = {
       {EspExchange::gather, "inter: S0(P0) R0(A0) | intra: G0(S0) A0(U0) | compute: P0 D0(G0) C0(D0) U0(C0)"},
@@ -239,7 +239,7 @@ TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsThe
       two_nodes);
 }
 
-TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
+TEST(MoePass, InTwoStepsCountsTheBytesOfBoth) {
   struct Bytes {
     int64_t sent, received, copied;
   };
@@ -279,7 +279,7 @@ TEST(MoePass, InTwoStepsKnowsTheBytesOfBoth) {
 }
 
 // A forgotten edge would let a task read what is not there yet.
-TEST(MoePass, AnyOrderThatItsEdgesAllowGivesTheSame) {
+TEST(MoePass, AnyLegalExecutionOrderGivesTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(
         4,

@@ -78,7 +78,7 @@ void expect_near(double simulated, double printed, double share, const std::stri
 }
 
 // Paradigm 1: without copies. All ranks are on one level, three quarters of the rows leave theirs.
-TEST(PaperForms, MpmoesPhasesAreWhatTheGraphTakes) {
+TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
   using namespace plan;
   const mpmoe::Layer layer{.M = hidden, .H = hidden, .B = tokens, .E = 8, .k = top_k};
   for (const double speed : {0.3, 1.0, 3.0}) {  // of the experts beside the wire
@@ -187,7 +187,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
   EXPECT_GT(of_o2, 0);
 }
 
-TEST(PaperForms, EpssGainIsThatOfTheGraph) {
+TEST(PaperForms, EpsGainMatchesTheSimulatedGraph) {
   using namespace plan;
   for (const double speed : {0.3, 1.0, 3.0}) {
     const double wire = 1e6, flops = speed * wire * product_flops / slot_bytes;

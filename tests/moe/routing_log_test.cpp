@@ -37,13 +37,13 @@ TEST_F(RoutingLogTest, TokensAreFoundUnderOtherRows) {
   EXPECT_EQ(chosen(step(3), 0, 2), (std::vector<int32_t>{4, 5, 6, 7}));
 }
 
-TEST_F(RoutingLogTest, PaddingThatWasNeverNotedVisitsTheFirstExperts) {
+TEST_F(RoutingLogTest, UnrecordedPaddingVisitsTheFirstExperts) {
   batch.first_token = 6;
   batch.valid_tokens = {2, 0};
   EXPECT_EQ(chosen(step(3), 1, 3), (std::vector<int32_t>{6, 7, 0, 1, 0, 1}));
 }
 
-TEST_F(RoutingLogTest, WhatWasNeverNotedIsAnError) {
+TEST_F(RoutingLogTest, UnrecordedTokensAreAnError) {
   EXPECT_THROW(chosen(step(2), 0, 1), std::logic_error);
   batch.first_token = 8;
   EXPECT_THROW(chosen(step(3), 0, 1), std::logic_error);

@@ -175,7 +175,7 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
 }
 
 // Gradients of weights and recomputed values have equal bits too, since the GEMMs alone differ.
-TEST(Schedules, OfDenseGemmsGiveTheBitsOfGroupedOnes) {
+TEST(Schedules, WithDenseGemmsGiveTheBitsOfGroupedOnes) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.chunk_by=tokens",
                   "schedule.moe.chunks=3"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -191,7 +191,7 @@ TEST(Schedules, OfDenseGemmsGiveTheBitsOfGroupedOnes) {
   });
 }
 
-TEST(Schedules, ByLoadAreDenseFromSoManyRowsOnAverageOfExpertsThatHaveAny) {
+TEST(Schedules, ByLoadAreDenseFromAMeanRowCountPerActiveExpert) {
   using moe::Gemms;
   const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
     moe::MoeSchedule s;
@@ -207,7 +207,7 @@ TEST(Schedules, ByLoadAreDenseFromSoManyRowsOnAverageOfExpertsThatHaveAny) {
 }
 
 // The choice is the layer's own, call by call.
-TEST(Schedules, ReachTheProductsOfEveryPart) {
+TEST(Schedules, ChooseDenseOrGroupedForEachChunk) {
   moe::Routes routes{};
   routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
   routes.plan.counts.chunks[0].offsets = {0, 3, 6}, routes.plan.counts.chunks[1].offsets = {0, 0, 2};
@@ -316,7 +316,7 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
   return "not refused";
 }
 
-TEST(Schedules, InTwoStepsAreRefusedWhereNodesHaveDifferentNumbersOfRanks) {
+TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an all-to-all on each of its nodes, "
             "but the one of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");

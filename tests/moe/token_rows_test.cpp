@@ -188,7 +188,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
 }
 
 // Like backward: rows and a number of each slot come back, results are not weighed on the way.
-TEST_P(TokenRows, ReturnANumberOfEachSlotBesideThem) {
+TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());
     t.pass.weighs = false;
@@ -234,7 +234,7 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
             "compute: P0 P1 C(D0,D1) U0(C) U1(C)");
 }
 
-TEST(TokenRowsGraph, AnyOrderThatItsEdgesAllowGivesTheSame) {
+TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed)
     for (const Way& way : ways(1))
       comm::with_ranks(1, [&](const comm::ProcessGroup& world) {

@@ -120,7 +120,7 @@ TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
   EXPECT_EQ(trained(StateOffload::file), trained(StateOffload::none));
 }
 
-TEST(UpdateRules, NamesThatCannotBeAreRefused) {
+TEST(UpdateRules, IllegalStateNamesAreRefused) {
   class Named final : public UpdateRule {
    public:
     explicit Named(std::vector<std::string> names) : names_(std::move(names)) {}

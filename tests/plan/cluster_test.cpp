@@ -96,7 +96,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
 }
 
-TEST(NearestLink, IsOfTheKindAndThenOfTheSize) {
+TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   const Cluster cluster = load_text(text);
   const auto first_seconds = [&](int64_t ranks, int64_t nodes) {
     const MeasuredLink* link = nearest_link(cluster, Collective::all_to_all, {"ep", ranks, nodes});
@@ -150,7 +150,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "measured 1.02: not slowed down";
 }
 
-TEST(Rates, OfALinkDoNotFallForEverWhereItsLastPointWasSlow) {
+TEST(Rates, OfALinkDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](const std::string& points, double bytes) {
     Cluster cluster = load_text(text);
     for (MeasuredLink& link : cluster.links) link.points = load_text(points).links.front().points;
@@ -169,7 +169,7 @@ TEST(Rates, OfALinkDoNotFallForEverWhereItsLastPointWasSlow) {
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
 }
 
-TEST(Rates, OfAProductDoNotFallForEverWhereItsLastPointWasSlow) {
+TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](double slow) {
     Cluster cluster = load_text(text);
     // Four experts of 100 x 50: a row of each is 10,000 FLOPs of one.
@@ -188,7 +188,7 @@ TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);
 }
 
-TEST(Rates, NameWhatTheClusterLacks) {
+TEST(Rates, NameTheMissingMeasurement) {
   const auto complaint = [](const Cluster& cluster, const RatesQuery& query) -> std::string {
     try {
       rates_of(cluster, query);
@@ -206,7 +206,7 @@ TEST(Rates, NameWhatTheClusterLacks) {
   EXPECT_EQ(complaint({}, {.groups = {}}), "the cluster has no measured products of f32; hexad profile measures them");
 }
 
-TEST(DefaultCluster, IsAsTheRatesThatNobodyMeasured) {
+TEST(DefaultCluster, GivesTheDefaultRates) {
   const schedule::Rates defaults = schedule::Rates::defaults();
   const schedule::Rates rates = rates_of(default_cluster(2, 4), {.groups = {{"ep", 8, 2}, {"tp", 4, 1}, {"dp", 2, 2}}});
   for (double bytes : {4096.0, 65536.0, 16777216.0}) {

@@ -23,7 +23,7 @@ TEST(Efficiency, IsExactForALinkWithLatencyAndRate) {
     EXPECT_NEAR(efficiency(measured, volume), of(volume), rounding) << volume;
 }
 
-TEST(Efficiency, LetsNothingBeQuickerThanTheSmallestMeasuredNorBetterThanTheLargest) {
+TEST(Efficiency, IsBoundedByTheSmallestTimeAndTheLargestEfficiency) {
   const config::Curve measured = Points{{100, 0.2}, {1000, 0.5}};
   for (const double volume : {1.0, 50.0, 100.0})
     EXPECT_NEAR(volume / efficiency(measured, volume), 100 / 0.2, 500 * rounding) << volume;
@@ -49,7 +49,7 @@ TEST(Seconds, GoOnAlongTheLastSegmentAndNeverFall) {
 }
 
 // Fit of a curve that a table of `hexad profile` shows.
-TEST(FitOfACurve, LeavesNothingOverOfALinkWithLatencyAndRate) {
+TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
   Points times;
   for (double bytes = 4096; bytes <= 1 << 24; bytes *= 2) times.push_back({bytes, 5e-5 + bytes / 1e9});
   const Fit fit = fit_alpha_beta(times);
@@ -69,7 +69,7 @@ TEST(FitOfACurve, ShowsABurstThatALineCannotFollow) {
   EXPECT_NEAR(seconds(times, 65536), 1e-4, rounding) << "a curve's own points know";
 }
 
-TEST(Link, PricesWhatMovesByTheEfficiencyOfTheWholeVolume) {
+TEST(Link, PricesMovedBytesByTheEfficiencyOfTheWholeVolume) {
   const Link link{100, Points{{100, 0.25}, {1000, 0.5}}};
   EXPECT_NEAR(link.seconds(500, 1000), 10, 10 * rounding);
   EXPECT_EQ(link.seconds(0, 1000), 0);

@@ -35,7 +35,7 @@ TEST(SearchUnimodal, FindsTheLeastWhereverItIs) {
     }
 }
 
-TEST(SearchUnimodal, AsksForWhatItDoesNotKnow) {
+TEST(SearchUnimodal, AsksForUnknownTimes) {
   const Trial trial = search_unimodal(1, 8, [](int64_t) -> std::optional<double> { return {}; });
   EXPECT_FALSE(trial.settled);
   EXPECT_TRUE(search_unimodal(5, 5, [](int64_t) -> std::optional<double> { return {}; }).settled);
@@ -80,7 +80,7 @@ TEST(GranularitySearch, WidensTheRangeOfTheNItFound) {
       EXPECT_EQ(range.smallest <= batch && batch <= range.largest, best_of_all(batch, 8) == n) << n << ", " << batch;
 }
 
-TEST(GranularitySearch, BeyondTheBoundsNothingIsMeasured) {
+TEST(GranularitySearch, MeasuresNothingBeyondTheBounds) {
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   ASSERT_EQ(search.best(1000000, measure), 8);
@@ -129,7 +129,7 @@ TEST(GranularitySearch, TheShortestOfSeveralTimesCounts) {
   EXPECT_EQ(search.propose(100).n, 2);
 }
 
-TEST(GranularitySearch, WhatWasMeasuredBesidesTheProposalsCountsToo) {
+TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {
   const auto seconds = [](int64_t, int64_t n) { return n == 7 ? 0.5 : std::abs(static_cast<double>(n) - 3) + 1; };
   GranularitySearch alone(2, 16), knowing(2, 16);
   EXPECT_EQ(alone.best(100, seconds), 3) << "7 breaks the hypothesis, and is not proposed";

@@ -66,7 +66,7 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   }
 }
 
-TEST(LeastSquares, NamesTheTermThatSamplesDoNotTellFromTheOthers) {
+TEST(LeastSquares, NamesATermThatTheSamplesCannotTellApart) {
   const FitTerm bytes{"bytes", {1, 2, 3, 4}}, messages{"messages", {1, 0, 2, 5}}, both{"both", {2, 2, 5, 9}},
       none{"none", {0, 0, 0, 0}};
   const double y[] = {1, 2, 3, 4};
@@ -82,7 +82,7 @@ TEST(LeastSquares, NamesTheTermThatSamplesDoNotTellFromTheOthers) {
             "[least_squares] 1 samples do not tell 'b' from 'a'");
 }
 
-TEST(LeastSquares, RefusesWhatIsNoSample) {
+TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
   const FitTerm terms[] = {{"bytes", {1, 2}}};
   const double three[] = {1, 2, 3}, nan[] = {1, std::numeric_limits<double>::quiet_NaN()};
   EXPECT_EQ(error_of([&] { least_squares(terms, three); }), "[least_squares] 'bytes' has 2 values for 3 samples");
@@ -135,7 +135,7 @@ TEST(FitAlphaBeta, TellsTheWorstSample) {
   EXPECT_EQ(fit.worst, 1u);
 }
 
-TEST(FitAlphaBeta, OfRelativeResidualsLetsEverySizeCount) {
+TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
   // 50 us and 1 GB/s, but the largest takes twice as long as it should: shared memory that has left the cache.
   Points samples;
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});

@@ -54,7 +54,7 @@ TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
   EXPECT_NE(two.text.find("fewer ranks a node"), std::string::npos) << two.text;
 }
 
-TEST_F(MemoryCheck, CountsTheLeastThatARankFindsAvailable) {
+TEST_F(MemoryCheck, UsesTheLeastMemoryThatAnyRankFinds) {
   const Recipe recipe = small_recipe();
   const double need = needed(recipe, 2);
   auto ranks = on_machines(2, 2, need * 4 + 2 * process_bytes);
@@ -99,7 +99,7 @@ TEST_F(MemoryCheck, CountsEachRankWithThePartOfThePipelineThatItHas) {
   EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 1.3)).verdict, Verdict::tight);
 }
 
-TEST_F(MemoryCheck, NamesBothFiguresTheKeysThatHelpAndHowToStartAllTheSame) {
+TEST_F(MemoryCheck, NamesBothFiguresHelpfulKeysAndHowToStartAnyway) {
   const Recipe recipe = small_recipe();
   const MemoryFit half = fit(recipe, on_machines(1, 1, needed(recipe, 1) * 0.6));
   EXPECT_EQ(half.verdict, Verdict::too_much);
@@ -116,7 +116,7 @@ TEST_F(MemoryCheck, SaysWhereItCannotTell) {
   EXPECT_NE(unknown.text.find("how much memory host0 has cannot be read"), std::string::npos) << unknown.text;
 }
 
-TEST_F(MemoryCheck, FitsWhateverIsFoundWhereTheLimitIsNone) {
+TEST_F(MemoryCheck, AlwaysFitsWithoutALimit) {
   Recipe recipe = small_recipe({"memory.limit_bytes=none"});
   EXPECT_FALSE(recipe.memory.checks_machine());
   EXPECT_EQ(recipe.memory.limit(), 0);

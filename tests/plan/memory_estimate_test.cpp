@@ -112,7 +112,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
 }
 
 // Two of four experts are on each rank.
-TEST(MemoryOfTheNeediest, IsThatOfTheRankWhoseExpertsTheTraceNames) {
+TEST(MemoryOfTheNeediest, IsOnTheRankOfTheExpertsInTheTrace) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "2 3\n";
   const Recipe recipe =
@@ -127,7 +127,7 @@ TEST(MemoryOfTheNeediest, IsThatOfTheRankWhoseExpertsTheTraceNames) {
   EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "whatever the trace says";
 }
 
-TEST(MemoryOfTheNeediest, IsThatOfTheLargestPiecesOfExperts) {
+TEST(MemoryOfTheNeediest, IsOnTheRankWithTheLargestPiecesOfExperts) {
   const Recipe recipe = small_recipe(measured({"parallel.etp=2", "model.moe.expert_hidden=97"}));
   const mesh::Layout layout(recipe.parallel.sizes(), 2);
   const auto weights = [&](int rank) { return estimate_memory(recipe, {}, layout, rank).weights; };

@@ -19,7 +19,7 @@ using plan::kept_of;
 
 constexpr plan::ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
-TEST(ParameterMemory, DividesWhatTheLevelSays) {
+TEST(ParameterMemory, DividesMemoryAsTheZeroLevelSays) {
   EXPECT_EQ(kept_of(f32_gradients, 0, 4).total(), 18);
   EXPECT_EQ(kept_of(f32_gradients, 1, 4).total(), 6 + 12 / 4.0);
   EXPECT_EQ(kept_of(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);
@@ -59,7 +59,7 @@ std::vector<Held> held_by(const ModelInstance& instance) {
 class HeldParameters : public testing::TestWithParam<Case> {};
 
 // A rank that has its peers, and one that imagines them.
-TEST_P(HeldParameters, OfAMetaDeviceAreThoseOfTheModel) {
+TEST_P(HeldParameters, AreTheSameOnAMetaDevice) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {
     const ModelInstance instance(recipe, Registry(), world);

@@ -14,7 +14,7 @@ namespace {
 
 using comm::ProcessGroup;
 
-TEST(MeasuredGroups, AreOfEveryKindAndSizeThatTheMachineHas) {
+TEST(MeasuredGroups, CoverEveryKindAndSizeOfTheMachine) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 0, 0, 1, 1, 1, 1};
   comm::with_ranks(

@@ -60,7 +60,7 @@ TEST(RankGraphs, ArriveWithTheirCostsAndEdges) {
   });
 }
 
-TEST(RankGraphs, OfRanksWithoutTasksAreEmpty) {
+TEST(RankGraphs, AreEmptyForRanksWithoutTasks) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context;
     const auto all = graphs_of_all({}, world, context);
@@ -69,7 +69,7 @@ TEST(RankGraphs, OfRanksWithoutTasksAreEmpty) {
   });
 }
 
-TEST(RankGraphs, OfAGroupThatNobodyKnowsAreRefused) {
+TEST(RankGraphs, AreRefusedForAnUnknownGroup) {
   const comm::SelfGroup alone;
   device::DeviceContext context;
   TaskGraph graph;

@@ -37,7 +37,7 @@ int64_t of_rank(const std::vector<int64_t>& counts, int rank, int ranks) {
   return std::accumulate(counts.begin() + rank * local, counts.begin() + (rank + 1) * local, int64_t{0});
 }
 
-TEST(RoutingModel, EvenGivesEveryExpertAsMany) {
+TEST(RoutingModel, EvenLoadGivesEveryExpertTheSameNumberOfRows) {
   for (const int64_t top_k : {1, 2, 6, 8})
     for (const int64_t n : rows(RoutingLoad::even, 1, 4, 512, top_k, 16)) EXPECT_EQ(n, 512 * top_k / 16) << top_k;
   for (const int64_t n : rows(RoutingLoad::even, 0, 1, 6, 3, 3)) EXPECT_EQ(n, 6) << "all experts of every token";
@@ -82,7 +82,7 @@ TEST(RoutingModel, AtWorstEverythingGoesToOneRank) {
 }
 
 // 64 experts in groups of 8 on 8 ranks.
-TEST(RoutingModel, ATokenChoosesOfItsGroupsAlone) {
+TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
   for (const RoutingLoad load : {RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank})
     for (const int64_t top_groups : {1, 3}) {
       const Choice choice{.top_k = 6, .experts = 64, .groups = 8, .top_groups = top_groups};
@@ -102,7 +102,7 @@ TEST(RoutingModel, ATokenChoosesOfItsGroupsAlone) {
     }
 }
 
-TEST(RoutingModel, ATokensGroupsBoundWhatARankGets) {
+TEST(RoutingModel, ATokensGroupsBoundTheShareOfARank) {
   // Groups of two experts: four of a rank's are in a token's two groups.
   const Choice choice{.top_k = 4, .experts = 16, .groups = 8, .top_groups = 2};
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 4, choice), 1);
@@ -110,7 +110,7 @@ TEST(RoutingModel, ATokensGroupsBoundWhatARankGets) {
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 8, {.top_k = 4, .experts = 16, .groups = 8}), 0.5);
 }
 
-TEST(RoutingModel, WhatTheRecipeSaysStaysWhereNoLoadIsAskedFor) {
+TEST(RoutingModel, EvenLoadKeepsGivenChoices) {
   const Choice given{.top_k = 2, .experts = 8, .given = true};
   std::vector<int32_t> ids{6, 7};
   choose_experts(RoutingLoad::even, 0, 4)(ids, given);

@@ -77,7 +77,7 @@ schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   return rates;
 }
 
-TEST(LegalSchedules, AreOneWhereNothingIsOpen) {
+TEST(LegalSchedules, ContainOnlyTheRecipesOwnWhenNothingIsOpen) {
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3"});
   ASSERT_EQ(legal(recipe).size(), 1u);
   EXPECT_EQ(legal(recipe)[0], recipe.schedule.moe.settled());
@@ -93,7 +93,7 @@ TEST(LegalSchedules, AreTheCutsWhereNoTokenIsHeldTwice) {
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 
-TEST(LegalSchedules, HoldEveryWayToTreatWhatIsHeldTwice) {
+TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
   const auto of = [](const MoeSchedule& s) { return s.duplicates; };
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2"})), of).size(), 5u);
   // Sequence parallelism leaves nothing that is held twice.
@@ -106,7 +106,7 @@ TEST(LegalSchedules, ContradictNothing) {
   for (const MoeSchedule& s : legal(recipe)) EXPECT_TRUE(contradictions(recipe, s).empty()) << to_string(s);
 }
 
-TEST(LegalSchedules, KeepWhatTheRecipeSays) {
+TEST(LegalSchedules, KeepTheSettingsOfTheRecipe) {
   for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.chunks=3"})))
     EXPECT_EQ(s.chunks, 3) << to_string(s);
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens"});
@@ -154,7 +154,7 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   }
 }
 
-TEST(LegalSchedules, VaryMemoryReuseWhereThatWorks) {
+TEST(LegalSchedules, VaryMemoryReuseExceptWhenChunkedByNodes) {
   const auto of = [](const MoeSchedule& s) { return s.memory_reuse; };
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto"}));
   EXPECT_EQ(distinct(all, of).size(), 5u);
@@ -165,7 +165,7 @@ TEST(LegalSchedules, VaryMemoryReuseWhereThatWorks) {
   }
 }
 
-TEST(LegalSchedules, ThatDoNotExistAreRefusedWithTheReason) {
+TEST(LegalSchedules, AreRefusedWithTheReasonWhenNoneExists) {
   // Offloading works chunk by chunk, which the peers' phases are not.
   const std::string message = message_of(ExitCode::usage, [] {
     small_recipe(
@@ -241,7 +241,7 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
 }
 
 // The layer's own share of tokens before the gate, or after it: under sequence parallelism the same graphs.
-TEST(ScheduleChoice, OfSchedulesWithTheSameGraphsOneIsACandidateAndTheRecipesOwnStays) {
+TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
@@ -345,7 +345,7 @@ TEST(ScheduleChoice, GoesOnAfterAnInterruption) {
     });
 }
 
-TEST(ScheduleChoice, OfAnotherMicroBatchSearchesBetweenWhatIsKnown) {
+TEST(ScheduleChoice, SearchesOnlyMicroBatchesOutsideTheKnownRange) {
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     const auto chosen = [&](const Recipe& recipe, const std::string& text, const std::string& state, size_t& trials) {
       TrainingRun run(recipe, world);
@@ -371,7 +371,7 @@ TEST(ScheduleChoice, OfAnotherMicroBatchSearchesBetweenWhatIsKnown) {
   });
 }
 
-TEST(ScheduleChoice, ForgetsWhatTheRecipeDoesNotAllow) {
+TEST(ScheduleChoice, ResumesOnlySchedulesThatTheRecipeAllows) {
   const Recipe recipe = cut_recipe();
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);

@@ -94,7 +94,7 @@ TEST(ScheduleTrace, APredictedRowShowsOneTaskAtATime) {
   EXPECT_FALSE(end.empty());
 }
 
-TEST(ScheduleTrace, APredictionKnowsWhatOtherRanksCompute) {
+TEST(ScheduleTrace, PredictionsAccountForTheWorkOfOtherRanks) {
   const ScheduleTrace trace =
       trace_of_two(traced_recipe({"model.moe.routing=zipf", "model.moe.zipf_exponent=20", "model.moe.top_k=1"}));
   std::map<int, double> begin, computed, returned;  // of the first pass, in microseconds
@@ -201,7 +201,7 @@ TEST(ScheduleTrace, ChangesNoBit) {
   });
 }
 
-TEST(PassRecorder, HearsOfNothingBeforeAndAfter) {
+TEST(PassRecorder, RecordsOnlyWhileItExists) {
   const comm::SelfGroup self;
   TrainingRun run(small_recipe(), self);
   const FixedSource source = documents_of(run.recipe);

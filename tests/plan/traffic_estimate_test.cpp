@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& i) { return i.param.name; });
 
 // If two experts of a token are in one group, which is on one rank, one row travels.
-TEST(TrafficOfGroups, IsThatOfATokensGroups) {
+TEST(TrafficOfGroups, IsLowerWhenTokensChooseFewGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",
                                  "model.moe.routing=model", "model.moe.aux_loss.coefficient=0"};

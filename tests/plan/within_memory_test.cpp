@@ -37,7 +37,7 @@ WithinMemory allowed(const Recipe& r) {
   return MemoryNeeds(r, none, 2).within(legal_schedules(r, none));
 }
 
-TEST(AllowedSchedules, KeepWhileThatIsWithinMemory) {
+TEST(AllowedSchedules, ReuseMemoryOnlyWhenKeepingExceedsTheLimit) {
   const auto restores = [](double limit) {
     const Recipe r = small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.chunk_by=tokens",
                                    cat("memory.limit_bytes=", static_cast<int64_t>(limit)), "model.context=64"});
@@ -115,7 +115,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
   }
 }
 
-TEST(AllowedSchedules, OfALimitOfBuffersAllReuse) {
+TEST(AllowedSchedules, AllReuseMemoryUnderABufferLimit) {
   const Recipe r =
       small_recipe({"parallel.ep=2", "schedule.moe.memory_reuse=auto", "schedule.moe.memory_limit=100000000"});
   EXPECT_EQ(strategies_of(allowed(r).schedules).size(), 4u);

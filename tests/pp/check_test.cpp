@@ -34,11 +34,11 @@ std::string verdict_with(F&& mistake) {
 }
 using Ranks = std::vector<std::vector<Action>>;
 
-TEST(Check, AcceptsWhatItShould) {
+TEST(Check, AcceptsAnExecutableSchedule) {
   EXPECT_EQ(verdict_with([](Ranks&) {}), "executable");
 }
 
-TEST(Check, FindsWhatIsLeftOutOrDoneTwice) {
+TEST(Check, FindsMissingAndRepeatedActions) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1].pop_back(); }), "[pp] rank 1 leaves out a part of chunk 0 micro-batch 1");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1].back().kind = Kind::backward_input; }),
             "[pp] rank 1 leaves out a part of chunk 0 micro-batch 1");
@@ -56,7 +56,7 @@ TEST(Check, FindsWhatIsLeftOutOrDoneTwice) {
             "[pp] rank 0 action 4 W0.1: a second weight gradient");
 }
 
-TEST(Check, FindsWhatComesTooEarly) {
+TEST(Check, FindsActionsThatComeTooEarly) {
   EXPECT_EQ(verdict_with([](Ranks& r) { std::swap(r[1][2], r[1][3]); }),
             "[pp] rank 1 action 2 B0.1: no forward before it");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][1].kind = Kind::backward_weight; }),
@@ -94,7 +94,7 @@ TEST(Check, FindsADeadlockOfMergedPairs) {
   EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");
 }
 
-TEST(PeakActivations, AreThoseOfThePapers) {
+TEST(PeakActivations, MatchThePapers) {
   const auto peaks = [](PipelineKind kind, int ranks, int micro_batches) {
     return peak_activations(make_schedule({.kind = kind, .chunks = 2, .split = {}}, ranks, micro_batches));
   };
@@ -107,7 +107,7 @@ TEST(PeakActivations, AreThoseOfThePapers) {
   EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "one more";
 }
 
-TEST(PeakActivations, OfPairsAreTwiceThoseOf1F1BLessOne) {
+TEST(PeakActivations, OfPairsAreTwiceThoseOf1F1B) {
   EXPECT_EQ(peak_activations(make_schedule(
                 {.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches}, 4, 12)),
             (std::vector{8, 6, 4, 2}));

@@ -126,7 +126,7 @@ TEST(InterleavedRunner, OneRankHandsEverythingOverItself) {
 }
 
 // The middle of the model lies on the last rank alone: half of the messages of a loop of as many stages.
-TEST(RunnerTraffic, TheTurnOfAVSendsNothing) {
+TEST(RunnerTraffic, AVShapedScheduleSendsNothingAtItsTurn) {
   const auto bytes = [](PipelineKind kind) {
     std::atomic<int64_t> sum = 0;
     with_ranks(2, [&](const ProcessGroup& world) {

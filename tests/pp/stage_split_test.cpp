@@ -15,7 +15,7 @@ ModelCosts equal(int64_t layers, double embedding = 0, double head = 0) {
   return {std::vector<double>(static_cast<size_t>(layers), 1.0), embedding, head};
 }
 
-TEST(BalancedSplit, OfEqualLayersIsEven) {
+TEST(BalancedSplit, IsEvenForEqualLayers) {
   EXPECT_EQ(balanced_split(equal(8), 4), (Split{2, 2, 2, 2}));
   EXPECT_EQ(balanced_split(equal(10), 4), (Split{3, 3, 2, 2}));
   EXPECT_EQ(balanced_split(equal(5), 1), (Split{5}));

@@ -50,7 +50,7 @@ TEST_P(Executor, DependenciesHoldAcrossLanes) {
   }
 }
 
-TEST_P(Executor, ATaskWaitsForTheAsynchronousPartOfWhatItComesAfter) {
+TEST_P(Executor, ATaskWaitsForTheAsynchronousPartsOfItsPredecessors) {
   auto state = Event::make_state();
   std::atomic<bool> arrived = false;
   std::thread peer;
@@ -116,7 +116,7 @@ TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
 // A task that its lane issues.
 TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
 
-TEST_P(Executor, ALateTaskIsIssuedByItsLaneWhenWhatItComesAfterIsDone) {
+TEST_P(Executor, ALateTaskIsIssuedByItsLaneAfterItsPredecessors) {
   const auto state = Event::make_state();
   std::atomic<bool> arrived = false;
   std::thread peer([&] {
@@ -168,7 +168,7 @@ TEST_P(Executor, AnErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
 }
 
 // A lane that has failed issues no more tasks; nobody waits for theirs.
-TEST_P(Executor, TheErrorOfALateTaskIsNotHiddenByThoseThatItsLaneSkips) {
+TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
   for (const bool uses : {false, true}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};
     bool issued = false;
@@ -189,7 +189,7 @@ TEST_P(Executor, TheErrorOfALateTaskIsNotHiddenByThoseThatItsLaneSkips) {
   }
 }
 
-TEST(LateTask, WhoWaitsForItsAsynchronousPartIsHeardByIt) {
+TEST(LateTask, WaitingForTheTaskNotifiesItsAsynchronousPart) {
   for (const bool waits_first : {false, true}) {
     const auto outer = Event::make_state(), inner = Event::make_state();
     int heard = 0;
@@ -233,7 +233,7 @@ TEST_P(Executor, TimesFollowDependencies) {
   EXPECT_LE(times[1].end, now());
 }
 
-TEST_P(Executor, ATaskBeginsWhenWhatItComesAfterIsDoneNotWhenItIsIssued) {
+TEST_P(Executor, ATaskBeginsWhenItsPredecessorsEndNotWhenItIsIssued) {
   auto state = Event::make_state();
   std::atomic<bool> issued = false;
   std::atomic<double> arrived = 0;
@@ -259,7 +259,7 @@ TEST_P(Executor, ATaskBeginsWhenWhatItComesAfterIsDoneNotWhenItIsIssued) {
   EXPECT_GE(times[1].begin, arrived);
 }
 
-TEST_P(Executor, ATaskIsOverBeforeWhatComesAfterItBeginsHoweverLateItsEndIsNoted) {
+TEST_P(Executor, ATaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
   auto state = Event::make_state();
   std::atomic<bool> used = false;
   std::thread peer;
@@ -284,7 +284,7 @@ TEST_P(Executor, ATaskIsOverBeforeWhatComesAfterItBeginsHoweverLateItsEndIsNoted
   EXPECT_LE(times[0].end, times[1].begin);
 }
 
-TEST_P(Executor, AsynchronousPartsOfALaneCountOneAfterTheOther) {
+TEST_P(Executor, AsynchronousPartsOfALaneAreTimedOneAfterTheOther) {
   auto first = Event::make_state(), second = Event::make_state();
   std::atomic<bool> all_issued = false;
   std::thread peer;
@@ -379,7 +379,7 @@ TEST_P(Executor, AGraphIsUnwoundWhenTheOtherFails) {
   EXPECT_EQ(log, " Pa Ca Wa");
 }
 
-TEST_P(Executor, WithoutCollectivesAndLanesNobodyWaits) {
+TEST_P(Executor, DoesNotYieldWithoutCollectivesAndLanes) {
   if (GetParam()) return;  // lanes with threads are waited for
   std::string log;
   Fibers fibers;

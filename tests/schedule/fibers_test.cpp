@@ -54,7 +54,7 @@ TEST_F(TurnsOfTwo, EachGoesOnWhereItHandedOver) {
   EXPECT_EQ(log, "apbqcrds");
 }
 
-TEST_F(TurnsOfTwo, WhoIsLeftGoesOnAlone) {
+TEST_F(TurnsOfTwo, TheRemainingFiberContinuesAlone) {
   fibers.run(letters('a', 0), letters('p', 3));
   EXPECT_EQ(std::exchange(log, {}), "apqrs");
   fibers.run(letters('a', 3), letters('p', 1));
@@ -90,7 +90,7 @@ TEST_F(TurnsOfTwo, WhenTheSecondFailsTheErrorLeavesTheFirst) {
   EXPECT_EQ(log, "apbq!.");
 }
 
-TEST_F(TurnsOfTwo, WhatHasNotBegunWhenTheFirstFailsNeverDoes) {
+TEST_F(TurnsOfTwo, TheSecondNeverStartsIfTheFirstFailsEarlier) {
   EXPECT_EQ(error_of(failing('a', 0), letters('p', 2)), "no");
   EXPECT_EQ(log, "a!");
 }
@@ -110,7 +110,7 @@ TEST_F(TurnsOfTwo, AnErrorLeavesThemUsable) {
 }
 
 // Each throws and catches for itself between hand-overs: what the language keeps of exceptions is the thread's.
-TEST_F(TurnsOfTwo, ErrorsThatAreCaughtInsideStayInside) {
+TEST_F(TurnsOfTwo, CaughtErrorsStayInside) {
   const auto busy = [&] {
     for (int i = 0; i < 100; ++i) {
       bool caught = false;

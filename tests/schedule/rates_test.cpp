@@ -30,13 +30,13 @@ TEST(TimeCurve, GoesOnAlongItsLastSegment) {
   EXPECT_EQ((TimeCurve{{{10, 4}, {20, 3}}}.seconds(1000)), 3) << "noise at the end does not make more work cheaper";
 }
 
-TEST(TimeCurve, OfALatencyAndARateIsExactOverManySizes) {
+TEST(TimeCurve, IsExactOverManySizesForLatencyAndRate) {
   const TimeCurve curve = TimeCurve::linear(20e-6, 1e11);
   for (double size : {2.0, 1e3, 1e6, 1e9, 1e12, 1e15})
     EXPECT_NEAR(curve.seconds(size), 20e-6 + size / 1e11, rounding(20e-6 + size / 1e11)) << size;
 }
 
-TEST(Alpha, IsOneAloneAndWhereNothingWasMeasured) {
+TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {
   const Rates rates{.slowdowns = {{Lane::compute, {Lane::inter}, 0.5}}};
   EXPECT_EQ(rates.alpha(Lane::compute, {}), 1);
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::copy}), 1);
@@ -68,7 +68,7 @@ TaskSpec exchange(int64_t bytes) {
   return {Lane::inter, "D0", {.wire_bytes = bytes, .group = "ep", .group_size = 4}, TaskKind::all_to_all};
 }
 
-TEST(Seconds, AddUpWhatATaskDoes) {
+TEST(Seconds, AddUpTheCostsOfATask) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 4, false, TimeCurve::linear(0, 0.5)}};
   EXPECT_NEAR(rates.seconds({Lane::compute, "E", {.flops = 3, .copy_bytes = 4}}), 7, rounding(7));
@@ -100,7 +100,7 @@ std::string error_of(const std::function<void()>& f) {
   return "no error";
 }
 
-TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
+TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   Rates rates;
   EXPECT_EQ(
       error_of([&] { rates.seconds(exchange(1)); }),
@@ -124,7 +124,7 @@ TEST(Seconds, NameWhatWasNotMeasuredAndWhatWas) {
             "rates: task 'S' has bytes on the wire but its kind is compute");
 }
 
-TEST(RatesCheck, RefusesWhatNoMeasurementGives) {
+TEST(RatesCheck, RefusesImpossibleMeasurements) {
   const auto with_compute = [](std::vector<TimeCurve::Point> points) {
     return Rates{.compute = {TimeCurve{std::move(points)}}};
   };

@@ -21,7 +21,7 @@ void expect_span(const Timeline& timeline, TaskId task, double begin, double end
 
 const RankGroups pair{{"ep", {0, 0}}};
 
-TEST(SimulatedRanks, ThatAreAlikeBehaveAsOne) {
+TEST(SimulatedRanks, BehaveAsOneWhenAlike) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.7}, {Lane::compute, {Lane::inter}, 0.9}};
   for (int chunks : {1, 2, 4}) {
@@ -123,7 +123,7 @@ std::string error_of(const std::vector<TaskGraph>& graphs, const RankGroups& gro
   return "no error";
 }
 
-TEST(SimulatedRanks, ErrorsNameWhoDisagrees) {
+TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
   TaskGraph once, twice, gathers;
   sends(once, Lane::inter, "D0", 1);
   sends(twice, Lane::inter, "D0", 1);
@@ -139,7 +139,7 @@ TEST(SimulatedRanks, ErrorsNameWhoDisagrees) {
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}), "[schedule] group 'ep' names 1 ranks of 2");
 }
 
-TEST(SimulatedRanks, ThatWaitForEachOtherForEverAreNamed) {
+TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {
   std::vector<TaskGraph> graphs(2);
   // Rank 0 exchanges on ep before tp, rank 1 the other way round.
   const TaskId d = sends(graphs[0], Lane::inter, "D", 1);

@@ -73,7 +73,7 @@ TEST(Simulate, ASlowdownHasOneDirection) {
   expect_spans(simulate(g, slowed({{Lane::compute, {Lane::inter}, 0.8}})), {{0, 2}, {0, 4.4}});
 }
 
-TEST(Simulate, SpeedsChangeWithEachLaneThatComesOrGoes) {
+TEST(Simulate, SpeedsChangeWhenALaneStartsOrEnds) {
   TaskGraph g;
   const TaskId a = copies(g, "M0", 1);
   computes(g, "E", 6);
@@ -136,7 +136,7 @@ TEST(Simulate, WithoutThreadsOnlyCommunicationRunsBesideTheCaller) {
   expect_spans(simulate(g, unit_rates(), Drive::threads), {{0, 4}, {0, 2}, {0, 3}, {3, 4}, {4, 5}});
 }
 
-TEST(Simulate, WithoutThreadsTheCallerWaitsForWhatATaskComesAfter) {
+TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D0", 4);
   const TaskId second = sends(g, Lane::inter, "D1", 2);

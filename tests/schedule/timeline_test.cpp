@@ -42,7 +42,7 @@ TEST(Timeline, BusyCountsTimeOnce) {
   EXPECT_EQ(Timeline{}.busy(Lane::inter), 0);
 }
 
-TEST(Timeline, ExposedIsWhatNoComputationRunsBeside) {
+TEST(Timeline, ExposedTimeIsTimeWithoutComputation) {
   EXPECT_EQ(sample.exposed(Lane::inter), 4);  // [0, 1], [2, 3], [6, 8]
   EXPECT_EQ(sample.exposed(Lane::intra), 2);  // [2, 3], [9, 10]
   EXPECT_EQ(sample.exposed(Lane::copy), 3);   // [6, 9]

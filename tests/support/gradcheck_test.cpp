@@ -87,7 +87,7 @@ TEST(Gradcheck, ConvictsAMissingGradient) {
   expect_says(verdict(lab, [](Backward&, const Tensor&, const Saved&) {}), "input 0 got no gradient");
 }
 
-TEST(Gradcheck, ConvictsAnElementNobodyWrote) {
+TEST(Gradcheck, ConvictsAnUnwrittenElement) {
   Lab lab;
   expect_says(verdict(lab,
                       [](Backward& b, const Tensor& dout, const Saved&) {
@@ -154,7 +154,7 @@ TEST(Gradcheck, ConvictsAWeightGradientAddedToStaleMemory) {
               "nan, apart by");
 }
 
-TEST(Gradcheck, ConvictsAWeightGradientThatReplacesWhatWasThere) {
+TEST(Gradcheck, ConvictsAWeightGradientThatOverwritesInsteadOfAdding) {
   Lab lab;
   expect_says(verdict_on_weights(lab,
                                  [](Parameter& w, double sum) {
@@ -164,7 +164,7 @@ TEST(Gradcheck, ConvictsAWeightGradientThatReplacesWhatWasThere) {
               "[2] f64: 2 of 2 elements differ; first at [0]");
 }
 
-TEST(Gradcheck, ConvictsAWeightGradientThatNobodyAnnounced) {
+TEST(Gradcheck, ConvictsAMissingWeightGradient) {
   Lab lab;
   expect_says(verdict_on_weights(lab, [](Parameter&, double) {}), "p0 got no gradient");
 }

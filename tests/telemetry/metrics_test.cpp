@@ -132,7 +132,7 @@ TEST(MetricsJson, TheTimeIsInUtc) {
   EXPECT_NEAR(static_cast<double>(timegm(&utc)), static_cast<double>(std::time(nullptr)), 60);
 }
 
-TEST(MetricsJson, LinesOfOlderProgramsAreToldApartByTheirKeys) {
+TEST(MetricsJson, OlderLinesAreDistinguishedByTheirKeys) {
   const auto step = std::get<StepMetrics>(parse_json_line(R"({"step":3,"loss":2.5,"mfu":1.3})"));
   EXPECT_EQ(step.loss, 2.5);
   EXPECT_EQ(step.mfu, 1.3);
@@ -270,7 +270,7 @@ TEST(JsonlSink, ResumingCutsTheRecordsOfStepsToBeRepeated) {
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
 
-TEST(JsonlSink, AnEvaluationOfTheLastStepTakesThePlaceOfTheOneThatIsThere) {
+TEST(JsonlSink, ANewEvaluationOfTheLastStepReplacesEarlierOnes) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const auto step = to_json_line(full_step(1)) + "\n" + to_json_line(full_step(2)) + "\n";

@@ -118,7 +118,7 @@ TEST(ProgressSink, NanHasNoSign) {
             "held-out loss NaN nats per token (9 tokens)");
 }
 
-TEST(ProgressSink, AnMfuAboveTheWholeHasItsReason) {
+TEST(ProgressSink, AnMfuAboveOneIsExplained) {
   StepMetrics s = step_metrics(1);
   s.mfu = 1.76;
   const std::string expected = "MFU 176.0% (the peak is set or measured too low)";
@@ -164,7 +164,7 @@ TEST(ProgressSink, SurvivesItsReaderLeaving) {
   close(ends[1]);
 }
 
-TEST(TextOutput, AReaderThatDoesNotReadHoldsATrainingRunUpOnce) {
+TEST(TextOutput, AStuckReaderDelaysTrainingOnlyOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const std::string more_than_fits(1 << 17, 'x');

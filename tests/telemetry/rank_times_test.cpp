@@ -47,7 +47,7 @@ TEST(SlowRanks, OneOfTwoCanBeSlow) {
   EXPECT_EQ(named(equal, {0.1, 0.119}, 1), std::vector<std::vector<int>>{{}});
 }
 
-TEST(SlowRanks, AreComparedWithThoseThatDoTheSame) {
+TEST(SlowRanks, AreComparedWithRanksThatDoTheSameWork) {
   SlowRanks slow({0, 0, 1, 1});
   EXPECT_EQ(named(slow, {0.1, 0.1, 0.3, 0.3}, 1), std::vector<std::vector<int>>{{}});
 }

@@ -240,7 +240,7 @@ TEST(Report, StepsWithoutTargetsAreNoticedAndGiveNoLoss) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, AnMfuAboveTheWholeHasItsReason) {
+TEST(Report, AnMfuAboveOneIsExplained) {
   const TemporaryFolder folder;
   const ReportInputs inputs = small_run(folder);
   StepMetrics s = steps_with_losses({1}).front();
@@ -250,7 +250,7 @@ TEST(Report, AnMfuAboveTheWholeHasItsReason) {
             std::string::npos);
 }
 
-TEST(Report, SaysWhichStepsRanHow) {
+TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   inputs.run.ranks = 2;

@@ -37,7 +37,7 @@ TEST(RunSummary, LeavesTheFirstStepOutOfTimes) {
   EXPECT_TRUE(std::isnan(s.heldout_loss));
 }
 
-TEST(RunSummary, SpeaksOfTheStepsAfterTheNewestStart) {
+TEST(RunSummary, CoversTheStepsAfterTheNewestStart) {
   MetricsHistory history = history_of(4);
   history.steps.push_back(step(5, 7, 0)), history.steps.push_back(step(6, 3, 0)),
       history.steps.push_back(step(7, 2, 0));
@@ -62,7 +62,7 @@ Sweep sweep_of(const std::vector<std::string>& rates) {
   return sweep;
 }
 
-TEST(Sweep, IsTitledAfterWhatDiffers) {
+TEST(Sweep, IsTitledAfterTheSettingsThatDiffer) {
   EXPECT_EQ(title_of(sweep_of({"0.01"})), "run0");
   EXPECT_EQ(title_of(sweep_of({"0.01", "0.03", "0.01"})), "optim.lr: 0.01, 0.03");
   EXPECT_EQ(title_of(sweep_of({"1", "2", "3", "4", "5", "6", "7"})), "optim.lr: 7 values, 1 ... 7");
@@ -77,7 +77,7 @@ TEST(Sweep, IsTitledAfterWhatDiffers) {
   EXPECT_EQ(title_of(sweep), "2 runs of one recipe on 2, 4 ranks");
 }
 
-TEST(Sweep, EfficiencyIsThatOfARankAgainstTheFirstRun) {
+TEST(Sweep, EfficiencyComparesFlopsPerRankWithTheFirstRun) {
   Sweep sweep = sweep_of({"1", "2", "3"});
   sweep.runs[1].summary.model_flops_per_second *= 1.5;
   sweep.runs[2].summary.model_flops_per_second *= 1.5;

@@ -128,7 +128,7 @@ std::vector<Event> read_events(const std::filesystem::path& folder) {
   return events;
 }
 
-TEST(TensorboardSink, EventsDecodeToWhatWasReported) {
+TEST(TensorboardSink, EventsDecodeToTheReportedValues) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tensorboard");
   sink.on_start({});
@@ -158,7 +158,7 @@ TEST(TensorboardSink, EventsDecodeToWhatWasReported) {
   EXPECT_EQ(events[3].scalars.at("eval/bits_per_byte"), 1.5f);
 }
 
-TEST(TensorboardSink, WithoutTargetsThereIsNoPointOfTheLoss) {
+TEST(TensorboardSink, WritesNoLossWithoutTargets) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");
   sink.on_start({});
@@ -185,7 +185,7 @@ TEST(TensorboardSink, TheSampleAndTheWholeHeldOutSetAreTwoCurves) {
   EXPECT_EQ(events[3].scalars.at("eval/loss"), 2.25f);
 }
 
-TEST(TensorboardSink, TheChartOfTheMfuEndsAtTheWhole) {
+TEST(TensorboardSink, CapsTheMfuAtOne) {
   const TemporaryFolder folder;
   TensorboardSink sink(folder / "tb");
   sink.on_start({});

@@ -81,7 +81,7 @@ TEST(TimelineSvg, SaysTotalsExposedCommunicationAndTheError) {
   EXPECT_EQ(count(alone, "predicted"), 0);
 }
 
-TEST(TimelineSvg, HatchesOnlyWhatNoComputationRunsBeside) {
+TEST(TimelineSvg, HatchesOnlyTheExposedPartsOfTasks) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("", {&sample.measured});
   // D0 as a whole, C0 from 5 to 8; one more in the legend.

@@ -65,7 +65,7 @@ TEST(Trace, AmountsAreDrawnOverTime) {
   EXPECT_EQ(trace[0]["args"]["weight"], 9);
 }
 
-TEST(Trace, WhatOnlyOverlapsGetsALaneOfItsOwn) {
+TEST(Trace, PartialOverlapsGetSeparateLanes) {
   const auto at = [](double begin, double end, int rank = 0) {
     return TraceEvent{.name = "x", .lane = "host", .rank = rank, .start_us = begin, .duration_us = end - begin};
   };

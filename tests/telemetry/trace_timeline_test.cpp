@@ -24,7 +24,7 @@ TEST(TraceTimeline, PutsAPredictedRowRightBelowEachMeasuredOne) {
   EXPECT_TRUE(trace_events({}, 0).empty());
 }
 
-TEST(TraceTimeline, NamesARowAfterWhatItsBytesPass) {
+TEST(TraceTimeline, NamesARowAfterTheLinkThatItsBytesCross) {
   using schedule::Lane;
   const auto row = [](Lane lane, bool crosses_nodes) {
     return row_name({lane, "S0", {.wire_bytes = 1, .group = "ep", .group_size = 2, .crosses_nodes = crosses_nodes}});

@@ -47,7 +47,7 @@ TEST(Units, DurationsReadAsPeopleSayThem) {
   EXPECT_EQ(human_duration(std::numeric_limits<double>::infinity()), "unknown");
 }
 
-TEST(Units, ValuesThatAreNoNumbersAreNamed) {
+TEST(Units, NanAndInfinityAreNamed) {
   EXPECT_EQ(human_count(std::numeric_limits<double>::quiet_NaN()), "NaN");
   EXPECT_EQ(human_bytes(std::numeric_limits<double>::infinity()), "Inf");
   EXPECT_EQ(human_count(-std::numeric_limits<double>::infinity()), "-Inf");
@@ -75,7 +75,7 @@ TEST(Units, NumbersThatAreNotFiniteHaveOneSpelling) {
   EXPECT_EQ(with_digits(1234.5, 3), "1.23e+03");
 }
 
-TEST(Units, ALossOfNothingIsInWords) {
+TEST(Units, ALossWithoutTargetsIsInWords) {
   EXPECT_EQ(human_loss(std::nullopt), "no targets");
   EXPECT_EQ(human_loss(0.0), "0.0000");
 }

@@ -23,7 +23,7 @@ TEST(HostRead, GivesTheValuesAtTheTimeOfTheCall) {
   EXPECT_TRUE(context.host_reads().empty());
 }
 
-TEST(HostRead, OfAScalarInAnyAccumulator) {
+TEST(HostRead, ReturnsAScalarOfAnyAccumulatorDtype) {
   device::DeviceContext context;
   EXPECT_EQ(
       read_to_host("f32", Tensor::from<float>(std::vector<float>{0.5f}, {1}, context), context.compute()).scalar(),
@@ -44,7 +44,7 @@ TEST(HostRead, NamesTheDtypesThatDoNotFit) {
   }
 }
 
-TEST(HostRead, ThatIsForgottenKeepsItsMemoryUntilTheValuesHaveCome) {
+TEST(HostRead, KeepsItsMemoryUntilTheValuesArriveEvenIfDropped) {
   device::DeviceContext context;
   const auto lane = device::make_worker_stream("lane");
   std::atomic<bool> open = false;
@@ -59,7 +59,7 @@ TEST(HostRead, ThatIsForgottenKeepsItsMemoryUntilTheValuesHaveCome) {
   EXPECT_EQ(std::count(others.get(), others.get() + bytes, std::byte{1}), bytes);
 }
 
-TEST(HostRead, OfAnEmptyTensorIsEmpty) {
+TEST(HostRead, IsEmptyForAnEmptyTensor) {
   device::DeviceContext context;
   EXPECT_TRUE(
       read_to_host("test", Tensor::zeros({0, 3}, Dtype::f32, context), context.compute()).wait<float>().empty());

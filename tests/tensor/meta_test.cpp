@@ -38,7 +38,7 @@ TEST(MetaDevice, ThrowsWhereTheHostTouchesATensor) {
 }
 
 // Block by block what the allocator of a run counts.
-TEST(MetaDevice, CountsAsTheAllocatorOfTheCpu) {
+TEST(MetaDevice, CountsMemoryLikeTheCpuAllocator) {
   DeviceContext context(meta()), cpu;
   const auto use = [](DeviceContext& c) {
     Tensor a = Tensor::empty({1000}, Dtype::f32, c), b = Tensor::empty({77}, Dtype::i64, c, Category::gradient);
@@ -55,7 +55,7 @@ TEST(MetaDevice, CountsAsTheAllocatorOfTheCpu) {
   EXPECT_GT(counted.peak_held, counted.peak_total) << "blocks are rounded up";
 }
 
-TEST(MetaDevice, KnowsWhatTheHostGaveIt) {
+TEST(MetaDevice, KnowsValuesThatTheHostGaveIt) {
   DeviceContext context(meta());
   const Tensor t = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4}, {4}, context), copy = Tensor::like(t);
   copy.copy_from(t, context.compute());
@@ -66,14 +66,14 @@ TEST(MetaDevice, KnowsWhatTheHostGaveIt) {
   EXPECT_EQ(copy.to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "nor these any more";
 }
 
-TEST(MetaDevice, RunsAheadWhereTheDeviceDoesThatItStandsFor) {
+TEST(MetaDevice, RunsAheadIfTheDeviceItStandsForDoes) {
   EXPECT_FALSE(DeviceContext(meta(DeviceKind::cpu)).runs_ahead());
   EXPECT_TRUE(DeviceContext(meta(DeviceKind::cuda)).runs_ahead());
   EXPECT_FALSE(DeviceContext().runs_ahead());
   EXPECT_FALSE(DeviceContext(meta(DeviceKind::cpu)).on_host());
 }
 
-TEST(MetaDevice, IsNoDeviceOfARecipe) {
+TEST(MetaDevice, IsNotSelectableInARecipe) {
   for (const auto& [kind, name] : device::enum_names(DeviceKind::cpu)) EXPECT_NE(name, "meta");
   EXPECT_EQ(name_of(DeviceKind::meta), "meta");
 }

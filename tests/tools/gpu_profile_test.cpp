@@ -39,11 +39,11 @@ int64_t idle(const std::vector<Gap>& gaps) {
   return sum;
 }
 
-TEST(StepEnds, AreThoseOfTheLastUpdateOfEachStep) {
+TEST(StepEnds, AreTheEndsOfTheLastUpdateOfEachStep) {
   EXPECT_EQ(step_ends(steps_of({10, 10, 30}), "adamw"), (std::vector<int64_t>{230, 460, 1090}));
 }
 
-TEST(StepEnds, OfARunWithoutUpdatesAreNone) {
+TEST(StepEnds, AreEmptyWithoutUpdates) {
   EXPECT_TRUE(step_ends(steps_of({10, 10}), "lion").empty());
   EXPECT_TRUE(step_ends({}, "adamw").empty());
 }
@@ -84,7 +84,7 @@ TEST(Gaps, AreTheWholeWindowWhenNothingRan) {
   EXPECT_EQ(gaps[0].after, nullptr);
 }
 
-TEST(Gaps, AndTheUnionOfActivitiesFillTheWindow) {
+TEST(Gaps, AndActivitiesTogetherFillTheWindow) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<Activity> all;
@@ -118,7 +118,7 @@ TEST(Streams, AreBusyTogetherOrAlone) {
   EXPECT_EQ(streams[1].alone, 10);
 }
 
-TEST(Profile, LeavesOutTheStepsThatWarmUp) {
+TEST(Profile, LeavesOutWarmUpSteps) {
   const auto all = steps_of({99, 50, 40, 10, 20});
   const auto p = profile(all, "adamw", 3);
   ASSERT_TRUE(p);
@@ -152,7 +152,7 @@ TEST(Profile, SaysWhereTheLongestGapsAre) {
   EXPECT_EQ(p->places[0].count, 38);
 }
 
-TEST(Profile, NeedsAStepThatDoesNotWarmUp) {
+TEST(Profile, NeedsAStepAfterWarmUp) {
   EXPECT_FALSE(profile(steps_of({1, 1, 1}), "adamw", 3));
   EXPECT_TRUE(profile(steps_of({1, 1, 1, 1}), "adamw", 3));
 }
@@ -167,21 +167,21 @@ TEST(KernelNames, AreFunctionsWithTheirTemplateArguments) {
   EXPECT_EQ(shortened("abcdefghij", 6), "abc...");
 }
 
-TEST(KernelNames, OfNvccAreDemangled) {
+TEST(KernelNames, FromNvccAreDemangled) {
   EXPECT_EQ(shortened(demangled("_ZN5hexad7kernels4cuda45_GLOBAL__N__e6ed0a7b_12_optimizer_cu_a97c712d11clip_"
                                 "factorEPdPKdld")),
             "clip_factor");
   EXPECT_EQ(demangled("nvjet_tst_128x256"), "nvjet_tst_128x256");
 }
 
-TEST(KernelNames, ThatNoDemanglerTakesAreTheirIdentifiers) {
+TEST(KernelNames, FallBackToIdentifiersWhenDemanglingFails) {
   EXPECT_EQ(demangled("_ZN7cutlass13device_kernelINS_4gemm13GemmUniversalILi128ENS99_5MajorE0ELS1A_2EN5TiledEEEEEvv"),
             "device_kernel<GemmUniversal Major Tiled>");
   EXPECT_EQ(demangled("_Z999x"), "x");
   EXPECT_EQ(demangled("_Z"), "");
 }
 
-TEST(KernelNames, ThatShortenAlikeAreNumbered) {
+TEST(KernelNames, AreNumberedWhenTheirShortFormsCollide) {
   const std::vector<Operation> operations{{.name = "a::f"}, {.name = "b::f"}, {.name = "g"}};
   const auto names = short_names(operations);
   EXPECT_EQ(names.at("a::f"), "f");

@@ -111,7 +111,7 @@ class SplitLinear : public testing::TestWithParam<std::tuple<int, bool>> {
   static Tensor held(const TpLab& lab, const Tensor& x) { return std::get<1>(GetParam()) ? lab.own_rows(x) : x; }
 };
 
-TEST_P(SplitLinear, OutputsAndGradientsAreThoseOfOneRank) {
+TEST_P(SplitLinear, OutputsAndGradientsMatchOneRank) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp whole = make(lab, odd, Bias::yes), pieces = pieces_of(lab, whole);
     const Tensor x = lab.randn({odd.rows, odd.inputs}), dy = lab.randn({odd.rows, odd.outputs});
@@ -162,7 +162,7 @@ TEST_P(SplitLinear, RecomputedEqualsKept) {
 }
 
 // Small enough for sums to be exact in bf16, in whatever order.
-TEST_P(SplitLinear, OfWholeNumbersEqualsOneRankBitForBitInEveryPrecision) {
+TEST_P(SplitLinear, WithWholeNumbersEqualsOneRankBitwiseInEveryDtype) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16}) {
       SCOPED_TRACE(cat(dtype));
@@ -202,7 +202,7 @@ TEST_P(SplitLinear, OfWholeNumbersEqualsOneRankBitForBitInEveryPrecision) {
   });
 }
 
-TEST_P(SplitLinear, AnOutputThatNobodyUsedAddsNothing) {
+TEST_P(SplitLinear, AnUnusedOutputAddsNothing) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     Parameter &used = lab.parameter({odd.hidden, odd.inputs}), &idle = lab.parameter({odd.hidden, odd.inputs});
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -220,7 +220,7 @@ TEST_P(SplitLinear, AnOutputThatNobodyUsedAddsNothing) {
   });
 }
 
-TEST_P(SplitLinear, WeightsLearnFromAnInputThatWantsNoGradient) {
+TEST_P(SplitLinear, WeightsLearnFromAConstantInput) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp whole = make(lab, odd, Bias::yes), one = pieces_of(lab, whole), other = pieces_of(lab, whole);
     const Tensor x = held(lab, lab.randn({odd.rows, odd.inputs}));
@@ -258,7 +258,7 @@ TEST_P(SplitLinear, InEvaluationComputesTheSameAndRecordsNothing) {
   });
 }
 
-TEST_P(SplitLinear, OfNoRowsGivesZeroWeightGradients) {
+TEST_P(SplitLinear, GivesZeroWeightGradientsForNoRows) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     const Mlp pieces = pieces_of(lab, make(lab, odd, Bias::yes));
     const Outcome got = run(lab, fused(tp), lab.randn({0, odd.inputs}), lab.randn({0, odd.outputs}), pieces);

@@ -111,7 +111,7 @@ TEST_P(Regions, CollectRowsStacksTheInputsAndKeepsOwnRowsOfTheGradient) {
 }
 
 // The gradient of `add` is one tensor that goes to both inputs: summing it in place would count it twice.
-TEST_P(Regions, EnterSumsAGradientThatAnotherOpAlsoGotOnlyOnce) {
+TEST_P(Regions, EnterSumsASharedGradientOnlyOnce) {
   on_ranks([](TpLab& lab, int rank) {
     Trial trial(lab);
     const Value x = trial.tape.leaf(lab.integers({rows(), width}, -9, 10));

@@ -66,7 +66,7 @@ class VocabCrossEntropy : public testing::TestWithParam<std::tuple<int, int64_t>
   }
 };
 
-TEST_P(VocabCrossEntropy, LossAndGradientsAreThoseOfOneRankForEveryChunk) {
+TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);
@@ -123,7 +123,7 @@ TEST_P(VocabCrossEntropy, L2_OfEqualLogitsIsTheLogarithmOfTheVocabulary) {
   });
 }
 
-TEST_P(VocabCrossEntropy, OfHugeLogitsIsThatOfOneRank) {
+TEST_P(VocabCrossEntropy, MatchesOneRankForHugeLogits) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);
@@ -170,7 +170,7 @@ TEST_P(VocabCrossEntropy, ANaNReachesEveryRank) {
   });
 }
 
-TEST_P(VocabCrossEntropy, OfRowsThatAreIgnoredMayBeNaN) {
+TEST_P(VocabCrossEntropy, IgnoredRowsMayBeNaN) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
     const Tensor x = lab.randn({3, hidden});
@@ -227,7 +227,7 @@ TEST(VocabCrossEntropyOfOneRank, IsThePlainOne) {
   expect_bitwise(expected.dw, actual.dw);
 }
 
-TEST(VocabCrossEntropyMemory, IsThatOfTwoChunksOfThisRanksColumns) {
+TEST(VocabCrossEntropyMemory, IsBelowThreeChunksOfThisRanksColumns) {
   comm::with_ranks(4, [](const ProcessGroup& group) {
     constexpr int64_t many = 64, narrow = 2, wide = 1000, chunk = 8;
     TpLab lab(group);

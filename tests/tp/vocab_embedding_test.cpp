@@ -18,7 +18,7 @@ Tensor some_ids(TpLab& lab, int64_t vocabulary) {
 
 class VocabEmbedding : public testing::TestWithParam<std::tuple<int, int64_t, bool>> {};
 
-TEST_P(VocabEmbedding, RowsAndGradientsAreThoseOfOneRankBitForBit) {
+TEST_P(VocabEmbedding, RowsAndGradientsEqualOneRankBitwise) {
   const auto [ranks, vocabulary, sequence] = GetParam();
   comm::with_ranks(ranks, [vocabulary = vocabulary, sequence = sequence](const ProcessGroup& group) {
     TpLab lab(group);

@@ -116,7 +116,7 @@ io::Checkpoint unstacked(const std::string& folder, const ParameterSet& paramete
   return io::Checkpoint::open(store.path(checkpoint.step()), io::Check::full);
 }
 
-TEST(CheckpointsOfBefore, HoldTheSameBitsAsThoseOfNow) {
+TEST(CheckpointsOfBefore, HoldTheSameBitsAsCurrentOnes) {
   const Scratch scratch;
   Recipe recipe = small_recipe({"model.bias=true", "model.moe.shared_experts=1", "model.moe.dense_residual=true"});
   recipe.run.dir = scratch.path();

@@ -15,7 +15,7 @@ CoreMask cores(std::initializer_list<size_t> list) {
   return mask;
 }
 
-TEST(Cores, ThatAllRanksMayUseAreSharedOut) {
+TEST(Cores, AreDividedAmongRanksThatShareThem) {
   const CoreMask four = cores({0, 1, 2, 3});
   EXPECT_EQ(share_cores({four}, 0, {}), (Cores{1, 4, 4}));
   EXPECT_EQ(share_cores({four, four}, 1, {}), (Cores{2, 4, 2}));
@@ -23,7 +23,7 @@ TEST(Cores, ThatAllRanksMayUseAreSharedOut) {
   EXPECT_EQ(share_cores({four, four, four, four, four}, 0, {}), (Cores{5, 4, 1})) << "at least one";
 }
 
-TEST(Cores, ThatALauncherBoundARankToAreItsOwn) {
+TEST(Cores, BelongToTheRanksThatAreBoundToThem) {
   EXPECT_EQ(share_cores({cores({0, 1}), cores({2, 3})}, 0, {}), (Cores{2, 4, 2}));
   const CoreMask left = cores({0, 1, 2, 3}), right = cores({64, 65, 66, 67, 1023});
   EXPECT_EQ(share_cores({left, left, right, right}, 1, {}), (Cores{4, 9, 2}));
@@ -59,7 +59,7 @@ class ControlGroups : public testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(ControlGroups, GrantWhatTheTightestOfThemDoes) {
+TEST_F(ControlGroups, GrantTheTightestQuota) {
   EXPECT_EQ(quota("0::/job/step"), std::nullopt) << "nothing is mounted";
   write("job/step/cpu.max", "max 100000");
   EXPECT_EQ(quota("0::/job/step"), std::nullopt);

@@ -102,7 +102,7 @@ TEST(DataOrder, IsKeptByAResumedRunBitForBit) {
   EXPECT_NE(runs.end_of("documents"), runs.end_of("sequences"));
 }
 
-TEST(DataOrder, OfACheckpointThatNamesNoneIsThatOfDocuments) {
+TEST(DataOrder, IsByDocumentWhenTheCheckpointNamesNone) {
   const Runs runs;
   runs.train("whole", {"data.shuffle=documents"});
   runs.copy_checkpoint("whole", "old", say_nothing);
@@ -118,7 +118,7 @@ TEST(DataOrder, IsSequencesWhereTheRecipeSaysNothing) {
   EXPECT_EQ(runs.end_of("plain"), runs.end_of("sequences"));
 }
 
-TEST(DataOrder, OfAnotherKindThanTheRecipesIsRefused) {
+TEST(DataOrder, IsRefusedWhenItDiffersFromTheRecipe) {
   const Runs runs;
   runs.train("whole", {"data.shuffle=documents"});
   runs.copy_checkpoint("whole", "old", say_nothing);

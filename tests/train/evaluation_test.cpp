@@ -109,7 +109,7 @@ TEST(Evaluation, IsTheSameUnderEveryLayout) {
   }
 }
 
-TEST(Evaluation, TakesAtMostWhatIsThere) {
+TEST(Evaluation, UsesAtMostTheAvailableSequences) {
   const Recipe recipe = small_recipe();
   const FixedSource rows = documents_of(recipe);
   const FiniteSource source(rows, 3);

@@ -163,7 +163,7 @@ TEST(Extensions, EstimatesKnowTheStatesOfARegisteredOptimizer) {
 }
 
 // This one sends all tokens to the first experts.
-TEST(Extensions, EstimatesAskTheRoutingModelWhateverTheRouter) {
+TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
   const Extensions extensions = extended();
   const Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                 "parallel.ep=2", "model.context=64"});
@@ -174,7 +174,7 @@ TEST(Extensions, EstimatesAskTheRoutingModelWhateverTheRouter) {
   EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
-TEST(Extensions, NamesAndOptionsThatAreNoneAreRefusedWithThoseThatAre) {
+TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithTheKnownOnes) {
   const auto problem = [](const std::vector<std::string>& overrides) {
     return message_of(ExitCode::usage, [&] { TrainingRun(recipe_with(overrides), self, extended()); });
   };
@@ -198,7 +198,7 @@ TEST(Extensions, NamesAndOptionsThatAreNoneAreRefusedWithThoseThatAre) {
             "out, or choose model.moe.router: top_k");
 }
 
-TEST(Extensions, ALossThatNeedsWhatTheRouterDoesNotGiveIsRefused) {
+TEST(Extensions, ALossIsRefusedWhenTheRouterLacksItsInputs) {
   const auto step = [](const std::vector<std::string>& overrides) {
     std::vector<std::string> all{"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0"};
     all.insert(all.end(), overrides.begin(), overrides.end());
@@ -212,7 +212,7 @@ TEST(Extensions, ALossThatNeedsWhatTheRouterDoesNotGiveIsRefused) {
             "model.moe.aux_loss.coefficient (0.1) must be 0 for the router even, which has no scores");
 }
 
-TEST(Extensions, AChoiceOfNoExpertIsToldWithRouterAndRow) {
+TEST(Extensions, AnUnknownExpertIsReportedWithRouterAndRow) {
   TrainingRun run(recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                "model.moe.router_options=[{name: first, value: 3}]"}),
                   self, extended());

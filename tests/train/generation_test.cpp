@@ -121,7 +121,7 @@ Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& pas
 
 class Cached : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(Cached, LogitsAreThoseOfOnePassOverEverything) {
+TEST_P(Cached, LogitsMatchOnePassOverTheWholeSequence) {
   ModelInstance instance(small_recipe(GetParam()), Registry(), self);
   const Tensor whole = logits_in_passes(instance, {8}, false);
   for (const std::vector<int64_t>& passes :
@@ -179,7 +179,7 @@ TEST(Generate, APromptThatLeavesNoRoomIsCutAtItsBeginning) {
   EXPECT_EQ(out.size(), 2u);
 }
 
-TEST(Generate, WhatIsCutOffAPromptIsSaid) {
+TEST(Generate, WarnsOfAPromptThatIsCut) {
   const auto bytes = data::make_byte_tokenizer();
   const auto warned = [&](const std::string& text, int64_t context) {
     return warn_of_cut(*bytes, prompt_of(*bytes, text), context);
@@ -238,7 +238,7 @@ TEST(HeldoutPrompts, AreTheFirstWordsOfDocumentsFromPlacesSpreadOverThem) {
   EXPECT_TRUE(heldout_prompts(heldout, *bytes, 0).empty());
 }
 
-TEST(HeldoutPrompts, OfFewOrLongOrShortDocumentsAreTextToo) {
+TEST(HeldoutPrompts, AreValidTextForFewLongOrShortDocuments) {
   const auto bytes = data::make_byte_tokenizer();
   const auto of = [&](const std::vector<std::string>& texts, int64_t count) {
     return heldout_prompts(TextSource(*bytes, 16, texts), *bytes, count);
@@ -261,7 +261,7 @@ TEST(Generate, AContextOfOneTokenStillGivesOne) {
   EXPECT_EQ(generate(instance, prompt(4), at_most(100, 0)).size(), 1u);
 }
 
-TEST(Generate, StopsAtTheStopIdWhichIsLeftOut) {
+TEST(Generate, StopsBeforeTheStopId) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const auto all = generate(instance, prompt(3), at_most(5, 0));
   SamplingOptions o = at_most(5, 0);
@@ -273,7 +273,7 @@ TEST(Generate, StopsAtTheStopIdWhichIsLeftOut) {
   EXPECT_EQ(seen, std::vector<int32_t>(all.begin(), stop));
 }
 
-TEST(Generate, OfNoTokensIsEmpty) {
+TEST(Generate, ReturnsNothingForZeroTokens) {
   ModelInstance instance(small_recipe(), Registry(), self);
   EXPECT_TRUE(generate(instance, prompt(3), at_most(0, 1)).empty());
 }

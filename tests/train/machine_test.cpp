@@ -29,7 +29,7 @@ class MachineMemory : public testing::Test {
   std::string root_ = testing::TempDir() + "hexad-machine-" + std::to_string(::getpid());
 };
 
-TEST_F(MachineMemory, IsWhatTheSystemHas) {
+TEST_F(MachineMemory, IsTheAvailableMemoryOfTheSystem) {
   EXPECT_EQ(available(), 1'024'000);
   EXPECT_GT(available_memory_bytes(), 0);
 }

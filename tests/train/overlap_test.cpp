@@ -122,7 +122,7 @@ int64_t interleaved_passes(const std::vector<std::string>& more) {
   return count;
 }
 
-TEST(PassesInTurns, BeginWhileThoseOfTheOtherMicroBatchAreOnTheirWay) {
+TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
   EXPECT_EQ(interleaved_passes({}), 0);
   EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs, two layers";
 }
@@ -164,7 +164,7 @@ std::string refusal(const std::vector<std::string>& overrides) {
   return message_of(ExitCode::usage, [&] { recipe_for({"", 1, {}}, overrides); });
 }
 
-TEST(MicroBatchOverlap, IsRefusedWhereThereIsNothingToPairOrTheOrderWouldNotBeFixed) {
+TEST(MicroBatchOverlap, IsRefusedWithoutPairsOrWithoutAFixedOrder) {
   EXPECT_NE(
       refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
           .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "

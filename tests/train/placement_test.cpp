@@ -14,7 +14,7 @@ std::string warning(const mesh::Sizes& sizes, const std::vector<int>& node_of_ra
 
 const std::vector<int> in_turn{0, 1, 0, 1}, node_by_node{0, 0, 1, 1};
 
-TEST(Placement, NamesGroupsThatLieAcrossNodesBecauseRanksAreDealtOutInTurn) {
+TEST(Placement, WarnsOfGroupsAcrossNodesWhenRanksAreDealtInTurn) {
   EXPECT_EQ(
       warning({.tp = 2}, in_turn),
       "the groups of parallel.tp (2) lie across nodes, because the ranks are dealt out to the "
@@ -31,7 +31,7 @@ TEST(Placement, IsSilentWhereGroupsStayInsideNodes) {
 
 TEST(Placement, IsSilentWhereGroupsDoNotFitIntoANode) { EXPECT_EQ(warning({.tp = 4}, in_turn), ""); }
 
-TEST(Placement, FindsNodesThatComeBack) {
+TEST(Placement, FindsNodesThatRecurInTheRankOrder) {
   EXPECT_NE(warning({.tp = 2}, {0, 0, 1, 2, 1, 2}).find("parallel.tp (2)"), std::string::npos);
   EXPECT_EQ(warning({.tp = 2}, {1, 1, 0, 0}), "");
 }

@@ -35,11 +35,11 @@ std::string problem(const std::vector<std::string>& overrides, int64_t world = 0
   return message_of(ExitCode::usage, [&] { recipe_of(yaml, overrides, world); });
 }
 
-TEST(Recipe, ThatIsRightLoadsForEveryNumberOfRanks) {
+TEST(Recipe, LoadsForEveryNumberOfRanksWhenValid) {
   for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
 }
 
-TEST(Recipe, EveryOneThatIsShippedIsValidForTheRanksOfItsLayout) {
+TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
   int checked = 0;
   const std::set<std::string> no_recipes{"clusters", "papers"};  // of hexad profile and hexad simulate --paper
   for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
@@ -132,7 +132,7 @@ TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
 }
 
-TEST(Recipe, OnlyWhatOverlapsSharesItsThreads) {
+TEST(Recipe, ComputeShareNeedsOverlap) {
   const std::string share = "schedule.moe.compute_share=0.5", why = "has no chunks on their way that threads could";
   EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
   for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
@@ -146,7 +146,7 @@ std::string refused(const std::vector<std::string>& overrides, int64_t world = 0
                     [&] { load_to_train(config::parse(yaml, "test.yaml", overrides), Registry(), world); });
 }
 
-TEST(Recipe, TheNearestValueIsOneOfTheKeyThatWasGiven) {
+TEST(Recipe, SuggestsTheNearestValueOfTheGivenKey) {
   const auto nearest = [](const std::string& text) {
     return text.substr(std::min(text.find("; nearest: "), text.size()));
   };
@@ -215,7 +215,7 @@ TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
       << message;
 }
 
-TEST(Recipe, AMemoryLimitDoesNotCountRowsThatPassARank) {
+TEST(Recipe, AMemoryLimitNeedsTheDirectAllToAll) {
   const std::string message = problem(
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
   EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
@@ -258,7 +258,7 @@ TEST(Recipe, BuffersAreRegisteredWithNccl) {
             std::string::npos);
 }
 
-TEST(Recipe, EveryProblemIsToldAtOnce) {
+TEST(Recipe, EveryProblemIsReportedAtOnce) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})
     EXPECT_NE(text.find(part), std::string::npos) << text;

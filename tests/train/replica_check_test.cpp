@@ -66,7 +66,7 @@ TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, CountsTheOthersAndNamesWhatRankZeroDoesNotHave) {
+TEST(ReplicaCheck, CountsTheOthersAndNamesParametersThatRankZeroLacks) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),

@@ -20,7 +20,7 @@ RunStart started_after(int64_t step, const std::string& layout) {
           .changes = {}};
 }
 
-TEST(RunReport, CountsTheMemoryOfTheStepsThatItSpeaksOf) {
+TEST(RunReport, CountsTheMemoryOfItsOwnStepsOnly) {
   const TemporaryFolder folder;
   std::string lines;
   for (const auto& [step, bytes] : {std::pair{1, 900}, {2, 50}, {3, 70}}) {
@@ -35,7 +35,7 @@ TEST(RunReport, CountsTheMemoryOfTheStepsThatItSpeaksOf) {
   EXPECT_TRUE(measured_memory(folder / ".", 3).empty());
 }
 
-TEST(RunHistory, AStartThatTrainsNoStepAddsItsSamplesAlone) {
+TEST(RunHistory, AStartWithoutStepsAddsOnlyItsSamples) {
   const TemporaryFolder folder;
   const auto dir = folder / ".";
   record_start(dir, started_after(0, "wide"), "recipe");

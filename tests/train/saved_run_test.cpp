@@ -46,7 +46,7 @@ TEST(SavedRun, ComesBackAsItWas) {
   EXPECT_EQ(saved_layout(checkpoint), describe(recipe.parallel, 1));
 }
 
-TEST(SavedRun, OfTheProgramBeforeHasThePresentNamesOfSchedules) {
+TEST(SavedRun, TranslatesScheduleNamesOfEarlierVersions) {
   const Scratch folder;
   io::RunState run = saved_run(some_progress(), small_recipe(), 1);
   run.random_state =
@@ -56,7 +56,7 @@ TEST(SavedRun, OfTheProgramBeforeHasThePresentNamesOfSchedules) {
   EXPECT_EQ(progress.schedule_choice, "seen, chunks 2");
 }
 
-TEST(SavedRun, OfAnOlderProgramHasNoScheduleAndShufflesDocuments) {
+TEST(SavedRun, DefaultsToNoScheduleAndShuffledDocuments) {
   const Scratch folder;
   io::RunState run = saved_run(some_progress(), small_recipe(), 1);
   run.random_state = R"({"skipped": 2})";

@@ -186,7 +186,7 @@ TEST(TrainStep, F29_AStepWithoutTargetsDoesNotCountAsAnUpdate) {
   expect_bitwise(without.weights(), with.weights());
 }
 
-TEST(TrainStep, C1_TheNormIsThatOfAllGradients) {
+TEST(TrainStep, C1_TheNormCoversAllGradients) {
   TrainingRun run(small_recipe(), self);
   const StepResult r = run.step(documents_of(run.recipe));
   double squares = 0;

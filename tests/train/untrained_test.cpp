@@ -38,7 +38,7 @@ double largest(const Tensor& t) {
   return most;
 }
 
-TEST_P(Untrained, NamesTheParametersWhoseGradientIsNothingButRounding) {
+TEST_P(Untrained, NamesParametersWithoutGradientBeyondRounding) {
   const Case& c = GetParam();
   const Recipe recipe = recipe_of_case(c);
   const FixedSource source = documents_of(recipe);

@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(, ZeroPipelines,
                                               2}),
                          [](const auto& i) { return i.param.name; });
 
-TEST(ZeroLevels, EveryOneIsTheTrainingRunOfOneRank) {
+TEST(ZeroLevels, EveryLevelMatchesTrainingOnOneRank) {
   const Case c{"", 4, {"parallel.ep=2", "batch.global=16"}};
   const Recipe alone = recipe_for({"", 1, {"batch.global=16"}}, 0);
   const Trajectory one = trajectory_alone(alone, documents_of(alone), steps);

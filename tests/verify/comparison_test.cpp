@@ -36,7 +36,7 @@ class Comparing : public testing::Test {
   comm::SelfGroup self;
 };
 
-TEST_F(Comparing, ATensorThatAgreesIsNoMismatchAndShowsItsWorstElement) {
+TEST_F(Comparing, AMatchingTensorShowsItsWorstElement) {
   Comparer c(allowed);
   c.tensors(2, "weight", expected({1, 2, 3, 4}, {2, 2}), {whole("w", {1, 2, 3 + 3e-12, 4}, {2, 2})});
   const Comparison result = merged(c);
@@ -61,7 +61,7 @@ TEST_F(Comparing, SmallElementsAreMeasuredByTheTensorsMean) {
   EXPECT_TRUE(merged(c).mismatches.empty());
 }
 
-TEST_F(Comparing, ATensorOfRoundingIsMeasuredByTheOthers) {
+TEST_F(Comparing, ATensorOfRoundingErrorsIsScaledByTheOthers) {
   Comparer c(allowed);
   const WholeMap want = wholes_of({{"big", tensor({1, 1}, {2})}, {"noise", tensor({1e-17, -1e-17}, {2})}});
   c.tensors(1, "gradient", want, {whole("big", {1, 1}, {2}), whole("noise", {-1e-17, 1e-17}, {2})});
@@ -76,7 +76,7 @@ TEST_F(Comparing, NaNIsInfinitelyFar) {
   EXPECT_TRUE(std::isinf(result.mismatches[0].relative));
 }
 
-TEST_F(Comparing, WhatIsNotFiniteOnBothSidesAgrees) {
+TEST_F(Comparing, NonFiniteValuesOnBothSidesAgree) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   for (const Measure measure : {Measure::largest, Measure::root_mean_square}) {
     Comparer c(allowed, measure);
@@ -122,7 +122,7 @@ TEST_F(Comparing, PiecesAreComparedWhereTheyLie) {
   EXPECT_TRUE(merged(c).mismatches.empty());
 }
 
-TEST_F(Comparing, WhatNobodyAnswersForIsAMismatch) {
+TEST_F(Comparing, AnUnownedTensorIsAMismatch) {
   Comparer c(allowed);
   Piece first = whole("w", {1, 2}, {2});
   first.owned = false;
@@ -164,7 +164,7 @@ TEST_F(Comparing, CausesComeBeforeEffects) {
   EXPECT_EQ(order, (std::vector<std::string>{"1 gradient w", "1 weight w", "2 gradient w"}));
 }
 
-TEST_F(Comparing, WhatExplainsMostComesFirstAndTheLossLast) {
+TEST_F(Comparing, EarlierCausesComeFirstAndTheLossLast) {
   StepResult a;
   a.routers.resize(2);
   a.loss = 1, a.routers[0].aux_loss = 1, a.routers[1].aux_loss = 1;
@@ -179,7 +179,7 @@ TEST_F(Comparing, WhatExplainsMostComesFirstAndTheLossLast) {
                                              "router of MoE layer 1: auxiliary loss", "gradient w", "loss"}));
 }
 
-TEST_F(Comparing, WhatWasComparedIsCounted) {
+TEST_F(Comparing, ComparedStepsTensorsAndElementsAreCounted) {
   Comparer c(allowed);
   EXPECT_FALSE(merged(c).compared.something());
   c.tensors(0, "initial weight", expected({1, 2}, {2}), {whole("w", {1, 2}, {2})});

@@ -18,7 +18,7 @@ namespace {
 
 std::string nothing_is_illegal(const Variant&) { return {}; }
 
-TEST(Meshes, AreAsManyAsTheFactorisationsOfBothViews) {
+TEST(Meshes, CountTheFactorisationsOfBothViews) {
   EXPECT_EQ(meshes_of(1).size(), 1u);
   EXPECT_EQ(meshes_of(2).size(), 10u);
   EXPECT_EQ(meshes_of(4).size(), 46u);
@@ -27,7 +27,7 @@ TEST(Meshes, AreAsManyAsTheFactorisationsOfBothViews) {
   EXPECT_EQ(meshes_of(12).size(), 460u);
 }
 
-TEST(Meshes, AreDifferentAndOfTheRanksGiven) {
+TEST(Meshes, AreDistinctAndUseAllGivenRanks) {
   std::set<std::array<int, 7>> seen;
   for (const MeshSizes& m : meshes_of(12)) {
     EXPECT_EQ(m.world(), 12);
@@ -36,7 +36,7 @@ TEST(Meshes, AreDifferentAndOfTheRanksGiven) {
   }
 }
 
-TEST(Meshes, AreThoseThatTheLayoutAccepts) {
+TEST(Meshes, AreAcceptedByTheLayout) {
   for (const MeshSizes& m : meshes_of(8)) {
     const mesh::Layout layout(
         {.pp = m[Axis::pp], .cp = m[Axis::cp], .tp = m[Axis::tp], .ep = m[Axis::ep], .etp = m[Axis::etp]}, 8);
@@ -144,7 +144,7 @@ TEST(Covering, IsAFunctionOfTheSeed) {
   EXPECT_NE(texts(1), texts(2));
 }
 
-TEST(Covering, LeavesOutWhatIsIllegalAndCountsMeshesByReason) {
+TEST(Covering, LeavesOutIllegalVariantsAndCountsMeshesByReason) {
   const auto illegal = [](const Variant& v) -> std::string {
     if (v.mesh[Axis::tp] == 8) return "too many heads";
     if (v["zero"] == "3" && v.mesh[Axis::pp] > 1) return "no zero 3 with stages";
@@ -171,7 +171,7 @@ TEST(Variants, TextIsReadBack) {
     }
 }
 
-TEST(Variants, ListsMayLeaveOutWhatFollows) {
+TEST(Variants, ListsMayOmitDerivedSizes) {
   const auto read = parse_layouts("tp=2,cp=2;pp=2,ep=4,etp=1,zero=1", 8);
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(read[0].mesh.sizes, (std::array{1, 2, 2, 2, 4, 1, 2}));
@@ -221,7 +221,7 @@ TEST(Variants, AreRecipeOverrides) {
   EXPECT_NE(std::find(cut.begin(), cut.end(), "schedule.moe.chunk_by=tokens"), cut.end());
 }
 
-TEST(Variants, AnIllegalListSaysWhatIsLegal) {
+TEST(Variants, AnIllegalListIsRefusedWithLegalValues) {
   const auto message = [](const char* text) { return message_of(ExitCode::usage, [&] { parse_layouts(text, 8); }); };
   EXPECT_EQ(message("tp=3"), "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 8 ranks of --world");
   EXPECT_EQ(message("dp=2,tp=2"),

@@ -13,7 +13,7 @@ namespace {
 
 Exactness exactness(const std::vector<std::string>& overrides) { return exactness_of(small_recipe(overrides)); }
 
-TEST(Exactness, OfF64IsFarBelowThatOfRoundedRuns) {
+TEST(Exactness, ToleratesFarLessInF64ThanInRoundedRuns) {
   const Exactness f64 = exactness({}), f32 = exactness({"train.precision=f32"}),
                   bf16 = exactness({"train.precision=bf16"});
   EXPECT_EQ(f64.why, "f64");
@@ -25,7 +25,7 @@ TEST(Exactness, OfF64IsFarBelowThatOfRoundedRuns) {
 }
 
 // Rounding that the oracle does too is as good as none, but for the last digit of a float.
-TEST(Exactness, OfFp8RowsIsThatOfTheirScales) {
+TEST(Exactness, ForFp8RowsIsLimitedByTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},
                                                     {"parallel.tp=2"},
@@ -39,7 +39,7 @@ TEST(Exactness, OfFp8RowsIsThatOfTheirScales) {
   }
 }
 
-TEST(Exactness, OfOtherRowsInFp8IsThatOfTheirCodes) {
+TEST(Exactness, ForOtherRowsInFp8IsLimitedByTheirCodes) {
   const auto why = [](const std::vector<std::string>& overrides) {
     std::vector<std::string> all{"schedule.moe.wire=fp8"};
     all.insert(all.end(), overrides.begin(), overrides.end());
@@ -55,7 +55,7 @@ TEST(Exactness, OfOtherRowsInFp8IsThatOfTheirCodes) {
   EXPECT_EQ(why({"schedule.moe.memory_reuse=s4"}), "memory_reuse");
 }
 
-TEST(Exactness, RowsOfADenseModelAreNotSent) {
+TEST(Exactness, IgnoresTheFp8WireOfADenseModel) {
   EXPECT_EQ(exactness({"model.moe.experts=0", "model.mlp_hidden=12", "schedule.moe.wire=fp8"}).why, "f64");
 }
 

@@ -73,7 +73,7 @@ TEST(Gather, EmptyPiecesAreFine) {
   });
 }
 
-TEST(Gather, ATensorThatIsNotOwnedOnceIsNamed) {
+TEST(Gather, NamesATensorThatIsNotOwnedExactlyOnce) {
   for (const int64_t count : {34, 35}) {  // too little, and too much with the second rank's element
     SCOPED_TRACE(count);
     try {
@@ -90,7 +90,7 @@ TEST(Gather, ATensorThatIsNotOwnedOnceIsNamed) {
   }
 }
 
-TEST(Gather, OfARunEqualsItsWholeTensors) {
+TEST(Gather, PiecesOfARunEqualItsWholeTensors) {
   const Recipe recipe = small_recipe();
   const Trajectory alone = trajectory_alone(recipe, documents_of(recipe), 1);
   for (const auto& overrides :

@@ -133,7 +133,7 @@ float on(DeviceKind kind, const std::function<Tensor(DeviceContext&)>& program) 
   return first_of(result);
 }
 
-TEST(OnTheEmulatedDevice, AnOffloadFetchThatNobodyWaitsForIsFound) {
+TEST(OnTheEmulatedDevice, AnUnawaitedOffloadFetchIsFound) {
   const auto program = [](DeviceContext& context) {
     const Tensor x = filled(1, context), out = Tensor::like(x);
     const auto policy = autograd::offload_policy(0);

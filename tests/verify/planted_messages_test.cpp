@@ -59,7 +59,7 @@ std::vector<Bug> bugs() {
 
 class PlantedMessages : public testing::TestWithParam<Bug> {};
 
-TEST_P(PlantedMessages, AreFoundWhateverTheSeed) {
+TEST_P(PlantedMessages, AreFoundForEverySeed) {
   const Bug& bug = GetParam();
   const Scratch scratch;
   Recipe recipe = small_recipe(bug.overrides);

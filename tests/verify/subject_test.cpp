@@ -60,7 +60,7 @@ TEST_F(SubjectTest, RunsAreInF64AndOtherwiseTheRecipe) {
   EXPECT_EQ(r.run.dir, scratch / "run");
 }
 
-TEST_F(SubjectTest, ASplitOfLayersStaysWithTheStagesItWasWrittenFor) {
+TEST_F(SubjectTest, ALayerSplitAppliesOnlyToItsNumberOfStages) {
   const Subject s = subject({"parallel.pp=2", "model.layers=4", "schedule.pipeline.split=[1, 3]"});
   EXPECT_EQ(s.recipe_for(layout("pp=2", 2)).schedule.pipeline.split, (std::vector<int64_t>{1, 3}));
   EXPECT_TRUE(s.recipe_for(layout("pp=4", 4)).schedule.pipeline.split.empty());
@@ -73,14 +73,14 @@ TEST_F(SubjectTest, AModelTooBigIsRefusedWithAWayOut) {
   message_of(ExitCode::usage, [&] { subject({"batch.global=100000"}); });
 }
 
-TEST_F(SubjectTest, DataThatCannotBeOpenedAreReplacedAndSaidSo) {
+TEST_F(SubjectTest, UnreadableDataIsReplacedAndReported) {
   const Subject s = subject({"data.synthetic=false", "data.dataset=" + scratch / "nothing"});
   EXPECT_TRUE(s.source_text().starts_with("synthetic documents (")) << s.source_text();
   EXPECT_NE(s.source_text().find("nothing"), std::string::npos) << s.source_text();
   EXPECT_EQ(subject().source_text(), "synthetic documents");
 }
 
-TEST_F(SubjectTest, EverySubjectIsAnotherRecipeOrSaysThatItIsNot) {
+TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   const Subject s = subject();
   const auto legal = [](const Subject& subject, const char* kind) {
     return subject.illegal(layout(cat("ep=2,subject=", kind).c_str(), 2));
@@ -119,7 +119,7 @@ TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
   EXPECT_EQ(s.oracle_recipe("sequences").model.moe.capacity_scope, moe::CapacityScope::sequence);
 }
 
-TEST_F(SubjectTest, TheLoopOfTrainingAgreesWithTheOracle) {
+TEST_F(SubjectTest, TheTrainingLoopAgreesWithTheOracle) {
   const Subject s = subject();
   Oracles oracles(s);
   for (const char* text :
@@ -144,7 +144,7 @@ TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
 }
 
 // One replica has rows and another replica of the same experts has none.
-TEST_F(SubjectTest, IdleRanksHaveReplicasThatAreBusy) {
+TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
   const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
   compute_oracle(s, Saves::no, "idle_ranks");
   std::ifstream trace(s.trace_file());
@@ -307,7 +307,7 @@ parallel: {pp: 16, ep: 64}
 data: {dataset: data/none}
 )";
 
-TEST(Shrink, KeepsWhatAModelIsMadeOf) {
+TEST(Shrink, KeepsTheStructureOfTheModel) {
   const Recipe large = completed(recipe_of(large_yaml));
   const Shrunk s = shrink(large, 8, registry);
   const layers::ModelConfig& m = s.recipe.model;

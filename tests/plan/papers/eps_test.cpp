@@ -126,7 +126,7 @@ TEST(Eps, BetweenDivisorsTheBetterNeighbourWins) {
   EXPECT_EQ(best_groups(all_groups(1, 9, 8, overhead)).N, gain(1, 9, 2, overhead) > gain(1, 9, 4, overhead) ? 2 : 4);
 }
 
-TEST(Eps, WhenGroupsCostMoreThanTheyHideThereIsOne) {
+TEST(Eps, ChoosesOneGroupWhenMoreCostMoreThanTheyHide) {
   // Small loads: no division pays.
   const auto tried = all_groups(1e-4, 2e-4, 20, {.k = 4e-5, .b = 2e-5});
   EXPECT_EQ(best_groups(tried).N, 1);

@@ -108,7 +108,7 @@ TEST(Parm, PlacementCases) {
   EXPECT_EQ(where(8, 1, 4, Inner::esp), 2);
 }
 
-TEST(Parm, LinksThatCollectivesLoad) {
+TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   // Case 2: ESP-AllGather stays inside, EP-AlltoAll goes out, EP&ESP-AlltoAll does both.
   const Loads two = loads({.N_EP = 8, .N_ESP = 4, .ranks_per_node = 4, .inner = Inner::esp}, 32);
   EXPECT_EQ(two.AG_ESP.link(), "intra");
