@@ -51,7 +51,7 @@ if(NOT HEXAD_CUDNN_LIBRARY OR NOT HEXAD_CUDNN_INCLUDE_DIR)
                       "HEXAD_CUDNN_LIBRARY and HEXAD_CUDNN_INCLUDE_DIR")
 endif()
 
-# What the kernels are compiled with: no part of the installed package.
+# Headers of the kernels: no part of the installed package.
 add_library(hexad_cuda_headers INTERFACE)
 target_include_directories(hexad_cuda_headers SYSTEM INTERFACE ${HEXAD_CUTLASS_DIR} ${HEXAD_CUDNN_FRONTEND_DIR}
                            ${HEXAD_CUDNN_INCLUDE_DIR})

@@ -85,7 +85,7 @@ act 'Act 2. A rank is killed; six ranks go on from the checkpoint, in another la
 recipe64=($recipe train.precision=f64)
 run 0 unbroken.log "${eight[@]}" train "${recipe64[@]}" run.dir="$out/unbroken"
 say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
-# As before, and every rank leaves its process id.
+# The same run; every rank writes its process id.
 "${nodes[@]}" --ranks 4 --rate $rate bash -c 'echo $$ >"$0-$OMPI_COMM_WORLD_RANK"; exec "$@"' "$out/rank" \
   "$hexad" train "${recipe64[@]}" run.dir="$out/broken" >"$out/broken.log" 2>&1 &
 job=$!

@@ -102,7 +102,7 @@ test_every_key_of_the_reference_is_listed() {
   expect 0 "$HEXAD" reference --keys
   cp out keys
   expect 0 "$HEXAD" reference
-  # Elements of lists of sections have keys of their own there.
+  # The reference also lists keys of elements of lists.
   expect_equal "$(sed -nE 's/^\| `([a-z_0-9.]+)` .*/\1/p' out | grep -vE '\.0\.' | sort)" "$(sort keys)"
 }
 

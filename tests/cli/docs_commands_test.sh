@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# What README.md and docs/ tell a reader to type, typed: as whoever runs the tests (root, in a container), on as few cores
-# as there are. docs_commands.txt says for each command what is done with it; one that is not listed there fails, and so
-# does one that is listed but on no page.
+# Runs the commands of README.md and docs/ as the user who runs the tests (root, in a container) on the cores there are.
+# docs_commands.txt says how each command is handled. A command fails if it is not listed there, or if it is listed but
+# on no page.
 . "$(dirname "$0")/cli.sh"
 
 source_folder=$(cd "$CLI_TESTS/../.." && pwd)
 table=$CLI_TESTS/docs_commands.txt
 
-# Of the page on standard input, a line each: TAB-separated "command", "output" or "other", and the text. A block is what
-# is indented by four spaces. One that begins with a command holds commands, which end at " #"; one that begins with
-# "$ COMMAND" shows a terminal; of any other the first line is "other".
+# Prints the blocks of the page on standard input: "command", "output" or "other", TAB, text. A block is indented by
+# four spaces. A block that begins with a command holds commands, which end at " #". A block that begins with
+# "$ COMMAND" shows a terminal. The first line of any other block is "other".
 lines_of_blocks() {
   awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function commands_of(text) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who is blamed for a hang, and what is none: file work that moves.
+# Hangs blame the right rank; file work that moves is no hang.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)

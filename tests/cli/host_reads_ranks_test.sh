@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the host reads of a device in a step is what docs/devices.md lists, and nothing else.
+# In a step, the host reads from a device only what docs/devices.md lists.
 . "$(dirname "$0")/cli.sh"
 
 root=$CLI_TESTS/../..

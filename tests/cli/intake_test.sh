@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What users point the program at: mixed folders, links, files that are no text, paths that cannot be read.
+# Inputs that users give: mixed folders, links, files that are no text, paths that cannot be read.
 . "$(dirname "$0")/cli.sh"
 
 texts() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What metrics.jsonl says of steps, evaluations and saves: each speaks for itself alone.
+# metrics.jsonl measures steps, evaluations and saves separately.
 . "$(dirname "$0")/cli.sh"
 
 # Documents of one byte: with a context of 1, half of all sequences are an end of document, which nothing follows.
@@ -65,7 +65,7 @@ test_a_steps_traffic_is_its_own() {
     expect_seconds_within_steps $run.plain
     expect_seconds_within_steps $run.disturbed
   done
-  # What was left out of the steps has lines of its own.
+  # Evaluations and saves have separate lines.
   expect_equal "$(of_kind evaluation 1.disturbed | number eval_seconds | awk '$1 > 0' | wc -l)" 7
   expect_equal "$(sent evaluation 1.disturbed | number ep | awk '$1 > 0' | wc -l)" 7
   expect_equal "$(sent save 1.disturbed | number control | awk '$1 > 0' | wc -l)" 6

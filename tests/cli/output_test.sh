@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 41: whoever reads the output may leave, and need not be a terminal.
+# Fault 41: the reader of the output may leave, and need not be a terminal.
 . "$(dirname "$0")/cli.sh"
 
 test_a_reader_that_leaves_does_not_end_the_run() {
@@ -44,7 +44,7 @@ test_a_terminal_gets_one_line_that_renews_itself() {
 
 test_what_is_said_of_a_failure_begins_below_the_progress_line() {
   HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "$HEXAD train tiny.yaml train.max_skipped=1" /dev/null >out </dev/null
-  # What a terminal shows of the last line that renews itself is not written over.
+  # The failure message does not overwrite the progress line.
   LC_ALL=C grep -q $'^hexad: step 3' out || failed "not at the start of a line: $(cat -v out)"
 }
 

@@ -38,8 +38,8 @@ saves_on() { # SIGNAL
 test_sigterm_to_mpirun_saves() { saves_on TERM; }
 test_ctrl_c_to_mpirun_saves() { saves_on INT; }
 
-# As a batch system does it at a time limit: SIGTERM to every process of the job. mpirun's own comes while the ranks save,
-# more than a second later.
+# Every process of the job gets SIGTERM, as from a batch system at a time limit. mpirun's own comes while the ranks
+# save, more than a second later.
 test_sigterm_to_mpirun_and_to_its_ranks_saves() {
   HEXAD_FAULT=slow_files@0,1,250 "${launch[@]}" --mca odls_base_sigkill_timeout 2 -np 2 "$HEXAD" "${recipe[@]}" \
     train.steps=1000000 >out 2>err &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What each rank's log file holds of a run: who the rank is, where it began, saves, warnings and its end. The terminal shows
-# less.
+# Each rank's log file holds the identity of the rank, and the start, saves, warnings and end of the run.
+# The terminal shows less.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)

@@ -59,7 +59,7 @@ gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
 # `ends_after SIGNAL`: whatever ends the script ends everything it started.
 ends_after() {
   rm -f ranks
-  # What a shell starts in the background ignores SIGINT otherwise.
+  # Otherwise, background processes of a shell ignore SIGINT.
   env --default-signal=INT "$nodes" --nodes 2 --ranks 2 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" \
     2>err &
   local emulation=$! rank

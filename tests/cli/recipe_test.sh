@@ -146,7 +146,7 @@ test_validate_draws_the_mesh() {
   expect_text err "nowhere/mesh.svg: cannot be created: No such file or directory"
 }
 
-# What a command wrote it may write again; a slip of the hand does not cost a recipe.
+# Commands replace only output of their kind, so that a typo does not cost a recipe.
 test_outputs_replace_their_kind_only() {
   cp tiny.yaml recipe.yaml
   expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the model of several ranks writes for report.html.
+# report.html of runs on several ranks.
 . "$(dirname "$0")/cli.sh"
 
 prepared() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is kept of how a run was started and ended, and the reports made from it.
+# The record of how a run started and ended, and the reports made from it.
 . "$(dirname "$0")/cli.sh"
 
 started_three_times() {

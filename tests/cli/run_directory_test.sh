@@ -11,11 +11,11 @@ test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
   expect_text err "run: in use by process $pid on host $(hostname)"
   kill -9 "$pid"
   wait "$pid" 2>/dev/null
-  # What a killed job left is taken over.
+  # The killed job's lock is taken over.
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-# As on a file system whose locks do not reach other hosts. Written over, not anew: it is read at any time.
+# Acts as a host beyond the reach of file locks. Overwrites in place, because the file is read at any time.
 renew_as_another_host() {
   local beat
   for ((beat = 1; ; beat++)); do

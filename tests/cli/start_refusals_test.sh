@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `train` refuses at its start, `validate` refuses with the same exit code and the same words.
+# `validate` refuses what `train` refuses at its start, with the same exit code and the same words.
 source "$(dirname "$0")/cli.sh"
 
 # `both CODE TEXT KEY=VALUE...`: a run and a check of with_data.yaml end alike.

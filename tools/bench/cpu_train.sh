@@ -112,7 +112,7 @@ for ((round = 1; round <= rounds; round++)); do
         continue
       fi
       measure_gemm $round "$dtype" "$n"
-      # Who goes first changes, so that neither always finds the warmer machine.
+      # Alternates the order so that no program always finds the warmer machine.
       if ((round % 2)); then order='hexad torch'; else order='torch hexad'; fi
       for who in $order; do
         "measure_$who" $round "$dtype" "$n"

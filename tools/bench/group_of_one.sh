@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the mesh costs a run that needs none: two builds of Hexad on recipes/bench-cpu.yaml, one rank, one thread,
+# Cost of the mesh to a run that needs none: two builds of Hexad on recipes/bench-cpu.yaml, one rank, one thread,
 # alternating on one core. OLD is a build from before the mesh.
 #
 #   tools/bench/group_of_one.sh OLD NEW [--rounds 5] [--steps 4] [--core 0]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Whether recipes/quickstart.yaml is the same training run on one rank and on eight, laid out in seven ways: prints the
-# largest difference of the losses over the steps, in f64 and in f32. The measure for f32 is what a change of one unit in
-# the last place makes of the run on one rank: of every weight of the embedding, or of one weight of the head, whichever
-# is more. Exit code 1 when a limit is exceeded.
+# Compares recipes/quickstart.yaml on one rank with seven layouts of eight ranks: prints the largest difference of the
+# losses over the steps, in f64 and in f32. The measure for f32 is the difference that a change of one unit in the last
+# place makes on one rank: in every weight of the embedding, or in one weight of the head, whichever is larger.
+# Exit code 1 if a limit is exceeded.
 #
 #   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--overrides 'key=value ...'] [--output FOLDER]
 #

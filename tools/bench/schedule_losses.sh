@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Whether the recipes of recipes/ are the same training run under every schedule of their MoE layers, and under auto: trains
-# each on four ranks (tp 2, etp 2, ep 2), which are told that they are on two nodes, in f64 for some steps, and prints the largest difference of the losses from those
-# of the recipe as it is on one rank. Exit code 1 when one is above 1e-10, relatively, or a run fails.
+# Compares every schedule of MoE layers, and auto, with one rank: trains each recipe of recipes/ in f64 for some steps
+# on four ranks (tp 2, etp 2, ep 2), told that they are on two nodes. Prints the largest difference of the losses from
+# those of the recipe as it is on one rank. Exit code 1 if a relative difference is above 1e-10, or a run fails.
 #
 #   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #

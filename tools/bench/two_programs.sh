@@ -4,7 +4,7 @@
 #   tools/bench/two_programs.sh [--rounds 5] [--busy 0] [--limit 120] OLD NEW COMMAND...
 #
 # COMMAND has HEXAD where the program stands: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
-# --busy N: so many other processes that never sleep. A command is ended after --limit seconds ("over").
+# --busy N: N other processes that never sleep. A command is ended after --limit seconds ("over").
 set -euo pipefail
 
 rounds=5 busy=0 limit=120

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-# What makes a generation worth its code. By object file: instructions of which there must be some.
+# Instructions that make a generation worth its code: each must occur in the object file.
 NEEDED = {
     "90a": {
         "grouped_forward.cu.o": ("HGMMA", "UTMALDG"),

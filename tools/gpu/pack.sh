@@ -39,7 +39,7 @@ if [ -e $pack/bin/hexad ]; then
   cp -L "$(command -v mpirun)" $pack/bin/mpirun
   plugins=$(dirname "$(ldd $pack/bin/hexad | awk '/libopen-pal/ {print $3}' | xargs readlink -f)")/openmpi/lib/openmpi3
   for plugin in "$plugins"/*.so; do
-    # What drives networks wants many more libraries, which one machine can do without.
+    # Network plugins need many more libraries, and one machine can do without them.
     case $(basename "$plugin") in
     *ofi* | *ucx* | *verbs* | *openib* | *psm* | *usnic* | *portals* | *hcoll* | *cuda*) ;;
     *) cp "$plugin" $pack/openmpi ;;

@@ -27,7 +27,7 @@ def tests_of(stage):
     return {"tests": tests, "failures": failures, "failed": failed}, f"{tests} tests, {failures} failed"
 
 
-# Of `hexad verify`: "30 layouts in 41.5 s: 0 mismatches; otherwise the worst difference is 5.4e-14, 2% of what it may be"
+# Reads `hexad verify`: "30 layouts in 41.5 s: 0 mismatches; otherwise the worst difference is 5.4e-14, 2% of ..."
 def layouts_of(stage):
     runs = {}
     for path in sorted(glob.glob(f"{stage}.*.log")):

@@ -24,7 +24,7 @@ rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
 check_rate() { # OPTION VALUE
   [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit a second, such as 200mbit"
 }
-# What a link of a rate may send at once after a rest: the traffic of a millisecond, at least a frame.
+# Bytes a link of a rate may send at once after a rest: a millisecond's traffic, at least a frame.
 burst_of() {
   [[ $1 =~ $rate_form ]]
   awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
@@ -119,8 +119,8 @@ run_ranks() {
     mpi_yield_when_idle 1
   )
   export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$hosts HEXAD_TESTBED_NODES=$nodes
-  # In the background, so that a signal ends the hosts at once and not after the command. All in one session of their own:
-  # where the scheduler shares cores out by session, sched_yield() gives way to nobody of another one.
+  # Runs in the background, so that a signal ends the hosts at once and not after the command. All share one session:
+  # where the scheduler shares cores by session, sched_yield() does not yield to other sessions.
   setsid "$here/enter_node.sh" ${name}n0 mpirun --allow-run-as-root --oversubscribe --bind-to none \
     $(printf -- '--mca %s %s ' "${mca[@]}") --host "$list" -np $((hosts * ranks)) "$(printf '%q ' "$@")" \
     <&0 {alive}>&- &
