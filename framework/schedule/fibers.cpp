@@ -12,7 +12,7 @@ namespace {
 
 using boost::context::fiber;
 
-// As large as a thread's stack; pages that are never touched take no memory.
+// Size of a thread's stack. Pages that are never touched take no memory.
 constexpr size_t stack_bytes = size_t{8} << 20;
 
 // Leaves the stack of a piece of work that is given up. No std::exception: nobody shall take it for an error.

@@ -40,15 +40,15 @@ struct PlanCounts {
   int64_t slots_per_row = 1;  // M: 1 for rows of slots
   std::vector<ChunkCounts> chunks;
 
-  /// S.
+  /// Returns S, the number of slot rows.
   int64_t slots() const { return chunks.back().slots_end; }
   int64_t rows_received() const;
   int64_t rows_computed() const;
-  /// Of a chunk on its own, or of all when they are computed together.
+  /// Returns the group of the all-to-all.
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Its two levels; null: rows are sent in one step.
+  /// Returns the two levels of that group; null: rows are sent in one step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

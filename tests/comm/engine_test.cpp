@@ -94,7 +94,7 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
 
 // Ranks 0 and 2 exchange nothing in the all-to-all, of which rank 2 is called only when its gradients are summed: rank
 // 0, which has heard from rank 1, must not keep those back for it.
-TEST(CommEngine, AnExchangeWithoutRowsForARankDelaysNoSumThatItAwaits) {
+TEST(CommEngine, AnExchangeWithoutRowsDelaysNoSum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
   options.guards.watchdog_seconds = 20;

@@ -44,7 +44,8 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   double least = need, longest = 0, before = 0;
   bool stopped = false;
   for (const MemorySaving& saving : memory_savings(recipe, world)) {
-    if (stopped = elapsed() + spread * longest > patience; stopped) break;
+    stopped = elapsed() + spread * longest > patience;
+    if (stopped) break;
     Recipe changed = recipe;
     saving.make(changed);
     if (changed.schedule.moe.memory_reuse && !contradictions(changed, changed.schedule.moe.settled()).empty()) continue;
