@@ -177,8 +177,10 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
   if (options.heldout > 0) {
     const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
     if (*least == *most) {
-      fail(ExitCode::data, options.inputs.front(), ": is one document, of which no part can be held out; cut it into ",
-           "shorter documents (at most ", options.split.longest_bytes, " bytes now) or give --heldout 0");
+      const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
+      fail(ExitCode::data, options.inputs.front(), ": ", what, ", of which no part can be held out; cut ",
+           hashes.size() == 1 ? "it" : "them", " into shorter documents (at most ", options.split.longest_bytes,
+           " bytes now) or give --heldout 0");
     }
     const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
     result.held_out.threshold = std::clamp(asked, *least + 1, *most);

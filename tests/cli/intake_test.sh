@@ -33,6 +33,16 @@ test_what_is_taken_and_what_is_not_are_listed() {
   expect_text out "was there already" "1 .md, 8 B: texts/README.md"
 }
 
+test_what_follows_a_dot_in_a_name_is_not_always_a_kind() {
+  texts
+  local name
+  for name in notes.2024-05-01 notes.2024-05-02 "Chapter 1. The end" Makefile; do echo "text of $name" >"texts/$name"; done
+  echo "one more" >texts/MORE.TXT
+  echo "a page" >texts/ls.1
+  expect 0 prepare
+  expect_text out "data: 26 files" "21 .txt, " "4 without extension, " "1 .1, 7 B: texts/ls.1"
+}
+
 test_patterns_choose_among_the_files() {
   texts
   echo "# About" >texts/README.md

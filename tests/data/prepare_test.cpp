@@ -466,6 +466,12 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
       message(data, [&](auto& o) { o.inputs = {single}; }),
       "is one document, of which no part can be held out; cut it into shorter documents (at most 2000 bytes "
       "now) or give --heldout 0");
+  const std::string copy = f.folder.write("copy", "one line");
+  expect_contains(message(data,
+                          [&](auto& o) {
+                            o.inputs = {single, copy};
+                          }),
+                  "has 2 equal documents, of which no part can be held out; cut them into shorter documents");
   expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be made");
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -24,12 +25,23 @@ struct Kind {
   std::vector<std::string> files = {};
 };
 
+// Names the kind of a file: its extension in lower case. What follows the last dot of "notes.2024-05-01" or of
+// "Chapter 1. The end" is none: an extension has at most ten letters and digits.
+std::string extension_of(const std::string& path) {
+  std::string text = std::filesystem::path(path).extension().string();
+  const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),
+                                                [](unsigned char c) { return std::isalnum(c) != 0; });
+  if (text.size() < 2 || text.size() > 11 || !alphanumeric) return "without extension";
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 std::vector<Kind> kinds_of(const data::InputFiles& files) {
   std::map<std::string, Kind> kinds;
   for (const data::InputFile& file : files.taken) {
-    const std::string path = base::escaped(file.path), extension = std::filesystem::path(path).extension().string();
+    const std::string path = base::escaped(file.path);
     const std::string form = file.form == data::TextForm::text ? "" : fmt::format(" ({})", name_of(file.form));
-    const std::string name = (extension.empty() ? "without extension" : extension) + form;
+    const std::string name = extension_of(file.path) + form;
     Kind& kind = kinds.try_emplace(name, Kind{name}).first->second;
     kind.bytes += static_cast<double>(file.bytes);
     kind.files.push_back(path);
