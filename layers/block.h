@@ -6,18 +6,24 @@
 #include <string>
 
 #include "layers/attention.h"
-#include "layers/feed_forward.h"
 #include "layers/moe/moe_layer.h"
 #include "layers/recompute_config.h"
+#include "layers/registry.h"
 
 namespace hexad::layers {
 
 /// x + attention(norm(x)), then x + mlp(norm(x)), where mlp is dense, or experts, or both (dense_residual).
 class Block {
  public:
-  /// `moe_index`: how many MoE layers come before this one.
-  Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int64_t moe_index, const Registry& registry,
-        const Builder& b);
+  /// Arguments of the constructor. The rotary table must outlive the block.
+  struct Spec {
+    const ModelConfig& model;
+    const RotaryTable* rotary;  // nullptr: attention rotates nothing
+    int64_t layer;              // number of the block
+    const Registry& registry;
+    const moe::MoeSchedule& schedule;  // schedule of the MoE layer, if the block has one
+  };
+  Block(const Spec& s, const Builder& b);
 
   struct Output {
     Value x;

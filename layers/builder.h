@@ -5,8 +5,6 @@
 #include <string>
 
 #include "framework/autograd/parameter.h"
-#include "layers/moe/schedule/issue_order.h"
-#include "layers/moe/schedule/moe_schedule.h"
 #include "parallel/cp/context_kind.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tp/tensor_parallel.h"
@@ -43,20 +41,18 @@ class StateSet {
   std::vector<State> all_;
 };
 
-/// Options of how layers compute, in addition to the mesh.
+/// Settings of how layers compute in parallel, in addition to the mesh.
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
   bool deterministic = false;  // kernels that have a choice give the same bits every time
-  moe::MoeSchedule moe{};
-  moe::IssueOrder moe_order = moe::alternating_order();  // that moe.order names
 };
 
-/// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". Copies are cheap.
+/// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". A copy holds
+/// pointers, ParallelOptions and the prefix of the names.
 class Builder {
  public:
-  Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype,
-          const ParallelOptions& options = {})
+  Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
       : parameters_(&parameters), states_(&states), mesh_(&mesh), dtype_(dtype), options_(options) {}
 
   Builder operator/(const std::string& name) const {
@@ -75,8 +71,6 @@ class Builder {
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
-  const moe::MoeSchedule& moe_schedule() const { return options_.moe; }
-  const moe::IssueOrder& moe_order() const { return options_.moe_order; }
 
   /// Whole on every tp rank, and used outside column- and row-parallel products: under sequence parallelism each rank
   /// sees its own rows there. The default of parameter(), so that any layer is right under every layout.

@@ -1,21 +1,21 @@
-// The feed-forward slot of a block, and the registry that lets a recipe choose by name what fills it, what routes
-// tokens to experts, and in which order MoE layers work.
+// The dense feed-forward layer of a block, by the name that a recipe gives (model.mlp).
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "framework/base/named.h"
-#include "layers/moe/router/router.h"
+#include "framework/config/options.h"
+#include "layers/builder.h"
+#include "layers/micro_batch.h"
+#include "layers/model_config.h"
 
 namespace hexad::layers {
 
 using autograd::Tape;
 using autograd::Value;
 
-/// Maps x[T, hidden] to the same shape. `pass` tells what is known of the micro-batch.
+/// Maps x[T, hidden] to the same shape. `pass` is the context of the micro-batch.
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
@@ -28,7 +28,7 @@ struct FeedForwardSpec {
   int64_t layer;   // number of the block
   int64_t hidden;  // width of the layer's middle, from model.mlp_hidden
 
-  /// A number from model.mlp_options, or `fallback` when the recipe does not give it. Asked for while the layer is
+  /// Returns a number from model.mlp_options, or `fallback` if the recipe does not give it. Call it while the layer is
   /// made: an option that no layer asks for is refused as a misspelling.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
@@ -36,32 +36,5 @@ struct FeedForwardSpec {
 };
 
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
-
-/// Values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. An object handed to hexad_main, not a
-/// global.
-class Registry {
- public:
-  /// Holds what is built in: the layers swiglu and gelu, moe::built_in_routers() and moe::built_in_orders().
-  Registry();
-
-  /// These throw std::logic_error when the name is taken.
-  void add_feed_forward(const std::string& name, FeedForwardFactory factory);
-  void add_router(const std::string& name, moe::RouterFactory factory);
-  void add_moe_order(moe::IssueOrder order);
-
-  /// nullptr when there is none of that name.
-  const FeedForwardFactory* feed_forward(const std::string& name) const { return feed_forward_.find(name); }
-  const moe::RouterFactory* router(const std::string& name) const { return routers_.find(name); }
-  const moe::IssueOrder* moe_order(const std::string& name) const { return moe_orders_.find(name); }
-
-  std::vector<std::string> feed_forward_names() const { return feed_forward_.names(); }
-  std::vector<std::string> router_names() const { return routers_.names(); }
-  std::vector<std::string> moe_order_names() const { return moe_orders_.names(); }
-
- private:
-  base::Named<FeedForwardFactory> feed_forward_;
-  base::Named<moe::RouterFactory> routers_;
-  base::Named<moe::IssueOrder> moe_orders_;
-};
 
 }  // namespace hexad::layers

@@ -33,7 +33,7 @@ class MetaModel {
       : config_(c),
         mesh_(self_, {}),
         parameters_(context_),
-        model_(c, registry, Builder(parameters_, states_, mesh_, Dtype::bf16, options_), parts_of(c)) {}
+        model_(c, registry, {}, Builder(parameters_, states_, mesh_, Dtype::bf16), parts_of(c)) {}
 
   const ParameterSet& parameters() const { return parameters_; }
 
@@ -68,7 +68,6 @@ class MetaModel {
   const mesh::Mesh mesh_;
   ParameterSet parameters_;
   StateSet states_;
-  const ParallelOptions options_;
   const Transformer model_;
 };
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "layers/feed_forward.h"
+#include "layers/registry.h"
 
 namespace hexad::layers {
 

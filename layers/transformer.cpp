@@ -19,7 +19,8 @@ Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std
 
 }  // namespace
 
-Transformer::Transformer(const ModelConfig& c, const Registry& registry, const Builder& b, std::vector<ModelPart> parts)
+Transformer::Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule,
+                         const Builder& b, std::vector<ModelPart> parts)
     : config_(c), dtype_(b.dtype()), tensor_(b.tensor_parallel()), parts_(std::move(parts)) {
   require(!parts_.empty(), "[transformer] no part");
   const Builder::Options vocabulary{.init = {Init::Kind::normal, c.init_std},
@@ -36,7 +37,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
                                            {.init = {Init::Kind::normal, c.init_std}});
     }
     for (int64_t l = part.begin; l < part.end; ++l)
-      blocks_[static_cast<size_t>(l)] = std::make_unique<Block>(c, rotary_.get(), l, c.moe_layers_before(l), registry,
+      blocks_[static_cast<size_t>(l)] = std::make_unique<Block>(Block::Spec{c, rotary_.get(), l, registry, schedule},
                                                                 b / "layers" / std::to_string(l));
     if (part.last) {
       norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");

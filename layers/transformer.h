@@ -23,10 +23,12 @@ struct ModelPart {
 /// Embedding, blocks, norm, head: a decoder (next token) or an encoder (masked tokens).
 class Transformer {
  public:
-  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b)
-      : Transformer(c, registry, b, {ModelPart::whole(c)}) {}
-  /// `parts` in the order of the model.
-  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b, std::vector<ModelPart> parts);
+  /// Makes the whole model. `schedule` applies to all MoE layers.
+  Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule, const Builder& b)
+      : Transformer(c, registry, schedule, b, {ModelPart::whole(c)}) {}
+  /// Makes `parts`, which are in the order of the model.
+  Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule, const Builder& b,
+              std::vector<ModelPart> parts);
 
   struct TrainOptions {
     Recompute recompute = Recompute::none;

@@ -58,13 +58,13 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   }
 }
 
-PassSettings pass_settings(int64_t experts, const Builder& b) {
+PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
   const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
-  check_nodes(b.moe_schedule(), b.mesh());
+  check_nodes(s.schedule, b.mesh());
   PassSettings settings{
-      .schedule = b.moe_schedule(),
-      .order = b.moe_order(),
-      .experts = experts,
+      .schedule = s.schedule,
+      .order = s.order,
+      .experts = s.model.moe.experts,
       .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts(), b.mesh().ep_nodes(), b.mesh().experts_nodes()},
       .tensor = &tensor,
       .tensor_ep_ranks = {},
@@ -95,11 +95,10 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-std::unique_ptr<Router> make_router(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
-  const RouterFactory* factory = registry.router(c.moe.router);
-  require(factory, "[moe] no router is named '", c.moe.router, "'");
-  const RouterSpec spec{c, layer};
-  auto router = (*factory)(spec, b);
+std::unique_ptr<Router> make_router(const MoeLayer::Spec& s, const Builder& b) {
+  const ModelConfig& c = s.model;
+  const RouterSpec spec{c, s.layer};
+  auto router = s.router(spec, b);
   spec.require_all_asked();
   if (c.moe.bias_rate > 0 && !router->selects_by_bias())
     fail(ExitCode::usage, "model.moe.bias_rate (", c.moe.bias_rate, ") must be 0 for the router ", c.moe.router,
@@ -130,28 +129,28 @@ void require_for(double coefficient, std::string_view key, const Value& what, st
 
 }  // namespace
 
-MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Registry& registry, const Builder& b)
-    : config_(c.moe),
-      index_(index),
-      moe_layers_(c.moe_layers()),
+MoeLayer::MoeLayer(const Spec& s, const Builder& b)
+    : config_(s.model.moe),
+      index_(s.index),
+      moe_layers_(s.model.moe_layers()),
       tensor_(b.tensor_parallel()),
       tokens_(&b.mesh().tokens()),
-      settings_(pass_settings(c.moe.experts, b)),
+      settings_(pass_settings(s, b)),
       router_name_(b.prefix() + ".router"),
       acc_(accumulator_dtype(b.dtype())),
-      router_(make_router(c, layer, registry, b / "router")),
-      experts_(experts_config(c), b / "experts"),
-      override_(make_routing_override(c.moe, layer)) {
-  if (c.moe.shared_experts > 0) {
-    const int64_t width = shared_width(c.moe);
-    if (c.moe.expert == ExpertKind::swiglu)
-      shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{c, width}, b / "shared");
+      router_(make_router(s, b / "router")),
+      experts_(experts_config(s.model), b / "experts"),
+      override_(make_routing_override(config_, s.layer)) {
+  if (config_.shared_experts > 0) {
+    const int64_t width = shared_width(config_);
+    if (config_.expert == ExpertKind::swiglu)
+      shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{s.model, width}, b / "shared");
     else
-      shared_ = std::make_unique<GeluMlp>(GeluMlp::Config{c, width}, b / "shared");
+      shared_ = std::make_unique<GeluMlp>(GeluMlp::Config{s.model, width}, b / "shared");
   }
-  if (c.moe.bias_rate > 0) bias_ = b.state("router.bias", {c.moe.experts});
-  if (c.moe.aux_loss.coefficient > 0 && c.moe.aux_loss.scope == AuxScope::global_batch)
-    previous_counts_ = b.state("router.previous_counts", {c.moe.experts});
+  if (config_.bias_rate > 0) bias_ = b.state("router.bias", {config_.experts});
+  if (config_.aux_loss.coefficient > 0 && config_.aux_loss.scope == AuxScope::global_batch)
+    previous_counts_ = b.state("router.previous_counts", {config_.experts});
 }
 
 MoeLayer::Routed MoeLayer::routed(int64_t rows) const {

@@ -8,17 +8,25 @@
 #include "layers/mlp.h"
 #include "layers/moe/experts.h"
 #include "layers/moe/pass/moe_pass.h"
+#include "layers/moe/router/router.h"
 #include "layers/moe/router/routing_override.h"
 
 namespace hexad::moe {
 
 using layers::FeedForward;
-using layers::Registry;
 
 class MoeLayer {
  public:
-  /// `index` counts the MoE layers of the model, `layer` its blocks.
-  MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Registry& registry, const Builder& b);
+  /// Arguments of the constructor, which copies what the layer keeps.
+  struct Spec {
+    const ModelConfig& model;
+    int64_t layer;                // number of the block
+    int64_t index;                // number among the MoE layers of the model
+    const RouterFactory& router;  // makes the router that model.moe.router names
+    const MoeSchedule& schedule;
+    const IssueOrder& order;  // the order that schedule.order names
+  };
+  MoeLayer(const Spec& s, const Builder& b);
 
   struct Output {
     Value y;           // as x
@@ -37,7 +45,7 @@ class MoeLayer {
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Kernels that bring rows into the format in which they are sent; null: the device's.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Call it between steps; the same on all ranks. `order` is the one that s.order names.
+  /// Replaces the schedule. `order` is the order that s.order names. Call it between steps, alike on all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
   /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()
   /// takes them), under the current schedule and with tokens that load all experts evenly, each any top_k of them. The

@@ -180,7 +180,7 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   Lab lab;
   const mesh::Mesh mesh(self, {.dp = 1});
   StateSet states;
-  const Transformer model(recipe.model, Registry(), Builder(lab.parameters, states, mesh, Dtype::f64));
+  const Transformer model(recipe.model, Registry(), {}, Builder(lab.parameters, states, mesh, Dtype::f64));
   for (const auto& p : lab.parameters) p->initialize(3);
   const FixedSource source = documents(2, 5, recipe.model.vocab, 11);
   const MicroBatch batch = make_micro_batch(source.batch(0, 2), 0, 2, lab.context);

@@ -26,7 +26,8 @@ class MoeLab : public Lab {
          Dtype dtype = Dtype::f64)
       : config(small_recipe(overrides).model),
         mesh(world, {.dp = world.size(), .ep = ep}),
-        layer(config, 0, 0, Registry(), Builder(parameters, states, mesh, dtype) / "moe"),
+        layer({config, 0, 0, Registry().router_of(config), {}, moe::alternating_order()},
+              Builder(parameters, states, mesh, dtype) / "moe"),
         statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);

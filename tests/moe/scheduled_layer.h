@@ -35,12 +35,13 @@ class ScheduledLayer : public Lab {
       : Lab(default_seed, {.worker_lanes = true}),
         recipe(small_recipe(joined({"model.moe.experts=8", "model.moe.expert_hidden=12"}, overrides))),
         mesh(world, recipe.parallel.sizes()),
-        layer(recipe.model, 0, 0, Registry(),
-              Builder(parameters, states, mesh, Dtype::f64,
-                      {.sequence = recipe.parallel.sp,
-                       .moe = recipe.schedule.moe.settled(),
-                       .moe_order = *Registry().moe_order(recipe.schedule.moe.settled().order)}) /
-                  "moe"),
+        layer({.model = recipe.model,
+               .layer = 0,
+               .index = 0,
+               .router = Registry().router_of(recipe.model),
+               .schedule = recipe.schedule.moe.settled(),
+               .order = Registry().moe_order_of(recipe.schedule.moe.settled())},
+              Builder(parameters, states, mesh, Dtype::f64, {.sequence = recipe.parallel.sp}) / "moe"),
         statistics(1, 8, context) {
     for (const auto& p : parameters) p->initialize(default_seed);
   }

@@ -133,13 +133,15 @@ class Contestant final : public schedule::GraphRunner {
         parameters_(context_) {
     const layers::Registry registry;
     const layers::Builder builder(parameters_, states_, mesh, train::dtype_of(recipe.train.precision),
-                                  {.sequence = recipe.parallel.sp,
-                                   .moe = recipe.schedule.moe.settled(),
-                                   .moe_order = *registry.moe_order(recipe.schedule.moe.settled().order)});
+                                  {.sequence = recipe.parallel.sp});
+    const moe::MoeSchedule schedule = recipe.schedule.moe.settled();
     if (options.block)
-      block_ = std::make_unique<layers::Block>(recipe.model, nullptr, 0, 0, registry, builder / "block");
+      block_ = std::make_unique<layers::Block>(layers::Block::Spec{recipe.model, nullptr, 0, registry, schedule},
+                                               builder / "block");
     else
-      alone_ = std::make_unique<moe::MoeLayer>(recipe.model, 0, 0, registry, builder / "moe");
+      alone_ = std::make_unique<moe::MoeLayer>(moe::MoeLayer::Spec{recipe.model, 0, 0, registry.router_of(recipe.model),
+                                                                   schedule, registry.moe_order_of(schedule)},
+                                               builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
     statistics_.resize(1);
     statistics_[0].counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);

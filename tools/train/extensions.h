@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/data/sources.h"
-#include "layers/feed_forward.h"
+#include "layers/registry.h"
 #include "optim/update_rule.h"
 
 namespace hexad::train {

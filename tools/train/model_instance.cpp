@@ -34,13 +34,6 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
   return parts;
 }
 
-// The order exists: that is checked with the recipe.
-const moe::IssueOrder& order_of(const moe::MoeSchedule& s, const Extensions& extensions) {
-  const moe::IssueOrder* order = extensions.moe_order(s.order);
-  require(order != nullptr, "[model] no order is called '", s.order, "'");
-  return *order;
-}
-
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
@@ -87,13 +80,11 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       cards(make_cards(recipe, world, context, std::move(say))),
       mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
       parameters(context),
-      model(recipe.model, extensions,
+      model(recipe.model, extensions, recipe.schedule.moe.settled(),
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,
                      .context = recipe.parallel.cp_kind,
-                     .deterministic = recipe.train.deterministic,
-                     .moe = recipe.schedule.moe.settled(),
-                     .moe_order = order_of(recipe.schedule.moe.settled(), extensions)}),
+                     .deterministic = recipe.train.deterministic}),
             parts_of(recipe, extensions, mesh)),
       buckets(parameters, mesh,
               {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
@@ -122,7 +113,7 @@ void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& gra
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {
   context.run_lanes_by_themselves(!context.meta() && schedule_config.lanes_run_by_themselves(s));
-  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, order_of(s, extensions));
+  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, extensions.moe_order_of(s));
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,

@@ -16,7 +16,7 @@ using moe::MoeSchedule;
 // Why the steps of a cut schedule are illegal, or nothing.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
-  const moe::IssueOrder& order = *registry.moe_order(s.order);
+  const moe::IssueOrder& order = registry.moe_order_of(s);
   // Under a memory limit there may be more; what is wrong with an order shows in few.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)

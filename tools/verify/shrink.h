@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/feed_forward.h"
+#include "layers/registry.h"
 #include "tools/train/recipe.h"
 
 namespace hexad::verify {

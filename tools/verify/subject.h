@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "framework/config/document.h"
-#include "layers/feed_forward.h"
 #include "layers/moe/router/routing_log.h"
+#include "layers/registry.h"
 #include "tools/train/evaluation.h"
 #include "tools/train/recipe.h"
 #include "tools/verify/comparison.h"

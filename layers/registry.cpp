@@ -1,8 +1,17 @@
-#include "layers/feed_forward.h"
+#include "layers/registry.h"
 
 #include "layers/mlp.h"
 
 namespace hexad::layers {
+namespace {
+
+template <class T>
+const T& existing(const T* found, std::string_view kind, const std::string& name) {
+  base::require(found != nullptr, "[registry] no ", kind, " is named '", name, "'");
+  return *found;
+}
+
+}  // namespace
 
 Registry::Registry()
     : feed_forward_("feed-forward layers",
@@ -30,6 +39,18 @@ void Registry::add_router(const std::string& name, moe::RouterFactory factory) {
 void Registry::add_moe_order(moe::IssueOrder order) {
   const std::string name = order.name;
   moe_orders_.add(name, std::move(order));
+}
+
+const FeedForwardFactory& Registry::feed_forward_of(const ModelConfig& c) const {
+  return existing(feed_forward(c.mlp), "feed-forward layer", c.mlp);
+}
+
+const moe::RouterFactory& Registry::router_of(const ModelConfig& c) const {
+  return existing(router(c.moe.router), "router", c.moe.router);
+}
+
+const moe::IssueOrder& Registry::moe_order_of(const moe::MoeSchedule& s) const {
+  return existing(moe_order(s.order), "order of MoE layers", s.order);
 }
 
 }  // namespace hexad::layers
