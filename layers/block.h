@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "layers/attention.h"
+#include "layers/dense/attention.h"
 #include "layers/moe/moe_layer.h"
 #include "layers/recompute_config.h"
 #include "layers/registry.h"

@@ -1,6 +1,6 @@
 #include "layers/registry.h"
 
-#include "layers/mlp.h"
+#include "layers/dense/mlp.h"
 
 namespace hexad::layers {
 namespace {

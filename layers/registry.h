@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "framework/base/named.h"
-#include "layers/feed_forward.h"
+#include "layers/dense/feed_forward.h"
 #include "layers/moe/router/router.h"
 #include "layers/moe/schedule/issue_order.h"
 #include "layers/moe/schedule/moe_schedule.h"

@@ -7,6 +7,7 @@
 #include "framework/kernels/meta/routing_model.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_logits.h"
+#include "layers/moe/router/router_statistics.h"
 #include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
 

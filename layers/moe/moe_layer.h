@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "layers/linear.h"
-#include "layers/mlp.h"
-#include "layers/moe/experts.h"
+#include "layers/dense/linear.h"
+#include "layers/dense/mlp.h"
+#include "layers/moe/experts/experts.h"
 #include "layers/moe/pass/moe_pass.h"
 #include "layers/moe/router/router.h"
 #include "layers/moe/router/routing_override.h"

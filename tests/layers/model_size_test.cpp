@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "layers/mlp.h"
+#include "layers/dense/mlp.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
 

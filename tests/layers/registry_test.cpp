@@ -1,7 +1,7 @@
 // Layers that a recipe chooses by name.
 #include <gtest/gtest.h>
 
-#include "layers/linear.h"
+#include "layers/dense/linear.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/gradcheck.h"
 #include "tests/training/training.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/base/block_sizes.h"
-#include "layers/moe/experts.h"
+#include "layers/moe/experts/experts.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"

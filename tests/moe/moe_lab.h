@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/moe/moe_layer.h"
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/gradcheck.h"
 #include "tests/training/training.h"

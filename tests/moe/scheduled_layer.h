@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/moe/moe_layer.h"
+#include "layers/moe/router/router_statistics.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"

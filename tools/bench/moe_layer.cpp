@@ -36,6 +36,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/block.h"
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/world.h"
 #include "tools/plan/granularity_search.h"
 #include "tools/plan/rank_graphs.h"

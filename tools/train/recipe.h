@@ -13,7 +13,7 @@
 #include "framework/config/recipe.h"
 #include "framework/data/data_config.h"
 #include "framework/device/device_kind.h"
-#include "layers/model_config.h"
+#include "layers/base/model_config.h"
 #include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "parallel/comm/device_group.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/data/source.h"
+#include "layers/moe/router/router_statistics.h"
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
 #include "tools/train/model_pipeline.h"

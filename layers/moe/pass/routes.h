@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/schedule/runner.h"
-#include "layers/moe/experts.h"
+#include "layers/moe/experts/experts.h"
 #include "layers/moe/pass/row_format.h"
 #include "layers/moe/schedule/issue_order.h"
 #include "layers/moe/schedule/moe_schedule.h"

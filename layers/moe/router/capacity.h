@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
-#include "layers/micro_batch.h"
+#include "layers/base/micro_batch.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::moe {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "framework/config/options.h"
-#include "layers/builder.h"
-#include "layers/micro_batch.h"
-#include "layers/model_config.h"
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
 
 namespace hexad::moe {
 

@@ -6,9 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "layers/micro_batch.h"
+#include "layers/base/micro_batch.h"
 
 namespace hexad::layers {
+
+using device::Device;
+using device::Stream;
 
 /// Rounding moves scores past each other; where a run chooses what a more exact one chose, it decides nothing. Tokens
 /// are known by MoE layer, step (0: evaluation) and global index, whatever the layout.

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "layers/micro_batch.h"
-#include "layers/moe/moe_config.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/moe_config.h"
 
 namespace hexad::moe {
 

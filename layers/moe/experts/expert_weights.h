@@ -1,8 +1,8 @@
 // Expert weights held for the duration of one pass.
 #pragma once
 
-#include "layers/builder.h"
-#include "layers/moe/moe_config.h"
+#include "layers/base/builder.h"
+#include "layers/base/moe_config.h"
 
 namespace hexad::moe {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "layers/builder.h"
-#include "layers/micro_batch.h"
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
 #include "parallel/tp/linear.h"
 
 namespace hexad::layers {

@@ -1,4 +1,4 @@
-#include "layers/rotary_table.h"
+#include "layers/dense/rotary_table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "layers/builder.h"
-#include "layers/micro_batch.h"
-#include "layers/moe/expert_weights.h"
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/moe/experts/expert_weights.h"
 
 namespace hexad::moe {
 

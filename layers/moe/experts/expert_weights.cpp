@@ -1,4 +1,4 @@
-#include "layers/moe/expert_weights.h"
+#include "layers/moe/experts/expert_weights.h"
 
 #include "framework/kernels/gate_and_up.h"
 

@@ -1,4 +1,4 @@
-#include "layers/router_statistics.h"
+#include "layers/moe/router/router_statistics.h"
 
 #include <algorithm>
 #include <numeric>

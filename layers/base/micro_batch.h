@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "framework/autograd/ops/ops.h"
-#include "layers/router_statistics.h"
 #include "parallel/cp/context_split.h"
 
 namespace hexad::layers {
+
+using tensor::Tensor;
 
 /// Keys and values of the tokens generated so far, one entry a layer; [context, G, C] each.
 struct KeyValueCache {
@@ -49,6 +50,7 @@ struct MicroBatch {
 };
 
 class RoutingLog;
+struct RouterStatistics;
 
 /// Settings of one forward pass, with the places where layers report.
 struct Pass {

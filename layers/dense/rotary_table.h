@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/tensor/tensor.h"
-#include "layers/model_config.h"
+#include "layers/base/model_config.h"
 
 namespace hexad::layers {
 

@@ -1,4 +1,4 @@
-#include "layers/moe/experts.h"
+#include "layers/moe/experts/experts.h"
 
 #include <algorithm>
 #include <utility>

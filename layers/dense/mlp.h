@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "layers/feed_forward.h"
-#include "layers/linear.h"
+#include "layers/dense/feed_forward.h"
+#include "layers/dense/linear.h"
 
 namespace hexad::layers {
 

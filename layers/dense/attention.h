@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
-#include "layers/linear.h"
-#include "layers/norm.h"
-#include "layers/rotary_table.h"
+#include "layers/dense/linear.h"
+#include "layers/dense/norm.h"
+#include "layers/dense/rotary_table.h"
 
 namespace hexad::layers {
 

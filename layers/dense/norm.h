@@ -1,9 +1,9 @@
 // Normalisation over the last dimension.
 #pragma once
 
-#include "layers/builder.h"
-#include "layers/micro_batch.h"
-#include "layers/model_config.h"
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
 
 namespace hexad::layers {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
-#include "layers/moe/moe_config.h"
+#include "layers/base/moe_config.h"
 
 namespace hexad::layers {
 
