@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 machine to a trained model: installs what is missing, builds, prepares about ten megabytes of
-# English text, trains recipes/quickstart.yaml on two ranks, lets the model write, and says where the report lies. What
-# an earlier run has done is skipped; a training run that was interrupted goes on from its last checkpoint.
+# English text, trains recipes/quickstart.yaml on two ranks, generates text, and prints where the report is. What an
+# earlier run has done is skipped; a training run that was interrupted goes on from its last checkpoint.
 #
 #   tools/quickstart.sh
 set -euo pipefail
@@ -59,7 +59,7 @@ else
   sha256sum "$recipe" "$data/summary.json" >"$done_stamp"
 fi
 
-step 'letting the model write'
+step 'generating text'
 "$hexad" generate "$run" --prompt 'It was a pleasant morning, and' --temperature 0.7
 
 step 'done'

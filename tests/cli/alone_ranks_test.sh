@@ -4,7 +4,7 @@
 
 refused_by_ranks() { # COMMAND...
   expect 2 ranks 2 "$@"
-  expect_count 1 err "is one process, but mpirun or srun has started 2 of it; start it alone"
+  expect_count 1 err "runs as one process, but mpirun or srun has started 2; start it without the launcher"
   expect_equal "$(cat out)" ""
 }
 
@@ -23,9 +23,9 @@ test_commands_that_are_one_process_refuse_to_be_several() {
   refused_by_ranks completion bash
   refused_by_ranks bench gemm
   refused_by_ranks help train
-  expect_text err "hexad: hexad help is one process"
+  expect_text err "hexad: hexad help runs as one process"
   expect 2 ranks 2 verify tiny.yaml
-  expect_count 1 err "add --mpi, or start it alone: ranks are threads then"
+  expect_count 1 err "add --mpi, or start it without the launcher: its ranks are then threads"
 }
 
 test_srun_and_other_launchers_count_too() {

@@ -102,7 +102,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 0 train
   sed -i '$d' texts/1.txt
   expect 0 prepare 0.1 bytes
-  expect_text out "was there already"
+  expect_text out "already prepared"
   expect 0 prepare 0.2 bytes --force
   expect 3 train train.steps=8
 }
@@ -178,7 +178,7 @@ test_jsonl_files_are_read_line_by_line() {
   expect_text out " 2 documents" " 17 tokens"
   expect_equal "$(grep -c '"--jsonl-key": "text"' data/summary.json)" 1
   expect 0 prepare 0 bytes
-  expect_text out "was there already"
+  expect_text out "already prepared"
   expect 3 prepare 0 bytes --jsonl-key body
   expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key); keys with strings: text'
   expect 3 prepare 0 bytes --jsonl-key id
@@ -196,9 +196,10 @@ test_a_vocabulary_that_the_text_does_not_reach_is_told() {
   expect 0 prepare 0.1 bpe --vocab 100000
   local reached
   reached=$(sed -nE 's/.*vocabulary ([0-9]+),.*/\1/p' out)
-  expect_text out "a vocabulary of 100000 was asked for: after $reached the text has no pair left that occurs twice"
+  expect_text out \
+    "the vocabulary has $reached ids, fewer than --vocab 100000: no pair in the text occurs twice any more"
   expect 0 prepare 0.1 bpe --vocab 300 --force
-  expect_no_text out "asked for"
+  expect_no_text out "fewer than --vocab"
 }
 
 test_no_text_at_all() {
@@ -220,7 +221,7 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --split separator
   expect_text err "--split separator needs the line that stands between documents, --separator"
   expect 2 prepare 0.1 bytes --split-bytes 1
-  expect_text err "--split-bytes" "'1' given, expected 0, or 16 and more"
+  expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt
   expect_text err "texts/1.txt: is among the --input twice; its text would count twice"
   expect_nothing_at data

@@ -30,7 +30,7 @@ test_what_is_taken_and_what_is_not_are_listed() {
   expect_text err "warning: not taken: 1 gzip-compressed file (to take the text: gunzip): texts/more.txt.gz"
   expect_equal "$(grep -c '^      "texts/' data/summary.json)" 27
   expect 0 prepare
-  expect_text out "was there already" "1 .md, 8 B: texts/README.md"
+  expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
 }
 
 test_what_follows_a_dot_in_a_name_is_not_always_a_kind() {
@@ -51,7 +51,7 @@ test_patterns_choose_among_the_files() {
   expect 0 prepare --exclude README.md old
   expect_text out "data: 20 files" "2 left out by --exclude: texts/README.md, texts/old/"
   expect 0 prepare --include '*.txt' --exclude 'old/*'
-  expect_text out "was there already"
+  expect_text out "already prepared"
   expect 0 prepare --include '*.md' 1.txt --force
   expect_text out "data: 2 files"
   expect 0 prepare --include '*.txt' --exclude '*.text' --force
@@ -69,7 +69,7 @@ test_every_text_counts_once_whatever_its_names() {
   ln -s . texts/loop
   ln -s ../texts texts/up
   expect 0 prepare --follow-links
-  expect_text out "was there already" "taken already under another name: "
+  expect_text out "already prepared" "taken already under another name: "
   cmp -s before.hxd data/train.hxd || failed "another dataset"
   mkdir outside
   echo "from outside" >outside/far.txt
@@ -89,7 +89,7 @@ test_the_order_of_listing_does_not_matter() {
   mkdir texts
   for i in $(seq 20 -1 1); do cp first/$i.txt texts; done
   expect 0 prepare
-  expect_text out "was there already"
+  expect_text out "already prepared"
 }
 
 test_forty_bad_files_are_named_at_once() {
@@ -205,7 +205,8 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
   refuses 2 "loop: $loop" -- "$HEXAD" inspect loop
   refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
-  refuses 2 "'tiny.yaml' is no checkpoint's folder, run directory, prepared folder or .hxd file" -- "$HEXAD" inspect tiny.yaml
+  refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder or .hxd file" \
+    -- "$HEXAD" inspect tiny.yaml
   refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
   refuses 3 "train.init_from (loop) is no checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop

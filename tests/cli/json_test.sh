@@ -25,11 +25,11 @@ test_validate_says_where_a_run_goes_on() {
   expect 0 "$HEXAD" validate tiny.yaml train.steps=9 --json
   expect_json '"resumes_from": {' '"checkpoint": "run/checkpoints/step-00000006"' '"step": 6'
   expect 0 "$HEXAD" validate tiny.yaml train.steps=9
-  expect_text out "goes on from run/checkpoints/step-00000006, after step 6: 3 of 9 steps are left"
+  expect_text out "continues from run/checkpoints/step-00000006, after step 6: 3 of 9 steps are left"
   expect 0 "$HEXAD" validate tiny.yaml
   expect_text out "after step 6: no step is left, as train.steps is 6"
   expect 0 "$HEXAD" validate tiny.yaml checkpoint.resume=none
-  expect_no_text out "goes on from"
+  expect_no_text out "continues from"
 }
 
 test_warnings_of_validate_are_in_the_object_and_on_standard_error() {
@@ -112,7 +112,7 @@ test_inspect_names_what_lies_below_a_folder_that_is_none() {
   expect_text err "nothere: no such folder"
   mkdir -p runs/empty
   expect 2 "$HEXAD" inspect runs
-  expect_text err "'runs' is no checkpoint's folder, run directory, prepared folder or .hxd file"
+  expect_text err "'runs' is not a checkpoint folder, run directory, prepared folder or .hxd file"
   expect_no_text err "below it"
   expect 0 "$HEXAD" train tiny.yaml run.dir=runs/a
   expect 0 "$HEXAD" train tiny.yaml run.dir=runs/b

@@ -119,7 +119,7 @@ test_validate_prints_the_stages_and_what_a_rank_sends() {
 
 test_validate_prints_the_memory_of_every_stage() {
   expect 0 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 batch.global=8
-  expect_text out "stage 0 of 2 needs the most" "2 at once" "1 at once"
+  expect_text out "stage 0 of 2 needs the most" "micro-batches in flight: 2" "micro-batches in flight: 1"
 }
 
 test_validate_refuses_what_needs_more_than_the_limit() {
@@ -127,7 +127,7 @@ test_validate_refuses_what_needs_more_than_the_limit() {
   expect_text out "of the limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
   expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " \
-    "no single change is enough, the largest help is offload.optimizer: file"
+    "no single change is enough; the most effective one is offload.optimizer: file"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=400KiB
   expect_text err "any of these is enough: " "offload.optimizer: file ("
   expect 2 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 memory.limit_bytes=16KiB
@@ -150,11 +150,11 @@ test_validate_draws_the_mesh() {
 test_outputs_replace_their_kind_only() {
   cp tiny.yaml recipe.yaml
   expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml
-  expect_text err "recipe.yaml: is there and no drawing: it does not begin with '<svg '"
+  expect_text err "recipe.yaml: exists and is not a drawing: it does not begin with '<svg '"
   expect 2 "$HEXAD" profile --quick --seconds 1 --out recipe.yaml
-  expect_text err "recipe.yaml: is there and no profile"
+  expect_text err "recipe.yaml: exists and is not a profile"
   expect 2 "$HEXAD" bench predict tiny.yaml --out recipe.yaml
-  expect_text err "recipe.yaml: is there and no list of predictions"
+  expect_text err "recipe.yaml: exists and is not a list of predictions"
   cmp -s tiny.yaml recipe.yaml || failed "recipe.yaml has changed"
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
@@ -228,7 +228,7 @@ test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
 
 test_validate_says_how_mpirun_starts_it_here() {
   expect 0 "$HEXAD" validate tiny.yaml --world 4 train.steps=8
-  expect_text out "here it is started by: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
+  expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
   expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
   # Time for the save, as far as it can be estimated: here after those of a run that took ten seconds each.

@@ -73,7 +73,7 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
   bytes=$(sed -n 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/p' run/metrics.jsonl | head -n 1)
   expect_equal "$bytes" $((10448 * 3 * 8))
   expect 0 "$HEXAD" validate tiny.yaml
-  expect_text out "checkpoint (estimate)         245 KiB" "as the last saves of run"
+  expect_text out "checkpoint (estimate)         245 KiB" "like the last saves of run"
 }
 
 test_before_the_first_save_the_disk_is_measured() {
@@ -142,7 +142,7 @@ test_several_runs_are_laid_over_each_other() {
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
-  expect_text err "tiny.yaml: is there and no report"
+  expect_text err "tiny.yaml: exists and is not a report"
   expect 2 "$HEXAD" report slow fast slow/
   expect_text err "'slow/' is the same run as 'slow', expected different ones to compare"
 }
@@ -187,7 +187,7 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   expect_text table.csv "run,folder,optim.lr,ranks,layout,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
   expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
-  expect_text err "tiny.yaml: is there and no table of runs"
+  expect_text err "tiny.yaml: exists and is not a table of runs"
 }
 
 test_lines_that_are_no_steps_do_not_disturb_a_comparison() {

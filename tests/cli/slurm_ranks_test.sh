@@ -136,14 +136,14 @@ test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
 
 test_validate_in_an_allocation_prints_srun() {
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 --cpus-per-task=2 "$HEXAD" validate tiny.yaml --world 4
-  expect_text out "here it is started by: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --cpus-per-task=2 hexad train tiny.yaml"
+  expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --cpus-per-task=2 hexad train tiny.yaml"
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=1 "$HEXAD" validate tiny.yaml --world 4
-  expect_text out "started by: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
+  expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
   expect 2 salloc --quiet --nodes 1 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "the layout needs 2 ranks or more: srun --mpi=pmix --kill-on-bad-exit=1 -n 2"
   # And the line does it.
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 bash -c \
-    '$("$0" validate tiny.yaml --world 4 | sed -n "s/^here it is started by: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
+    '$("$0" validate tiny.yaml --world 4 | sed -n "s/^start it here with: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
   expect_text out "step 6/6"
 }
 

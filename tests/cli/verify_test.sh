@@ -12,7 +12,7 @@ test_listed_layouts() {
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts "ep=2,etp=1;tp=2,sp=true" --steps 1
   expect_text out "2 layouts of 4 ranks" "dp=4,ep=2" "sp=true" "2 layouts in "
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts 3 --seed 5 --steps 1 --jitter 1
-  expect_text out "3 of them, drawn with seed 5" "communication is delayed at random, seed 1" "3 layouts in "
+  expect_text out "3 of these runs, drawn with seed 5" "communication is delayed at random, seed 1" "3 layouts in "
 }
 
 test_layouts_on_the_emulated_device_agree_with_the_cpu() {
@@ -45,7 +45,7 @@ test_a_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
   HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight expect 5 "$HEXAD" verify tiny.yaml --world 4 --steps 1 \
     --layouts "tp=2;dp=2,tp=2,ep=2,zero=1,moe=returns_last"
   expect_text out "2 layouts in " ": 1 mismatch;" "WRONG: gradient layers.0.moe.experts.down.weight, step 1" \
-    "it has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
+    "the smallest one has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 

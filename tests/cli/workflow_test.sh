@@ -154,7 +154,7 @@ test_a_complete_run_says_so() {
 test_prepare_does_not_do_it_twice() {
   prepared_and_trained
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bpe --vocab 300 --heldout 0.2
-  expect_text out "was there already"
+  expect_text out "already prepared"
 }
 
 test_synthetic_runs_and_encoders_do_not_generate() {

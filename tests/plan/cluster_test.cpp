@@ -76,9 +76,9 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("group: inter, ranks: 2, nodes: 2", "group: outer, ranks: 2, nodes: 2"),
             "c.yaml:5: links.2.group (outer) must be one of intra, inter, all");
   EXPECT_EQ(refusal("group: intra, ranks: 2, nodes: 1", "group: intra, ranks: 2, nodes: 2"),
-            "c.yaml:3: links.0.nodes (2) must be 1 for a group of intra");
+            "c.yaml:3: links.0.nodes (2) must be 1 for the group intra");
   EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
-            "c.yaml:5: links.2.nodes (2) must be ranks (4) for a group of inter");
+            "c.yaml:5: links.2.nodes (2) must be ranks (4) for the group inter");
   EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
             "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
@@ -90,7 +90,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),
             "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0");
   EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),
-            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not name anything twice, nor compute itself");
+            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not repeat a name or include compute itself");
   EXPECT_EQ(refusal("speed: 0.75", "speed: 0"), "c.yaml:16: slowdowns.0.speed (0) must be greater than 0");
   EXPECT_EQ(refusal("kind: offload", "knd: offload"),
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");

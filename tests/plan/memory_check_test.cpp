@@ -113,7 +113,7 @@ TEST_F(MemoryCheck, SaysWhereItCannotTell) {
   const Recipe recipe = small_recipe();
   const MemoryFit unknown = fit(recipe, {RankMemory{.host = "host0"}});
   EXPECT_EQ(unknown.verdict, Verdict::unknown);
-  EXPECT_NE(unknown.text.find("how much memory host0 has cannot be read"), std::string::npos) << unknown.text;
+  EXPECT_NE(unknown.text.find("the memory of host0 cannot be read"), std::string::npos) << unknown.text;
 }
 
 TEST_F(MemoryCheck, AlwaysFitsWithoutALimit) {

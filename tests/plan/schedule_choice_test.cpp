@@ -450,7 +450,7 @@ TEST(Trainer, ResumedAfterItsChoiceGivesTheSameBits) {
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000010", whole, resumed);
   ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: as before, "), std::string::npos) << log_of(resumed);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice, "), std::string::npos) << log_of(resumed);
   ASSERT_GT(shard(whole).size(), 1000u);
   EXPECT_TRUE(shard(whole) == shard(resumed));
 }
@@ -460,7 +460,8 @@ TEST(Trainer, ResumedBeforeItsChoiceGoesOnWithItsTrials) {
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000004", whole, resumed);  // 3 of 7 trials
   ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: goes on to choose, with at most 4 more steps"), std::string::npos)
+  EXPECT_NE(log_of(resumed).find("schedule.moe: continues to choose, with at most 4 more trial steps"),
+            std::string::npos)
       << log_of(resumed);
   EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
 }
@@ -479,7 +480,8 @@ TEST(Trainer, KeepsItsChoiceAfterAResume) {
   const size_t begin = at + std::string("schedule.moe: chosen ").size();
   const std::string chosen = first.substr(begin, first.find(':', begin) - begin);
   ASSERT_EQ(train(14), ExitCode::done);
-  EXPECT_NE(log_of(folder).find("schedule.moe: as before, " + chosen), std::string::npos) << log_of(folder);
+  EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice, " + chosen), std::string::npos)
+      << log_of(folder);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST_F(Comparing, AnUnownedTensorIsAMismatch) {
   c.tensors(2, "weight", expected({1, 2}, {2}), {});
   const Comparison result = merged(c);
   ASSERT_EQ(result.mismatches.size(), 2u);
-  EXPECT_EQ(result.mismatches[1].detail, "the ranks answer for 0 of its 2 elements");
+  EXPECT_EQ(result.mismatches[1].detail, "the ranks own 0 of its 2 elements");
 }
 
 TEST_F(Comparing, CountsMustBeEqualAndNumbersClose) {
@@ -227,7 +227,7 @@ TEST_F(Comparing, HeldOutLossAndGeneratedTokensAreCompared) {
   EXPECT_EQ(result.mismatches[0].what, "generated tokens");
   EXPECT_EQ(result.mismatches[0].detail, "expected 1 2, got 1 3");
   EXPECT_EQ(result.mismatches[1].what, "loss of held-out text: tokens");
-  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text: tokens gone over");
+  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text: tokens processed");
   EXPECT_EQ(result.mismatches[3].what, "loss of held-out text: bits per byte");
   EXPECT_EQ(result.mismatches[4].what, "loss of held-out text");
 }

@@ -227,16 +227,16 @@ TEST(Variants, AnIllegalListIsRefusedWithLegalValues) {
   EXPECT_EQ(message("dp=2,tp=2"),
             "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not make the 8 ranks of --world");
   EXPECT_EQ(message("pp=2,ep=8"), "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not make the 4 ranks of a stage");
-  EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is no name=value, such as tp=2");
+  EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");
   EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
   EXPECT_EQ(
       message("pp=2,pipelin=1f1b"),
-      "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
+      "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
       "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
       "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
       "start, subject");
-  EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': nothing is called 'foo'. There are pp, dp"));
+  EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");

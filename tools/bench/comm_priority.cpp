@@ -159,14 +159,16 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times operations beside others of lower classes");
-  app.add_option("--bytes", o.bytes, "that a rank sends of the operation")->check(CLI::PositiveNumber);
-  app.add_option("--others", o.others, "that a rank sends of each of the others")->check(CLI::PositiveNumber);
-  app.add_option("--head-start", o.head_start, "of the others, in seconds")->check(CLI::NonNegativeNumber);
+  CLI::App app("Times operations while others of lower classes run");
+  app.add_option("--bytes", o.bytes, "bytes of the operation that a rank sends")->check(CLI::PositiveNumber);
+  app.add_option("--others", o.others, "bytes of each other operation that a rank sends")->check(CLI::PositiveNumber);
+  app.add_option("--head-start", o.head_start, "seconds that the other operations start earlier")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--round-bytes", o.limits.round_bytes, "pieces")->check(CLI::PositiveNumber);
-  app.add_option("--window-bytes", o.limits.window_bytes, "in flight in each direction")->check(CLI::PositiveNumber);
-  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "in flight of lower classes in each direction")
+  app.add_option("--round-bytes", o.limits.round_bytes, "bytes of a piece")->check(CLI::PositiveNumber);
+  app.add_option("--window-bytes", o.limits.window_bytes, "bytes in flight in each direction")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "bytes of lower classes in flight in each direction")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return with_world([&](World& world) {

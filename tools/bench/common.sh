@@ -67,7 +67,7 @@ bits() {
   *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
   *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
   *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
-  *) usage "a rate is '$1', expected such as 25mbit" ;;
+  *) usage "a rate is '$1', expected a rate such as 25mbit" ;;
   esac
 }
 

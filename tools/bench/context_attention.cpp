@@ -132,10 +132,10 @@ class Bench {
 int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times attention over ranks that share a sequence");
-  app.add_option("--tokens", o.tokens, "of a rank; even")->check(CLI::PositiveNumber);
-  app.add_option("--heads", o.heads, "of queries")->check(CLI::PositiveNumber);
-  app.add_option("--kv-heads", o.kv_heads, "of keys and values; divides heads")->check(CLI::PositiveNumber);
-  app.add_option("--size", o.size, "of a head")->check(CLI::PositiveNumber);
+  app.add_option("--tokens", o.tokens, "tokens of a rank, an even number")->check(CLI::PositiveNumber);
+  app.add_option("--heads", o.heads, "heads of queries")->check(CLI::PositiveNumber);
+  app.add_option("--kv-heads", o.kv_heads, "heads of keys and values; divides --heads")->check(CLI::PositiveNumber);
+  app.add_option("--size", o.size, "size of a head")->check(CLI::PositiveNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_option("--kinds", o.kinds, "ring, all_gather, ulysses")
       ->delimiter(',')

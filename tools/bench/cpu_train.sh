@@ -50,7 +50,7 @@ if torch=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null); t
   peer=true
 else
   peer=false
-  echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): Hexad alone is measured"
+  echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): only Hexad is measured"
 fi
 
 pinned() {  # pinned THREADS COMMAND...: on cores 0 .. THREADS - 1

@@ -282,7 +282,7 @@ int main(int argc, char** argv) {
   CLI::App app("Rates of the CUDA kernels at the sizes of the recipe bench-gpu");
   std::string only, json;
   app.add_option("--only", only, "Regular expression: lines to run");
-  app.add_option("--json", json, "File that gets an object a line");
+  app.add_option("--json", json, "File to write, a JSON object a line");
   CLI11_PARSE(app, argc, argv);
   try {
     return hexad::bench::run(only, json);

@@ -21,7 +21,7 @@ using device::cuda::check;
 
 class TimingEvent {
  public:
-  TimingEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  TimingEvent() { check(cudaEventCreate(&event_), "creating an event"); }
   ~TimingEvent() { static_cast<void>(cudaEventDestroy(event_)); }
   TimingEvent(const TimingEvent&) = delete;
   TimingEvent& operator=(const TimingEvent&) = delete;

@@ -1,5 +1,5 @@
-// Grouped against dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all experts,
-// and as one for each.
+// Compares grouped with dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all
+// experts, and as one for each.
 //
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //
@@ -119,11 +119,11 @@ class Products {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Grouped against dense products of experts");
+  CLI::App app("Compares grouped with dense products of experts");
   app.add_option("--experts", o.experts, "experts")->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o.inputs, "of a product")->check(CLI::PositiveNumber);
-  app.add_option("--outputs", o.outputs, "of a product")->check(CLI::PositiveNumber);
-  app.add_option("--rows", o.rows, "of an expert, on average")->delimiter(',')->check(CLI::PositiveNumber);
+  app.add_option("--inputs", o.inputs, "inputs of a product")->check(CLI::PositiveNumber);
+  app.add_option("--outputs", o.outputs, "outputs of a product")->check(CLI::PositiveNumber);
+  app.add_option("--rows", o.rows, "average rows of an expert")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--threads", o.threads, "threads")->check(CLI::PositiveNumber);
   app.add_option("--runs", o.runs, "repetitions")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

@@ -168,15 +168,16 @@ int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times the dispatch and combine of an MoE layer by schedule");
   app.add_option("--ranks", o.ranks, "tensor-parallel ranks a node")->check(CLI::PositiveNumber);
-  app.add_option("--bytes", o.bytes, "of the rows a rank sends in the baseline")->delimiter(',');
+  app.add_option("--bytes", o.bytes, "bytes of the rows that a rank sends in the baseline")->delimiter(',');
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--chunks", o.chunks, "of the overlapped schedules")->delimiter(',');
+  app.add_option("--chunks", o.chunks, "chunks of the overlapped schedules")->delimiter(',');
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each part and schedule, of the last volume");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {
-    base::require(world.size() % o.ranks == 0, "[moe_exchange] ", world.size(), " ranks are no nodes of ", o.ranks);
+    base::require(world.size() % o.ranks == 0, "[moe_exchange] ", world.size(),
+                  " ranks, expected a multiple of --ranks (", o.ranks, ")");
     Bench bench(o, world.group());
     for (int i = 1; i <= o.rounds; ++i) bench.round(i);
     return 0;

@@ -417,12 +417,12 @@ int run(int argc, char** argv) {
   app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_flag("--forward", o.forward, "as in evaluation, without backward");
-  app.add_flag("--search", o.search, "MPMoE's Algorithm 1, too");
-  app.add_flag("--block", o.block, "the layer in its block");
-  app.add_option("--threads", o.threads, "of a rank")->check(CLI::PositiveNumber);
+  app.add_flag("--forward", o.forward, "run forward only, as in evaluation");
+  app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
+  app.add_flag("--block", o.block, "time the layer inside its block");
+  app.add_option("--threads", o.threads, "threads of a rank")->check(CLI::PositiveNumber);
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
-  app.add_option("--tasks", o.tasks, "file that gets a line for each task of the last round on rank 0");
+  app.add_option("--tasks", o.tasks, "file to write: a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);

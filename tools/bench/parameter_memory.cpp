@@ -91,10 +91,10 @@ int run(int argc, char** argv) {
   };
   fmt::print(
       "MB of one rank of {}, counted / by formula. *MoNTA* is its Table 3, which assumes bf16 gradients;\n"
-      "*on the way*: gathered weights, gradients going to their owners, and all other communication.\n\n",
+      "*in flight*: gathered weights, gradients going to their owners, and all other communication.\n\n",
       ranks);
   fmt::print(
-      "| ZeRO | gradients in | weights | gradients | optimizer | together | MoNTA | on the way |\n"
+      "| ZeRO | gradients in | weights | gradients | optimizer | together | MoNTA | in flight |\n"
       "|---|---|---|---|---|---|---|---|\n");
   for (const char* gradients : {"f32", "bf16"}) {
     if (std::string_view(gradients) == "bf16" && recipe_with(0, "f32").train.precision != Precision::bf16) break;

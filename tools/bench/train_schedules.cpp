@@ -313,8 +313,8 @@ int run(int argc, char** argv) {
       ->required()
       ->expected(1)
       ->take_all();
-  app.add_option("--rounds", o.rounds, "steps of each schedule that count")->check(CLI::PositiveNumber);
-  app.add_option("--trials", o.trials, "steps in which what is auto is chosen; 0: the prediction decides");
+  app.add_option("--rounds", o.rounds, "counted steps of each schedule")->check(CLI::PositiveNumber);
+  app.add_option("--trials", o.trials, "steps in which keys that are auto are chosen; 0: the prediction decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

@@ -59,9 +59,9 @@ HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
     "card_memory.cpp.o": "called before a run takes anything",
-    "pinned_memory.cpp.o": "memory is its work",
-    "plain_memory.cpp.o": "memory is its work",
-    "queue.cpp.o": "waiting is what it is asked for",
+    "pinned_memory.cpp.o": "memory is its purpose",
+    "plain_memory.cpp.o": "memory is its purpose",
+    "queue.cpp.o": "waiting is its purpose",
     "cudnn_plan.cpp.o": "cuDNN's front end has engines of its own, which are not used",
 }
 THEIRS = re.compile(r"lib(cuda|cublas|cublasLt|cudnn|nvrtc|nccl|cudart)\b")
@@ -212,11 +212,11 @@ def main():
     checks = {
         f"{count} kernels are for sm_{generation}": check_generation(archs, generation),
         "products and attention run on tensor cores": check_needed(found, generation),
-        "atomics add nothing but whole numbers": check_atomics(found),
+        "atomics add only whole numbers": check_atomics(found),
         "registers and stack are within their limits": check_resources(run("cuobjdump", "--dump-resource-usage", kernels)),
-        "nothing waits for the card or allocates unasked": check_calls(run("nm", "-A", "--undefined-only", device, kernels)),
+        "only intended waits and allocations": check_calls(run("nm", "-A", "--undefined-only", device, kernels)),
         "every launch names its stream": check_launches(read(f"{source}/framework/kernels/cuda/**/*.cu*")),
-        "libraries have what is called of them": check_functions(functions, exported),
+        "libraries have every function that is called": check_functions(functions, exported),
         f"{len(programs)} programs start without NVIDIA's libraries":
             [bad for p in programs for bad in check_linked(os.path.basename(p), run("readelf", "-d", p))],
     }

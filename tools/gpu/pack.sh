@@ -59,6 +59,6 @@ rm -r $pack
 size=$(du -m $archive | cut -f1)
 echo "pack: $archive, $size MB"
 if [ "$size" -ge 50 ]; then
-  echo "pack: more than 50 MB does not travel" >&2
+  echo "pack: $archive is too large, expected less than 50 MB" >&2
   exit 1
 fi

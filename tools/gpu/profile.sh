@@ -20,7 +20,7 @@ rm -f "$out"/profile.* "$out"/train.log
 "$here/with_libraries.sh" true  # unpacks, once
 library=$(cd "$here/../.." && pwd)/build/pack/unpacked/lib/libhexad_gpu_profile.so
 if [ ! -e "$library" ]; then
-  echo "profile: tools/gpu/pack.sh packed no $library" >&2
+  echo "profile: $library is missing; tools/gpu/pack.sh did not pack it" >&2
   exit 1
 fi
 # The driver is silent about a library that it cannot load.

@@ -67,7 +67,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, const Com
   const auto extras = app.remaining(true);
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || command.requires_command();
   if (extra && !extras.empty()) text = explain_extra(command, extras.front());
-  return fmt::format("{}\n`{} --help` shows what it takes", text, command.full_name());
+  return fmt::format("{}\n`{} --help` lists its arguments and options", text, command.full_name());
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class Picture {
       top += stage_height + row_gap;
     }
     text("start small", margin, top + 14,
-         "One colour: ranks that work on the same micro-batches (one dp row). A frame: tp or etp neighbours.");
+         "Ranks of one colour share micro-batches (one dp row). Frames hold tp or etp neighbours.");
     text("start small", margin, top + 31, "A row of the experts' view holds every expert once; edp rows hold copies.");
     return std::move(out_) + "</svg>\n";
   }

@@ -47,7 +47,8 @@ std::string mesh_table(const mesh::Layout& layout) {
     add_groups(text, layout, mesh::name_of(axis), [&](int r) { return layout.members(axis, r); });
   add_groups(text, layout, "dense", [&](int r) { return layout.reducers({.view = mesh::MeshView::dense}, r); });
   if (text.size() == heading) return text + "none\n";
-  return text + "(dense: ranks that sum gradients of weights outside experts; edp: those of experts)\n";
+  return text +
+         "(dense: ranks that sum gradients of weights outside experts; edp: ranks that sum gradients of experts)\n";
 }
 
 }  // namespace hexad::app

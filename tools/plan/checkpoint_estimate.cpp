@@ -120,14 +120,13 @@ std::string WriteTime::text() const {
 
 WriteTime estimate_write(const std::string& run_dir, double bytes) {
   if (const Range saves = last_saves(run_dir); saves.most > 0)
-    return {saves.least * bytes, saves.most * bytes, "as the last saves of " + run_dir};
+    return {saves.least * bytes, saves.most * bytes, "like the last saves of " + run_dir};
   // Shard, manifest, pointer to the newest and two folders wait for the disk, one after the other.
   constexpr int syncs = 5;
   constexpr double margin = 2;
   const fs::path folder = nearest_folder(run_dir);
   const auto [sync, a_byte] = measured(folder);
-  if (a_byte.most <= 0)
-    return {0, 0, fmt::format("{} cannot be written to: {}", folder.string(), std::strerror(errno))};
+  if (a_byte.most <= 0) return {0, 0, fmt::format("cannot write to {}: {}", folder.string(), std::strerror(errno))};
   return {
       (syncs * sync.least + bytes * a_byte.least) / margin, (syncs * sync.most + bytes * a_byte.most) * margin,
       fmt::format("one process writes {} to {} to {}, measured now", telemetry::human_quantity(1 / a_byte.most, "B/s"),

@@ -13,7 +13,7 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 /// Time of a write as a range, and how it is known.
 struct WriteTime {
   double least = 0, most = 0;  // seconds; 0 where it is not known
-  std::string source;          // "as the last saves of runs/a"; where it is not known, why
+  std::string source;          // "like the last saves of runs/a"; where it is not known, why
 
   /// "about 1.2 s", or "about 1.2 s to 8.0 s"; empty where it is not known.
   std::string text() const;

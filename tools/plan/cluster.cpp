@@ -32,12 +32,11 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
   if (link.ranks % link.nodes != 0)
     problems.add(path + ".ranks", cat("must be divisible by nodes (", link.nodes,
                                       "); nearest: ", config::nearest_multiples(link.ranks, link.nodes)));
-  if (link.group == GroupKind::intra && link.nodes != 1)
-    problems.add(path + ".nodes", "must be 1 for a group of intra");
+  if (link.group == GroupKind::intra && link.nodes != 1) problems.add(path + ".nodes", "must be 1 for the group intra");
   if (link.group == GroupKind::all && link.nodes == 1)
     problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
   if (link.group == GroupKind::inter && link.nodes != link.ranks)
-    problems.add(path + ".nodes", cat("must be ranks (", link.ranks, ") for a group of inter"));
+    problems.add(path + ".nodes", cat("must be ranks (", link.ranks, ") for the group inter"));
 }
 
 void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, config::Problems& problems) {
@@ -46,7 +45,7 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
   all.push_back(slowdown.of);
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
-    problems.add(path + ".beside", cat("must not name anything twice, nor ", word(slowdown.of), " itself"));
+    problems.add(path + ".beside", cat("must not repeat a name or include ", word(slowdown.of), " itself"));
 }
 
 // Distance between two sizes, in octaves.

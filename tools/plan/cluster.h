@@ -61,16 +61,16 @@ struct Origin {
   template <class V>
   void fields(V& v) {
     using config::at_least;
-    v("date", date, "UTC; 'assumed' when nothing was measured");
-    v("seconds", seconds, "that measuring took", at_least(0));
+    v("date", date, "UTC; 'assumed' if nothing was measured");
+    v("seconds", seconds, "duration of the measurement", at_least(0));
     v("hexad", hexad, "version of the program");
-    v("processor", processor, "of the first node");
+    v("processor", processor, "processor of the first node");
     v("instructions", instructions, "instruction set of the kernels' loops");
     v("products", products, "library of the matrix products");
     v("nodes", nodes, "machines", at_least(1));
-    v("ranks_per_node", ranks_per_node, "ranks on each of them", at_least(1));
-    v("cores", cores, "that a rank may run on, as the others of its node do", at_least(1));
-    v("threads", threads, "of a rank's kernels", at_least(1));
+    v("ranks_per_node", ranks_per_node, "ranks on each node", at_least(1));
+    v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
+    v("threads", threads, "threads of a rank's kernels", at_least(1));
   }
 };
 
@@ -83,10 +83,10 @@ struct MeasuredLink {
 
   template <class V>
   void fields(V& v) {
-    v("operation", operation, "f32; send: every rank to the next, all at once");
+    v("operation", operation, "f32; send: every rank to the next, all at the same time");
     v("group", group, "intra: ranks of one node; inter: one rank a node; all: every rank");
-    v("ranks", ranks, "of a group", config::at_least(2));
-    v("nodes", nodes, "that a group is spread over", config::at_least(1));
+    v("ranks", ranks, "ranks of a group", config::at_least(2));
+    v("nodes", nodes, "nodes that a group is spread over", config::at_least(1));
     v("points", points, "[bytes that a rank sends to others, seconds], ascending", config::positive());
   }
 };
@@ -103,7 +103,7 @@ struct MeasuredProduct {
     using config::at_least;
     v("element", element, "type of the operands");
     v("pass", pass, "forward, or a gradient");
-    v("experts", experts, "in the grouped product", at_least(1));
+    v("experts", experts, "experts in the grouped product", at_least(1));
     v("inputs", inputs, "columns of a row", at_least(1));
     v("outputs", outputs, "columns of its result", at_least(1));
     v("points", points, "[rows of all experts together, seconds], ascending", config::positive());
@@ -131,8 +131,8 @@ struct MeasuredSlowdown {
   template <class V>
   void fields(V& v) {
     v("of", of, "y: inter and intra are communication between nodes and inside them");
-    v("beside", beside, "x: what runs at the same time", config::non_empty());
-    v("speed", speed, "of y while x runs, over its speed alone; about 1 when they do not disturb each other",
+    v("beside", beside, "x: work that runs at the same time", config::non_empty());
+    v("speed", speed, "speed of y while x runs, over its speed alone; about 1 if they do not slow each other down",
       config::positive());
   }
 };
@@ -146,11 +146,11 @@ struct Cluster {
 
   template <class V>
   void fields(V& v) {
-    v("measured", measured, "when, on what");
+    v("measured", measured, "date and machine of the measurement");
     v("links", links, "communication alone");
     v("products", products, "grouped matrix products alone");
     v("copies", copies, "copies alone");
-    v("slowdowns", slowdowns, "what runs together");
+    v("slowdowns", slowdowns, "speeds of work that runs at the same time");
   }
 };
 

@@ -23,7 +23,7 @@ double line(const Point& a, const Point& b, double x) { return std::lerp(a.y, b.
 double efficiency(const config::Curve& shares, double volume) {
   const Point &first = shares.points.front(), &last = shares.points.back();
   if (shares.is_constant()) return first.y;
-  base::require(first.x > 0, "[plan] an efficiency of volume ", first.x);
+  base::require(first.x > 0, "[plan] the efficiency curve starts at volume ", first.x, ", expected above 0");
   if (volume <= first.x) return first.y * volume / first.x;
   if (volume >= last.x) return last.y;
   const auto [a, b] = around(shares, volume);
@@ -33,7 +33,7 @@ double efficiency(const config::Curve& shares, double volume) {
 double speed(const config::Curve& speeds, double volume) {
   const Point &first = speeds.points.front(), &last = speeds.points.back();
   if (speeds.is_constant()) return first.y;
-  base::require(first.x > 0, "[plan] a speed of volume ", first.x);
+  base::require(first.x > 0, "[plan] the speed curve starts at volume ", first.x, ", expected above 0");
   if (volume <= first.x) return first.y * volume / first.x;
   if (volume >= last.x) return last.y;
   const auto [a, b] = around(speeds, volume);

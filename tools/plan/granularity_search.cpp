@@ -7,7 +7,7 @@
 namespace hexad::plan {
 
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f) {
-  base::require(low <= high, "[search_unimodal] nothing from ", low, " to ", high);
+  base::require(low <= high, "[search_unimodal] the range from ", low, " to ", high, " is empty");
   while (high - low > 2) {
     const int64_t third = (high - low) / 3, left = low + third, right = high - third;
     const auto at_left = f(left);

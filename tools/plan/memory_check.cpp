@@ -184,7 +184,7 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it all the same", figures(pool, need),
+    return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it anyway", figures(pool, need),
                        parts(pool), help, other_keys(pool));
   }
 
@@ -244,9 +244,9 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t
   if (fit.verdict == Verdict::too_much) return fit;
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
-      return {Verdict::unknown, base::cat("how much memory ", m.host,
-                                          " has cannot be read (/proc/meminfo), so nothing refuses a model that does "
-                                          "not fit; memory.limit_bytes sets a limit")};
+      return {Verdict::unknown, base::cat("the memory of ", m.host,
+                                          " cannot be read (/proc/meminfo), so a model that does not fit is not "
+                                          "refused; memory.limit_bytes sets a limit")};
   return fit;
 }
 

@@ -57,9 +57,9 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
 
 std::string how_loaded(const moe::MoeConfig& m) {
   if (m.routing == moe::Routing::model) return "evenly loaded experts";
-  if (m.routing == moe::Routing::trace) return "experts loaded as the trace says";
+  if (m.routing == moe::Routing::trace) return "experts loaded as in the trace";
   for (const auto& [value, name] : enum_names(moe::Routing{}))
-    if (value == m.routing) return base::cat("experts loaded as by routing: ", name);
+    if (value == m.routing) return base::cat("experts loaded by routing: ", name);
   base::fail_invariant("[memory] routing without a name");
 }
 
@@ -74,7 +74,7 @@ std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst)
       if (s + 1 == most_lines) text += "  ...\n";
       continue;
     }
-    text += fmt::format("  {:<18}{:>18}   activations {}, {} at once\n", fmt::format("stage {}", s),
+    text += fmt::format("  {:<18}{:>18}   activations {}, micro-batches in flight: {}\n", fmt::format("stage {}", s),
                         human_bytes(stages[s].total), human_bytes(stages[s].activations), stages[s].in_flight);
   }
   return text;
@@ -129,17 +129,17 @@ std::string MemoryReport::table() const {
   row("weights", m.weights, "");
   row("gradients", m.gradients, "");
   row("optimizer", m.optimizer, "");
-  if (m.offloaded > 0) row("  offloaded", m.offloaded, "beside the total");
+  if (m.offloaded > 0) row("  offloaded", m.offloaded, "not part of the total");
   row("activations", m.activations,
       (m.in_flight == 1 ? "of one micro-batch, "
-                        : fmt::format("of {} micro-batches{} at once, ", m.in_flight,
+                        : fmt::format("of {} micro-batches in flight{}, ", m.in_flight,
                                       r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
           how_loaded(r.model.moe));
-  row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
+  row("temporary", m.passing, "results in flight, rows of other ranks, scratch");
   row("total", m.total, recipe_.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
-        fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
+        fmt::format("blocks of {} count towards it", human_bytes(m.blocks)));
   return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
 }
 
@@ -179,7 +179,7 @@ std::string memory_comparison(const Recipe& recipe, const train::Extensions& ext
   add("gradients", "gradient", &MemoryEstimate::gradients);
   add("optimizer", "optimizer", &MemoryEstimate::optimizer);
   add("activations", "activation", &MemoryEstimate::activations);
-  add("at once", "total", &MemoryEstimate::total);
+  add("total", "total", &MemoryEstimate::total);
   return text;
 }
 

@@ -58,8 +58,8 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   }
   if (!enough.empty()) return "; any of these is enough: " + enough;
   if (best.empty()) return "";
-  return (stopped ? "; of the changes that were estimated none is enough, the largest help is "
-                  : "; no single change is enough, the largest help is ") +
+  return (stopped ? "; none of the changes that were estimated is enough; the most effective one is "
+                  : "; no single change is enough; the most effective one is ") +
          best;
 }
 

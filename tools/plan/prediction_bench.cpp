@@ -157,8 +157,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
   if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
     fail(ExitCode::usage,
-         "bench predict: under schedule.pipeline.overlap a pass takes also what the other micro-batch computes "
-         "meanwhile, which predictions do not know; set it to none");
+         "bench predict: schedule.pipeline.overlap must be none; with it, a pass also takes the time of the other "
+         "micro-batch's computation, which predictions do not include");
   Candidates candidates = predicted(recipe, extensions, world);
   std::string digest;
   if (world.rank() == 0) {
@@ -169,8 +169,7 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     std::FILE* const out = bench.json ? stderr : stdout;
     fmt::print(out, "{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print(out,
-                 "they are those of a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
+      fmt::print(out, "they assume a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && may_start(recipe, extensions, world);

@@ -195,7 +195,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
 
 void Comparer::evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual) {
   exact(step, "loss of held-out text: tokens", cat(expected.tokens), cat(actual.tokens));
-  exact(step, "loss of held-out text: tokens gone over", cat(expected.processed), cat(actual.processed));
+  exact(step, "loss of held-out text: tokens processed", cat(expected.processed), cat(actual.processed));
   number(step, "loss of held-out text", expected.loss, actual.loss);
   number(step, "loss of held-out text: bits per byte", expected.bits_per_byte, actual.bits_per_byte);
 }
@@ -235,12 +235,12 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
     out.compared += {.steps = 0, .tensors = t.owned > 0 ? 1 : 0, .elements = t.owned};
     std::vector<Finding> found;
     if (measure_ == Measure::root_mean_square)
-      found.push_back({t.step, t.what, root_mean_square(t.squares, t.held),
-                       std::isfinite(t.squares) ? "root mean square of its differences" : "some of it is not finite",
-                       t.place});
+      found.push_back(
+          {t.step, t.what, root_mean_square(t.squares, t.held),
+           std::isfinite(t.squares) ? "root mean square of its differences" : "some elements are not finite", t.place});
     if (t.owned != t.expected)
-      found.push_back({t.step, t.what, infinite,
-                       cat("the ranks answer for ", t.owned, " of its ", t.expected, " elements"), t.place});
+      found.push_back(
+          {t.step, t.what, infinite, cat("the ranks own ", t.owned, " of its ", t.expected, " elements"), t.place});
     for (Finding& f : found) {
       if (f.relative > out.worst.relative) out.worst = f;
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));

@@ -89,14 +89,14 @@ void IsolatedWorker::start() {
   std::array<int, 2> ends{};
   std::fflush(nullptr);  // or the child would print it again
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    base::fail(base::ExitCode::resource, "no socket to a child process: ", std::strerror(errno));
+    base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno));
   const pid_t parent = ::getpid();
   child_ = ::fork();
   if (child_ < 0) {
     const int error = errno;
     child_ = 0;
     ::close(ends[0]), ::close(ends[1]);
-    base::fail(base::ExitCode::resource, "no child process: ", std::strerror(error));
+    base::fail(base::ExitCode::resource, "cannot start a child process: ", std::strerror(error));
   }
   if (child_ == 0) {
     ::close(ends[0]);

@@ -37,7 +37,7 @@ void remove(const std::string& path) {
 
 ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() / "hexad-verify-XXXXXX").string()) {
   if (::mkdtemp(path_.data()) == nullptr)
-    base::fail(base::ExitCode::resource, "cannot make a folder ", path_, ": ", std::strerror(errno));
+    base::fail(base::ExitCode::resource, "cannot create the folder ", path_, ": ", std::strerror(errno));
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) == 0) {
     remover_ = ::fork();
@@ -48,7 +48,7 @@ ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() /
   if (remover_ > 0) return;
   const int error = errno;
   remove(path_);
-  base::fail(base::ExitCode::resource, "no child process to remove ", path_, ": ", std::strerror(error));
+  base::fail(base::ExitCode::resource, "cannot start a child process to remove ", path_, ": ", std::strerror(error));
 }
 
 ScratchFolder::~ScratchFolder() {

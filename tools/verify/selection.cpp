@@ -87,7 +87,7 @@ Selection select(const std::string& layouts, int world, const Illegal& illegal, 
   s.runs = std::move(c.runs);
   if (s.runs.empty()) fail(ExitCode::usage, "no layout of ", world, " ranks is legal for this recipe\n", s.text);
   if (count && *count < s.runs.size()) {
-    s.text += fmt::format("\n{} of them, drawn with seed {}", *count, seed);
+    s.text += fmt::format("\n{} of these runs, drawn with seed {}", *count, seed);
     s.runs = drawn(s.runs, *count, seed);
   }
   return s;

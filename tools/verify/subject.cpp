@@ -42,10 +42,10 @@ void require_small(const Recipe& r, const Extensions& extensions) {
   const int64_t parameters = layers::parameter_counts(r.model, extensions).parameters,
                 tokens = r.batch.global * r.model.context;
   if (parameters <= most_parameters && tokens <= most_tokens) return;
-  fail(ExitCode::usage, "verify computes the recipe in f64 on this machine, again and again: at most ",
-       fmt::format("{:L} parameters and {:L} tokens a step; this one has {:L} and {:L}", most_parameters, most_tokens,
-                   parameters, tokens),
-       "; add --shrink, or override model.* and batch.*");
+  fail(ExitCode::usage,
+       fmt::format("the recipe has {:L} parameters and {:L} tokens a step; expected at most {:L} and {:L}", parameters,
+                   tokens, most_parameters, most_tokens),
+       ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 
 // Every problem is a line "POSITION: KEY (VALUE) RULE; HINT". Numbers are left out, so that meshes can be counted by
@@ -108,7 +108,7 @@ Expected state_of(const TrainingRun& run) {
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
     fail(ExitCode::numeric, what, " of step ", number, " is ", value,
-         ", beside which nothing can be compared; a lower optim.lr or model.init_std may keep it finite");
+         ", so nothing can be compared with it; a lower optim.lr or model.init_std may keep it finite");
   };
   if (!std::isfinite(step.result.loss)) refuse("the loss", step.result.loss);
   for (const auto& [kind, tensors] : {std::pair("gradient", &step.gradients), {"weight", &step.weights}})
@@ -198,7 +198,7 @@ std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_))
-    return cat("subject=", variant["subject"], " is what the recipe has already");
+    return cat("subject=", variant["subject"], " does not differ from the recipe");
   try {
     recipe_for(variant);
     return {};

@@ -195,7 +195,7 @@ class LayoutReader {
       const size_t equals = word.find('=');
       if (equals == std::string_view::npos)
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': '", config::shown(word),
-             "' is no name=value, such as tp=2");
+             "' is not of the form name=value, such as tp=2");
       set(word.substr(0, equals), word.substr(equals + 1));
     }
     complete();
@@ -224,8 +224,8 @@ class LayoutReader {
       return;
     }
     const std::string_view likely = config::closest(name, known);
-    fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': nothing is called '", config::shown(name), "'",
-         likely.empty() ? "." : cat("; did you mean '", likely, "'?"), " There are ", config::join(known));
+    fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': unknown name '", config::shown(name), "'",
+         likely.empty() ? "." : cat("; did you mean '", likely, "'?"), " Known names: ", config::join(known));
   }
 
   bool named(Axis axis) const { return std::find(named_.begin(), named_.end(), axis) != named_.end(); }

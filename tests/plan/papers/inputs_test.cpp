@@ -169,7 +169,7 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
        {"x.yaml:2: e (1) must be at least 2", "x.yaml:4: r1 (1.2) must be at most 1",
         "x.yaml:6: r2 ([[0, 0.5], [10, 0.6]]) must start at a size above 0",
         "x.yaml:8: r_3 is not a key; did you mean r3?", "x.yaml: r3 is not set; it must be greater than 0",
-        "x.yaml: I (none by default) must be given, or b, s and h, of which it is the product with k and BPE",
+        "x.yaml: I (none by default) must be given, or b, s and h: it is their product with k and BPE",
         "x.yaml: I_minimal (none by default) must be given, or N, the number of chunks"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
@@ -178,9 +178,9 @@ const std::string monta = "{t: 8, e: 2, B1: 1, r1: 1, B2: 1, r2: 1, B3: 1, r3: 1
 
 TEST(Inputs, MontaRefusesKeysThatWouldDoNothing) {
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
-            "x.yaml:1: h (3) has no use beside I without memory\nx.yaml:1: BPE (4) has no use beside I");
+            "x.yaml:1: h (3) has no use if I is given and memory is not\nx.yaml:1: BPE (4) has no use if I is given");
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),
-            "x.yaml:1: I_minimal (1) has no use beside N, which says how many chunks there are");
+            "x.yaml:1: I_minimal (1) has no use if N, the number of chunks, is given");
   EXPECT_EQ(refusal("monta", monta + "I_minimal: 1, I: 1e9}"),
             "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t");
   EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"), "x.yaml:1: memory needs b, s and h");
@@ -206,7 +206,7 @@ TEST(Inputs, ParmRefusesCollectivesThatAreHalfPriced) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
-            "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not stand beside alpha_A2A");
+            "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),
             "x.yaml:1: alpha_o (1) has no use with N_MP = 1: there is no MP-AllGather\n"
             "x.yaml:1: beta_o (1) has no use with N_MP = 1: there is no MP-AllGather\n"

@@ -94,11 +94,12 @@ class Recorder {
     });
     if (dropped_ + unfinished_ > 0)
       complain(
-          (std::to_string(dropped_) + " records are lost, " + std::to_string(unfinished_) + " unfinished").c_str());
+          (std::to_string(dropped_) + " records were lost, " + std::to_string(unfinished_) + " unfinished").c_str());
     const auto found = profile(activities_, update_kernel, warm_up_steps);
     if (!found)
-      return complain(("no profile: of " + std::to_string(step_ends(activities_, update_kernel).size()) + " steps in " +
-                       std::to_string(activities_.size()) + " records " + std::to_string(warm_up_steps) + " warm up")
+      return complain(("no profile: " + std::to_string(step_ends(activities_, update_kernel).size()) + " steps in " +
+                       std::to_string(activities_.size()) + " records, expected more than the " +
+                       std::to_string(warm_up_steps) + " that warm up")
                           .c_str());
     const char* path = std::getenv("HEXAD_GPU_PROFILE");
     const std::string prefix = path ? path : "gpu_profile";

@@ -73,7 +73,7 @@ void Report::head() {
   line("busy {:.3f} ms a step, idle {:.3f} ms ({:.2f} %) in {:.1f} gaps; all activities, summed, {:.3f} ms",
        ms_a_step(busy()), ms_a_step(p_.idle()), percent(p_.idle()), a_step(static_cast<int64_t>(p_.gaps.size())),
        ms_a_step(summed()));
-  line("shares are of a step's time");
+  line("share: of the time of a step");
 }
 
 void Report::kernels() {
@@ -95,14 +95,14 @@ void Report::copies() {
 
 void Report::streams() {
   if (p_.streams.size() < 2) return;
-  line("\n{:>8} {:>12} {:>12} {:>9} {:>8}  most of it", "busy", "us a step", "us alone", "a step", "stream");
+  line("\n{:>8} {:>12} {:>12} {:>9} {:>8}  longest operation", "busy", "us a step", "us alone", "a step", "stream");
   for (const StreamTime& s : p_.streams)
     line("{:>6.2f} % {:>12.1f} {:>12.1f} {:>9.1f} {:>8}  {}", percent(s.busy), us_a_step(s.busy), us_a_step(s.alone),
          a_step(s.count), s.stream, name(s.longest));
 }
 
 void Report::longest_gaps() {
-  line("\n{:>10} {:>6} {:>10}  longest gaps, each from the end of | to the begin of", "us", "step", "at ms");
+  line("\n{:>10} {:>6} {:>10}  longest gaps, from the end of | to the start of", "us", "step", "at ms");
   for (size_t i = 0; i < std::min<size_t>(p_.gaps.size(), 10); ++i) {
     const Gap& g = p_.gaps[i];
     line("{:>10.1f} {:>6} {:>10.3f}  {} | {}", static_cast<double>(g.time.length()) * 1e-3, p_.step_of(g),
@@ -111,7 +111,7 @@ void Report::longest_gaps() {
 }
 
 void Report::places() {
-  line("\n{:>8} {:>12} {:>9}  gaps by place, from the end of | to the begin of", "share", "us a step", "a step");
+  line("\n{:>8} {:>12} {:>9}  gaps by place, from the end of | to the start of", "share", "us a step", "a step");
   for (size_t i = 0; i < std::min<size_t>(p_.places.size(), 20); ++i) {
     const Place& p = p_.places[i];
     line("{:>6.2f} % {:>12.1f} {:>9.1f}  {} | {}", percent(p.ns), us_a_step(p.ns), a_step(p.count), name(p.before),

@@ -141,7 +141,7 @@ void add_completion(const Program& program) {
   const Command command =
       program.root.add_command("completion", "Print a script that completes commands, options and keys");
   auto shell = std::make_shared<std::string>();
-  command.add_option("shell", shell.get(), "bash: source <(hexad completion bash); zsh alike")
+  command.add_option("shell", shell.get(), "bash or zsh, as in: source <(hexad completion bash)")
       .required()
       .legal(one_of({"bash", "zsh"}));
   command.run(on_one_rank(command, [program, shell] {

@@ -89,7 +89,7 @@ void add_eval(const Program& program) {
       .legal(auto_or_step());
   command.add_option("--sequences", &options->sequences, "sequences to evaluate, spread over the held-out set; 0: all")
       .legal(whole_number(0));
-  command.add_flag("--json", options->json, "as one JSON object");
+  command.add_flag("--json", options->json, "print one JSON object");
   command.run([program, options] {
     return on_all_ranks([&](comm::World& world) { return run_eval(*options, program.extensions, world); });
   });

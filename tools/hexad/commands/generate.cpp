@@ -39,7 +39,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
     fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");
   if (recipe.data.registered())
     fail(ExitCode::usage, "'", options.run, "' was trained on the source ", recipe.data.source_name(),
-         ", which has no tokenizer: there is no text");
+         ", which has no tokenizer, so it cannot generate text");
   complete(recipe, find_cores().of_rank);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
@@ -79,11 +79,13 @@ void add_generate(const Program& program) {
   command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "0: always the most probable token")
       .legal(number(0));
-  command.add_option("--top-k", &options->sampling.top_k, "choose among the k most probable; 0: all")
+  command.add_option("--top-k", &options->sampling.top_k, "choose among the k most probable tokens; 0: all")
       .legal(whole_number(0));
-  command.add_option("--top-p", &options->sampling.top_p, "choose among the most probable that make up this share")
+  command
+      .add_option("--top-p", &options->sampling.top_p,
+                  "choose among the most probable tokens that together have this probability")
       .legal(number(0, 1));
-  command.add_option("--seed", &options->sampling.seed, "of the random choices").legal(whole_number(0));
+  command.add_option("--seed", &options->sampling.seed, "seed of the random choices").legal(whole_number(0));
   command.run(on_one_rank(command, [program, options] { return run_generate(*options, program.extensions); }));
 }
 

@@ -88,7 +88,7 @@ void require_checkpoint(const std::string& path) {
   const size_t left = below.size() - std::min(below.size(), most_named);
   below.resize(below.size() - left);
   base::fail(
-      base::ExitCode::usage, "'", path, "' is no checkpoint's folder, run directory, prepared folder or .hxd file",
+      base::ExitCode::usage, "'", path, "' is not a checkpoint folder, run directory, prepared folder or .hxd file",
       below.empty()
           ? ""
           : fmt::format("; below it: {}{}", fmt::join(below, ", "), left > 0 ? fmt::format(" and {} more", left) : ""));
@@ -118,9 +118,10 @@ void add_inspect(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
       .required();
-  command.add_flag("--json", options->json, "as one JSON object");
-  command.add_flag("--verify", options->verify,
-                   "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");
+  command.add_flag("--json", options->json, "print one JSON object");
+  command.add_flag(
+      "--verify", options->verify,
+      "check every byte first (of a run directory: of all its checkpoints); exits with 3 if one is damaged");
   command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 

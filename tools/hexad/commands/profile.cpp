@@ -114,16 +114,15 @@ void add_profile(const Program& program) {
   const Command command = program.root.add_command(
       "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
-  command.add_option("--out", &options->out, "YAML file that is written").path();
+  command.add_option("--out", &options->out, "YAML file to write").path();
   command.add_flag("--quick", options->quick, "few sizes, about four seconds");
   command.add_option("--seconds", &options->seconds, "about how long to measure; two minutes without --quick")
       .legal(number_above(0));
-  command.add_option("--threads", &options->threads, "of a rank's kernels; 0: its share of the node's cores")
+  command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
-  command.add_option(
-      "--product", &options->products,
-      "EXPERTSxINPUTSxOUTPUTS of grouped products to measure instead of the usual ones; may be repeated");
-  command.add_option("--offload-folder", &options->offload_folder, "where offloaded tensors are written");
+  command.add_option("--product", &options->products,
+                     "EXPERTSxINPUTSxOUTPUTS of grouped products, measured instead of the usual ones; may be repeated");
+  command.add_option("--offload-folder", &options->offload_folder, "folder that offloaded tensors are written to");
   command.run(
       [program, options] { return on_all_ranks([&](comm::World& world) { return profile(*options, world); }); });
 }

@@ -76,8 +76,8 @@ std::function<ExitCode()> on_one_rank(const Command& command, std::function<Exit
     const int ranks = comm::announced_world_size();
     if (ranks == 1) return body();
     if (announced_rank() == 0)
-      base::fail(ExitCode::usage, command.full_name(), " is one process, but mpirun or srun has started ", ranks,
-                 " of it; ", remedy);
+      base::fail(ExitCode::usage, command.full_name(), " runs as one process, but mpirun or srun has started ", ranks,
+                 "; ", remedy);
     std::this_thread::sleep_for(1s);  // a launcher ends the job at the first exit: the message comes before
     return ExitCode::usage;
   };

@@ -19,6 +19,6 @@ base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& b
 /// `body` of a command that is one process. If mpirun or srun has started several, none runs it: the first one says so,
 /// and all exit with `usage`. `remedy`: what to do then.
 std::function<base::ExitCode()> on_one_rank(const Command& command, std::function<base::ExitCode()> body,
-                                            const std::string& remedy = "start it alone");
+                                            const std::string& remedy = "start it without the launcher");
 
 }  // namespace hexad::app

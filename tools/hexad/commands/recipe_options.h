@@ -11,7 +11,8 @@
 namespace hexad::app {
 
 inline void add_include_root(const Command& command, std::string& folder) {
-  command.add_option("--include-root", &folder, "folder that included files may lie in, besides the recipe's").path();
+  command.add_option("--include-root", &folder, "folder that may hold included files, in addition to the recipe's")
+      .path();
 }
 
 /// " --include-root FOLDER 'key=value' ...", as a shell takes it, for a printed command.

@@ -58,8 +58,9 @@ void add_reference(const Program& program) {
     bool keys = false, values = false;
   };
   auto options = std::make_shared<Options>();
-  command.add_flag("--keys", options->keys, "the recipe's keys alone, one a line");
-  command.add_flag("--values", options->values, "each key that is one of some words, with these, one a line");
+  command.add_flag("--keys", options->keys, "print only the recipe's keys, one a line");
+  command.add_flag("--values", options->values,
+                   "print each key that takes one of several words, and its words, one key a line");
   command.run(on_one_rank(command, [program, options] {
     if (options->keys)
       print_keys();

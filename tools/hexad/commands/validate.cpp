@@ -72,9 +72,10 @@ std::string start_line(const Options& options, int64_t ranks, double save_second
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_here(recipe, extensions, ranks);
-    return fit.verdict == MemoryFit::Verdict::too_much ? "does not fit on this machine: " + fit.text : fit.text;
+    return fit.verdict == MemoryFit::Verdict::too_much ? "the model does not fit on this machine: " + fit.text
+                                                       : fit.text;
   } catch (const base::Error& e) {
-    return base::cat("does not start on this machine: ", e.what());
+    return base::cat("the recipe does not start on this machine: ", e.what());
   }
 }
 
@@ -91,7 +92,7 @@ std::string resume_text(const Checked& c) {
   const int64_t left = c.recipe.train.steps - c.start.trained_steps;
   const std::string steps = left > 0 ? fmt::format("{} of {} steps are left", left, c.recipe.train.steps)
                                      : fmt::format("no step is left, as train.steps is {}", c.recipe.train.steps);
-  return fmt::format("goes on from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
+  return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
@@ -99,9 +100,9 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   const int ranks = c.layout.world();
   const std::string table = memory.table();  // makes the model, whose layers may refuse it
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
-             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
+             options.world > 0 ? "" : ", the fewest possible; --world N checks it for N");
   if (options.world > 1)
-    fmt::print("here it is started by: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
+    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
   if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
   for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
   print_size(c.recipe, extensions);
@@ -174,9 +175,9 @@ void add_validate(const Program& program) {
       .add_option("--world", &options->world, "number of ranks to check against; 0: the fewest that the layout needs")
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
-  command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh).path();
+  command.add_option("--svg", &options->svg, "also draw the mesh into this file").needs(mesh).path();
   command.add_flag("--json", options->json,
-                   "as one JSON object; of a recipe that is not valid its problems, with file, line, key and message");
+                   "print one JSON object; for an invalid recipe, its problems with file, line, key and message");
   command.run(on_one_rank(command, [program, options] {
     const auto run = [&] { return validate(*options, program.extensions); };
     return options->json ? with_json_problems(options->recipe, options->overrides, run) : run();

@@ -135,7 +135,7 @@ Illegal illegal_for(const Options& o, const Subject& subject) {
   return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous") return std::string("transport: with --mpi messages go through MPI");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
-      return "subject: with --precision it is " + o.precision;
+      return "subject: --precision sets it to " + o.precision;
     return subject.illegal(in_precision(o, v));
   };
 }
@@ -257,29 +257,31 @@ void add_verify(const Program& program) {
                   "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the oracle "
                   "stays one rank on the CPU")
       .legal(one_of(devices));
-  command.add_option("--world", &options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
+  command.add_option("--world", &options->world, "number of ranks; 0: 4, or with --mpi the number of processes")
       .legal(whole_number(0, 64));
   command.add_option("--layouts", &options->layouts,
-                     "all: every mesh, options pairwise; a number: so many of these; or a list, such as "
+                     "all: every mesh, options pairwise; a number: a sample of so many layouts; or a list, such as "
                      "'tp=2,cp=2;pp=2,ep=4,zero=1'");
   command
-      .add_option(
-          "--precision", &options->precision,
-          "of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, subject=bf16)")
+      .add_option("--precision", &options->precision,
+                  "precision of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, "
+                  "subject=bf16)")
       .legal(one_of({"f64", "f32", "bf16"}));
   command.add_option("--steps", &options->steps, "optimizer steps of every run").legal(whole_number(1, 100));
   command.add_flag("--mpi", options->mpi, "ranks are the processes of mpirun or srun, not threads");
   command.add_flag("--shrink", options->shrink, "verify a small model of the same kind");
   command.add_option("--jitter", &options->jitter, "seed of random delays in communication");
-  command.add_option("--seed", &options->seed, "of the choice of options and samples");
+  command.add_option("--seed", &options->seed, "seed of the choice of options and samples");
   command
       .add_option("--timeout", &options->timeout,
-                  "seconds after which a run is given up; a hang is found after distributed.watchdog_seconds, or a "
-                  "quarter of these where that is less")
+                  "seconds until a run is given up; a hang is found after distributed.watchdog_seconds, or after a "
+                  "quarter of this time if that is shorter")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };
-    return options->mpi ? body() : on_one_rank(command, body, "add --mpi, or start it alone: ranks are threads then")();
+    return options->mpi ? body()
+                        : on_one_rank(command, body,
+                                      "add --mpi, or start it without the launcher: its ranks are then threads")();
   });
 }
 

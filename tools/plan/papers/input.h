@@ -32,7 +32,7 @@ std::string list_keys() {
   return list_keys(&input, config::type_of<Input>);
 }
 
-/// Adds a problem to each of these keys that was written: "has no use beside I".
+/// Adds a problem to each of these keys that was written: "has no use if I is given".
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
 
 /// Adds a problem unless a curve's volumes or sizes are above 0.

@@ -78,7 +78,7 @@ struct Input {
     v("r3", r3, "share of B3 reached: a number, or [[bytes, share], ...] over I/N", positive(), at_most(1));
     v("r2_O3", r2_o3, "r2 while copies run beside the all-gather (O3); none: r2", positive(), at_most(1));
     v("r3_O3", r3_o3, "r3 while an all-gather runs beside the copies (O3); none: r3", positive(), at_most(1));
-    v("I_minimal", smallest, "[bytes] no smaller chunk is tried (I/(N t)); bounds the search for N", positive());
+    v("I_minimal", smallest, "[bytes] smallest chunk that is tried (I/(N t)); bounds the search for N", positive());
     v("N", chunks, "chunks of O2 and O3, instead of the search", at_least(1), at_most(most_listed_chunks));
     v("memory", memory, "bytes of a rank, Tables 3 and 4; needs b, s, h");
     v("step", step, "a training step around the all-to-alls");
@@ -101,11 +101,12 @@ struct Input {
 void check(const Input& in, Problems& problems) {
   const bool sizes = in.b && in.s && in.h;
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
-    problems.add("I", "must be given, or b, s and h, of which it is the product with k and BPE");
+    problems.add("I", "must be given, or b, s and h: it is their product with k and BPE");
   if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
-  if (in.volume) refuse_written(problems, {"BPE"}, "has no use beside I");
-  if (in.volume && !in.memory) refuse_written(problems, {"b", "s", "h", "k"}, "has no use beside I without memory");
-  if (in.chunks && in.smallest) problems.add("I_minimal", "has no use beside N, which says how many chunks there are");
+  if (in.volume) refuse_written(problems, {"BPE"}, "has no use if I is given");
+  if (in.volume && !in.memory)
+    refuse_written(problems, {"b", "s", "h", "k"}, "has no use if I is given and memory is not");
+  if (in.chunks && in.smallest) problems.add("I_minimal", "has no use if N, the number of chunks, is given");
   if (!in.chunks && !in.smallest && problems.good({"I_minimal", "N"}))
     problems.add("I_minimal", "must be given, or N, the number of chunks");
   check_sizes(problems, "r1", in.r1);
