@@ -30,7 +30,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       leaves.push_back(wants[i] ? second->leaf(tensors[i]) : Value{tensors[i], -1});
     const std::vector<Value> results = segment(*second, leaves);
     require(results.size() == count, "[checkpoint] ", name, " gave ", count, " values, but ", results.size(),
-            " when computed again");
+            " when recomputed");
     std::vector<Replay::Root> roots;
     for (size_t o = 0; o < count; ++o)
       if (b.output_gradient(o).defined() && results[o].wants_gradient())

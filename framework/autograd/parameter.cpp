@@ -84,7 +84,7 @@ Parameter::Spec checked(Parameter::Spec spec) {
 }  // namespace
 
 Tensor HeldWeight::on(Stream& stream) const {
-  require(defined(), "[parameter] weights are read that nobody holds");
+  require(defined(), "[parameter] weights are read without being held");
   stream.wait(gathered_.arrived);
   return weights_;
 }

@@ -93,7 +93,7 @@ Tensor Backward::take_gradient(size_t index) {
 Device Backward::output_device() const {
   for (const Tensor& t : output_gradients_)
     if (t.defined()) return t.device();
-  fail_invariant("[tape] backward of an op of whose outputs none has a gradient");
+  fail_invariant("[tape] backward of an op none of whose outputs has a gradient");
 }
 
 bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }
@@ -113,7 +113,7 @@ void Backward::replay_from(size_t first) {
   if (first < replay_.next_)
     for (int32_t input : inputs_)
       require(input < replay_.tape_.nodes_[first].first_output,
-              "[tape] an op replays what was recorded before it, of which its own input is a result");
+              "[tape] an op replays earlier ops, but its own input is a result of one of them");
   while (replay_.next_ > first) replay_.step();
 }
 
@@ -126,7 +126,7 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
   for (const auto& node : tape.nodes_)
     for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
   for (const Root& root : roots) {
-    require(root.value.wants_gradient(), "[tape] backward from a value that nothing trainable led to");
+    require(root.value.wants_gradient(), "[tape] backward from a value that depends on nothing trainable");
     require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
             "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
             root.gradient.shape(), " ", root.gradient.dtype());

@@ -193,7 +193,7 @@ class Replay {
   }
   /// Gradient of a leaf; undefined when nothing depended on it. Taken out, so that the caller may own it alone.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] the gradient of a value that wants none");
+    require(leaf.wants_gradient(), "[tape] the gradient of a value that needs no gradient");
     return std::exchange(gradients_[static_cast<size_t>(leaf.id)], {});
   }
 

@@ -17,7 +17,7 @@ std::string system_reason(const std::string& path, int error, std::string_view t
   std::error_code failed;
   if (error == ENOENT) {
     const fs::path target = fs::read_symlink(path, failed);
-    return failed ? cat("no such ", thing) : cat("is a link to ", target.string(), ", which is not there");
+    return failed ? cat("no such ", thing) : cat("is a link to ", target.string(), ", which does not exist");
   }
   if (error == ENOTDIR) {
     for (fs::path above = fs::path(path).parent_path(); !above.empty() && above != above.root_path();

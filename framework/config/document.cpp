@@ -110,7 +110,7 @@ class Loader {
       roots_.push_back(folder_of(path));  // what it includes itself may lie beside it
     } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
-           "; an absolute path may lead there, or --include-root names a folder for both");
+           "; use an absolute path, or name a folder that holds both with --include-root");
     }
     if (std::ranges::find(open_, real) != open_.end())
       fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real));

@@ -27,8 +27,8 @@ Options::Options(std::string key, std::string owner, const std::vector<TextOptio
 void Options::give(Given g) {
   const auto same = std::ranges::find(given_, g.name, &Given::name);
   if (same != given_.end())
-    base::fail(base::ExitCode::usage, key_, ".", given_.size(), ".name (", shown(g.name), ") is given twice, by ", key_,
-               ".", same - given_.begin(), ", too; leave one of them out");
+    base::fail(base::ExitCode::usage, key_, ".", given_.size(), ".name (", shown(g.name), ") is given twice, also by ",
+               key_, ".", same - given_.begin(), "; leave one of them out");
   given_.push_back(std::move(g));
 }
 

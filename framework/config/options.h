@@ -18,8 +18,8 @@ struct NumberOption {
 
   template <class V>
   void fields(V& v) {
-    v("name", name, "name that is looked up", non_empty());
-    v("value", value, "its value");
+    v("name", name, "name of the option", non_empty());
+    v("value", value, "value of the option");
   }
 };
 
@@ -28,8 +28,8 @@ struct TextOption {
 
   template <class V>
   void fields(V& v) {
-    v("name", name, "name that is looked up", non_empty());
-    v("value", value, "its value, a text or a number");
+    v("name", name, "name of the option", non_empty());
+    v("value", value, "value of the option, a text or a number");
   }
 };
 

@@ -136,7 +136,7 @@ class Finder {
     if (S_ISDIR(status.st_mode)) return enter({number, path, "", true}, status);
     if (S_ISREG(status.st_mode)) return take(entry, status);
     problems_.add(ExitCode::usage, cat(input, ": is not a regular file but ", kind_of_file(status.st_mode)),
-                  {"what is prepared is read several times: write it to a file first"});
+                  {"input is read several times: write it to a file first"});
   }
 
   void enter(const Entry& folder, const Status& status) {
@@ -206,7 +206,7 @@ class Finder {
       const BinaryKind kind = rules_.binary ? BinaryKind{} : binary_kind(head);
       if (!kind) return taken_.push_back({file.input, {file.path, opened.size()}});
       if (!file.named) return skip(file, SkipReason::binary, std::string(kind.name), kind.remedy);
-      problems_.add(ExitCode::data, cat(file.path, ": is no text but ", kind.with_article()),
+      problems_.add(ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
                     {kind.remedy.empty() ? "" : cat("to take its text: ", kind.remedy), std::string(leave_out_remedy)});
     } catch (const Error& error) {
       problems_.add(error.code(), error.what(), {"--exclude PATTERN leaves files and folders out"});

@@ -76,13 +76,13 @@ struct Objects {
       const std::string_view what =
           e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
       const size_t column = what.find("column ");
-      refuse(number, "is no JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
+      refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
     }
   }
 
   void pass(const Json& object, int64_t number, std::string_view text) const {
     if (!object.is_object())
-      return refuse(number, "is no JSON object but ", config::shown(text),
+      return refuse(number, "is not a JSON object but ", config::shown(text),
                     ", expected a line such as {\"text\": \"...\"}");
     const auto found = object.find(key);
     if (found == object.end()) return refuse(number, "has no key \"", key, "\" (--jsonl-key); ", keys_of(object, key));

@@ -37,8 +37,7 @@ void check(const PrepareOptions& o) {
          least_split_bytes, " and more");
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
-    fail(ExitCode::usage,
-         "prepare: --split separator needs the line that stands between documents, --separator, which ", "is empty");
+    fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, which is empty");
   }
 }
 
@@ -81,7 +80,7 @@ class Corpus {
     const auto take = [&](std::string_view text, int64_t number) {
       if (!options_.binary && text.find('\0') != text.npos)
         return bad(cat(place_of(file.form, file.path, number), ": \"", options_.jsonl_key,
-                       "\" is no text: it has a zero byte"));
+                       "\" is not text: it has a zero byte"));
       data::for_each_document(text, split, f);
     };
     for_each_json_text(file.form, contents, file.path, options_.jsonl_key, take, bad);
@@ -178,7 +177,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
     if (*least == *most) {
       const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
-      fail(ExitCode::data, options.inputs.front(), ": ", what, ", of which no part can be held out; cut ",
+      fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; cut ",
            hashes.size() == 1 ? "it" : "them", " into shorter documents (at most ", options.split.longest_bytes,
            " bytes now) or give --heldout 0");
     }
@@ -230,11 +229,10 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   const PreparedPart& part = s.heldout;
   if (part.documents == 0) return;
   if (part.documents == 1 || part.tokens < few_tokens)
-    warnings.push_back(cat(
-        "the held-out part is ", part.documents, part.documents == 1 ? " document" : " documents", " of ", part.tokens,
-        " tokens, too little for a held-out loss that says something: give more text, a "
-        "larger --heldout (",
-        options.heldout, " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
+    warnings.push_back(
+        cat("the held-out part is ", part.documents, part.documents == 1 ? " document" : " documents", " of ",
+            part.tokens, " tokens, too little for a meaningful held-out loss: give more text, a larger --heldout (",
+            options.heldout, " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
   const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
   if (share > 2 * options.heldout + 0.05)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
@@ -243,8 +241,8 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   if (share < options.heldout / 2)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
                            percent(options.heldout),
-                           " that --heldout asks for: documents are drawn, whatever their "
-                           "length, and long ones fell to training; --split-bytes (",
+                           " that --heldout asks for: documents are drawn whatever their length, and long ones went to "
+                           "training; --split-bytes (",
                            options.split.longest_bytes, " now) makes them shorter"));
 }
 

@@ -92,7 +92,7 @@ Json summary_in(const std::string& folder) {
 // "2026-11-23 06:52 UTC"
 std::string written_at(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return "at a time not known";
+  if (::stat(path.c_str(), &status) != 0) return "at an unknown time";
   return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(status.st_mtime));
 }
 
@@ -123,7 +123,7 @@ std::string description(const std::string& folder, const Json& summary) try {
   for (std::string_view name : prepared_file_names) {
     if (is_there(in(folder, name))) files.push_back(cat(name, " (", written_at(in(folder, name)), ")"));
   }
-  return fmt::format("a dataset that does not say from what it was made: {}", fmt::join(files, ", "));
+  return fmt::format("a dataset that does not record its input: {}", fmt::join(files, ", "));
 }
 
 }  // namespace
@@ -185,8 +185,8 @@ void refuse_to_replace(const PrepareOptions& options, Digest request) {
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
   fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
        ". What differs now: ", differences(summary, options),
-       ". Choose another --output; --force replaces the dataset, and runs that were trained on it can then neither go "
-       "on nor be evaluated");
+       ". Choose another --output; --force replaces the dataset, but runs that were trained on it can then be neither "
+       "continued nor evaluated");
 }
 
 }  // namespace hexad::data

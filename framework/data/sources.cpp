@@ -39,7 +39,7 @@ class CheckedSource final : public Source {
       refuse("target ", row.targets[t], " is neither below the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
     if (row.first[t] < 0 || row.first[t] > at || row.last[t] <= at || row.last[t] > end)
-      refuse("its document is [", row.first[t], ", ", row.last[t], "), which it is not in");
+      refuse("its document is [", row.first[t], ", ", row.last[t], "), which does not contain it");
   }
 
   std::string name_;
@@ -62,8 +62,7 @@ void require_addressable(const std::string& name, const Source& source) {
   if (source.size() > 1) contents(source, 1);
   if (contents(source, 0) != first)
     fail(ExitCode::data, "data.source ", name,
-         ": sequence 0 is another one when it is asked for a second time; a sequence "
-         "must depend on its index alone");
+         ": sequence 0 differs when it is read a second time; a sequence must depend only on its index");
 }
 
 }  // namespace

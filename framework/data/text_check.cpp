@@ -64,8 +64,8 @@ TextProblem check_text(std::string_view contents) {
   const auto lines = std::ranges::count(contents.substr(0, at), '\n');
   const bool zero = contents[at] == '\0';
   const std::string where = lines > 0 ? fmt::format(" (line {})", lines + 1) : "";
-  return {fmt::format("is no text: byte {} is 0x{:02x}{}{}", at, static_cast<unsigned char>(contents[at]),
-                      zero ? "" : ", which is no UTF-8", where),
+  return {fmt::format("is not text: byte {} is 0x{:02x}{}{}", at, static_cast<unsigned char>(contents[at]),
+                      zero ? "" : ", which is not UTF-8", where),
           zero ? "" : "`iconv -f LATIN1 -t UTF-8` converts Latin-1"};
 }
 

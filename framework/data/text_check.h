@@ -8,7 +8,7 @@ namespace hexad::data {
 
 /// A problem of a text, and the way to mend it. Both are empty if nothing is.
 struct TextProblem {
-  std::string what;    // completes "FILE: ": "is no text: byte 6 is 0x00"
+  std::string what;    // completes "FILE: ": "is not text: byte 6 is 0x00"
   std::string remedy;  // "to convert UTF-16: iconv ..."
 
   explicit operator bool() const { return !what.empty(); }

@@ -126,9 +126,10 @@ void check(const DataConfig& data, config::Problems& problems) {
   const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0) +
                     (data.source.empty() ? 0 : 1);
   if (given != 1) {
-    problems.add("data.dataset", cat("must be given, or else data.mixture, data.synthetic or data.source: exactly one "
-                                     "of the four, not ",
-                                     given));
+    problems.add(
+        "data.dataset",
+        cat("must be given, or data.mixture, data.synthetic or data.source instead: exactly one of the four, not ",
+            given));
   }
   if (data.registered() && data.mlm_probability > 0) {
     problems.add("data.mlm_probability", cat("must be 0 with ", data.synthetic ? "data.synthetic" : "data.source",

@@ -137,7 +137,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
   if (found.problems.empty()) return std::nullopt;
   std::string list;
   for (const std::string& problem : found.problems) list += "\n  " + problem;
-  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, ask for checkpoint.resume: none", list);
+  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, set checkpoint.resume: none", list);
 }
 
 void CheckpointStore::check_hint(bool any) const {
@@ -157,7 +157,7 @@ void CheckpointStore::check_hint(bool any) const {
   if (!step) return options_.warn(cat(hint, ": does not name a checkpoint; scanning for the newest"));
   std::error_code error;
   if (!fs::exists(path(*step), error)) {
-    options_.warn(cat(hint, ": names ", text, ", which is not there; scanning for the newest"));
+    options_.warn(cat(hint, ": names ", text, ", which does not exist; scanning for the newest"));
   }
 }
 

@@ -126,7 +126,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   root["format"].check(root["format"].value() == format_name, cat("\"", format_name, "\""));
   const int64_t version = root["version"].integer(1);
   if (version > manifest_version) {
-    fail(ExitCode::data, where, ": is of version ", version, ", written by a newer program; this one reads up to ",
+    fail(ExitCode::data, where, ": has version ", version, ", written by a newer program; this one reads up to ",
          manifest_version);
   }
   const JsonNode content = root["content"];
@@ -160,12 +160,12 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
 
 void require_readable(std::string_view text, const std::string& where, int64_t limit) {
   if (static_cast<int64_t>(text.size()) > limit)
-    fail(ExitCode::resource, where, ": would have ", text.size(), " bytes, which no reader takes: at most ", limit,
-         "; fewer ranks, or less ZeRO, cut weights into fewer pieces");
+    fail(ExitCode::resource, where, ": would have ", text.size(), " bytes, expected at most ", limit,
+         "; use fewer ranks or a lower parallel.zero, which cut weights into fewer pieces");
   try {
     manifest_from_json(text, where);
   } catch (const Error& error) {
-    fail(ExitCode::resource, error.what(), "; not written, as no reader would take it");
+    fail(ExitCode::resource, error.what(), "; not written, because no reader would accept it");
   }
 }
 

@@ -171,7 +171,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     const bool elsewhere = !former.host.empty() && !former.on_machine_of(mine);
     if (elsewhere) {
       const auto seconds = std::chrono::duration<double>(timing.patience).count();
-      note(cat(path, ": of process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
+      note(cat(path, ": held by process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
                seconds, " s"));
       if (!abandoned(path, former, timing, work)) in_use(read_owner(path));
     }

@@ -37,7 +37,7 @@ using RankGroups = std::map<std::string, std::vector<int>>;
 /// its own bytes, whether or not others are ready, and nobody is done before all members have moved theirs. This is a
 /// lower bound, as in truth bytes wait for a receiver that is not ready. A member that waits for others holds its lane
 /// but slows no other lane. Throws std::logic_error when members do not issue the same kinds of collectives in one
-/// order, when a group is not in `groups`, or when ranks wait for each other for ever.
+/// order, when a group is not in `groups`, or when ranks wait for each other forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

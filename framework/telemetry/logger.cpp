@@ -30,7 +30,8 @@ class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
     try {
       file_.append({line.data(), line.size()});
     } catch (const base::Error& e) {
-      if (!warned_) TextOutput(STDERR_FILENO, Stuck::drop).write(base::cat(e.what(), "; this log may miss lines\n"));
+      if (!warned_)
+        TextOutput(STDERR_FILENO, Stuck::drop).write(base::cat(e.what(), "; lines of this log may be missing\n"));
       warned_ = true;
     }
   }

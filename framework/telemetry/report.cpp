@@ -162,8 +162,8 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   std::string out =
       "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times; "
       "each start's recipe is kept as recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
-      "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the part "
-      "before</th></tr></thead>"
+      "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
+      "part</th></tr></thead>"
       "<tbody>\n";
   for (size_t i = 0; i < parts.size(); ++i) {
     const ReportInputs::Part& p = parts[i];

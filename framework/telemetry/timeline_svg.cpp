@@ -141,7 +141,7 @@ class Drawing {
   std::string summary() const {
     std::string out;
     for (const auto& [name, timeline] : sources_)
-      out += fmt::format("{}{} {}, of it {} exposed communication", out.empty() ? "" : "; ", name,
+      out += fmt::format("{}{} {}, of which {} exposed communication", out.empty() ? "" : "; ", name,
                          unit_(timeline->total()), unit_(timeline->exposed()));
     if (sources_.size() < 2 || sources_[0].timeline->spans.empty() || sources_[1].timeline->spans.empty()) return out;
     return out + fmt::format("; the prediction is off by {:+.1f}%",
@@ -157,7 +157,7 @@ class Drawing {
       x += 19 + letter * static_cast<double>(letters(name)) + 20;
     };
     for (const TaskKind kind : kinds_) entry(name_of(kind), name_of(kind));
-    entry("exposed", "exposed: no computation meanwhile");
+    entry("exposed", "exposed: no computation at the same time");
   }
 
   void axis(int top, int bottom) {

@@ -40,13 +40,13 @@ struct YarnConfig {
 
   template <class V>
   void fields(V& v) {
-    v("factor", factor, "how many times longer than original_context positions may become; 1: YaRN is off",
+    v("factor", factor, "largest position as a multiple of original_context; 1: YaRN is off", config::at_least(1));
+    v("original_context", original_context, "context, in tokens, that the model was trained with before stretching",
       config::at_least(1));
-    v("original_context", original_context, "context the model was trained with before stretching",
-      config::at_least(1));
-    v("beta_fast", beta_fast, "dimensions turning more often than this over the context keep their frequency",
+    v("beta_fast", beta_fast, "number of turns over original_context above which a dimension keeps its frequency",
       config::positive());
-    v("beta_slow", beta_slow, "dimensions turning less often than this are interpolated fully", config::positive());
+    v("beta_slow", beta_slow, "number of turns over original_context below which a dimension is fully interpolated",
+      config::positive());
   }
 };
 
@@ -96,18 +96,19 @@ struct ModelConfig {
     v("context", context, "tokens in a training sequence", at_least(1));
     v("vocab", vocab, "vocabulary size; 0: that of the data", at_least(0));
     v("norm", norm, "normalisation before attention, MLP and head");
-    v("norm_eps", norm_eps, "added to the variance", positive());
-    v("position", position, "how positions enter");
+    v("norm_eps", norm_eps, "constant added to the variance", positive());
+    v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
-    v("yarn", yarn, "longer contexts for rotary positions");
+    v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
-    v("gelu", gelu, "which GELU");
-    v("mlp_options", mlp_options, "numbers for a registered layer");
+    v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
+    v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
     v("bias", bias, "biases in linear layers, experts and LayerNorm");
     v("qk_norm", qk_norm, "RMSNorm of queries and keys per head");
     v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
-    v("qkv_clip", qkv_clip, "queries, keys and values are clamped to [-x, x] (DBRX)", positive());
+    v("qkv_clip", qkv_clip, "bound x: queries, keys and values are clamped to [-x, x] (DBRX); none: no clamping",
+      positive());
     v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
       at_least(0));
     v("moe", moe, "mixture of experts");

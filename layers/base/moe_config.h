@@ -95,33 +95,36 @@ struct MoeConfig {
     v("experts", experts, "routed experts of an MoE layer; 0: a dense model", at_least(0));
     v("top_k", top_k, "experts a token visits", at_least(1));
     v("expert_hidden", expert_hidden, "width of an expert's MLP", at_least(1));
-    v("expert", expert, "what an expert computes");
+    v("expert", expert, "kind of an expert's MLP");
     v("shared_experts", shared_experts, "experts that every token visits, fused into one MLP", at_least(0));
     v("shared_hidden", shared_hidden, "width of one shared expert; auto: expert_hidden", automatic, at_least(1));
     v("dense_residual", dense_residual, "a dense MLP (model.mlp_hidden) beside the experts, as in Arctic");
-    v("dense_layers", dense_layers, "first blocks that have a dense MLP instead of experts", at_least(0));
-    v("every", every, "every n-th of the remaining blocks has experts, the others a dense MLP", at_least(1));
+    v("dense_layers", dense_layers, "number of first blocks that have a dense MLP instead of experts", at_least(0));
+    v("every", every, "n: every n-th of the remaining blocks has experts, the others have a dense MLP", at_least(1));
     v("router", router,
-      "what chooses a token's experts: top_k (those with the highest scores of a linear gate; the keys from score to "
-      "top_groups are its own), or the name of a registered router");
-    v("router_options", router_options, "numbers for a registered router");
-    v("score", score, "how logits become scores");
-    v("normalize", normalize, "the weights of a token's experts sum to one");
+      "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
+      "top_groups apply only to it), or the name of a registered router");
+    v("router_options", router_options, "options of a registered router, each a name and a number");
+    v("score", score, "function that turns logits into scores");
+    v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
     v("scale", scale, "factor of the weights, after normalising", positive());
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
     v("top_groups", top_groups, "groups a token may choose from", at_least(1));
     v("capacity_factor", capacity_factor,
-      "an expert takes at most this times the mean load, the rest is dropped; none: dropless", positive());
-    v("drop", drop, "who stays when an expert is over capacity: the most probable, or the first tokens");
+      "largest load of an expert as a multiple of the mean load, the rest is dropped; none: dropless", positive());
+    v("drop", drop, "tokens kept when an expert is over capacity: the most probable, or the first by position");
     v("capacity_scope", capacity_scope, "tokens over which capacity is counted");
     v("aux_loss", aux_loss, "load-balancing loss");
     v("z_loss", z_loss, "weight of the mean squared logsumexp of router logits, averaged over MoE layers", at_least(0));
     v("bias_rate", bias_rate,
-      "auxiliary-loss-free balancing (Wang et al. 2024): step of the selection bias a global batch; 0: off",
+      "auxiliary-loss-free balancing (Wang et al. 2024): step of the selection bias per global batch; 0: off",
       at_least(0));
-    v("routing", routing, "model, or an override: balanced (round robin), zipf (skewed), trace (from a file)");
-    v("zipf_exponent", zipf_exponent, "skew of routing: zipf", at_least(0));
-    v("trace", trace, "file of routing: trace: one line of top_k expert numbers a token, repeated from the start");
+    v("routing", routing,
+      "source of the routing: model, or an override: balanced (round robin), zipf (skewed), trace (from a file)");
+    v("zipf_exponent", zipf_exponent, "exponent of the skew for routing: zipf; 0: no skew", at_least(0));
+    v("trace", trace,
+      "file for routing: trace, with one line of top_k expert numbers per token; repeated from the start if it is too "
+      "short");
   }
 };
 

@@ -46,16 +46,16 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
     // Ranks issue alike many tasks, in whatever groups they are.
     if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
       base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "ep x etp" : "ep", " ranks on nodes alike, but the one of rank ", rank, " has ",
-                 grid.two_levels() ? "two levels and others have not" : "one level and others have two",
+                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes alike, but the group of rank ", rank,
+                 " has ", grid.two_levels() ? "two levels and others have one" : "one level and others have two",
                  "; legal here: direct");
     two_levels = grid.two_levels();
     if (grid.places() > 0) continue;
     std::string counts;
     for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
-    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an ",
-               "all-to-all on each of its nodes, but the one of rank ", rank, ", of ", ranks.size(), " ranks, has ",
-               counts, " on its ", grid.nodes(), " nodes; legal here: direct");
+    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
+               "ranks of an all-to-all on each of its nodes, but that of rank ", rank, ", of ", ranks.size(),
+               " ranks, has ", counts, " on its ", grid.nodes(), " nodes; legal here: direct");
   }
 }
 

@@ -76,7 +76,7 @@ void CommEngine::await_connection() {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
     // Nothing interrupts MPI_Init.
     std::fprintf(stderr,
-                 "asked to stop, but other ranks have not come to MPI_Init: they are lost, or still starting\n");
+                 "asked to stop, but other ranks have not reached MPI_Init: they are lost, or still starting\n");
     std::fflush(nullptr);
     std::_Exit(static_cast<int>(ExitCode::peer_lost));
   }

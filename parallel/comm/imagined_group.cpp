@@ -36,8 +36,8 @@ void exchange(const Operation& op, int rank, Stream& stream) {
                                  std::accumulate(send.begin(), send.begin() + rank + 1, int64_t{0}));
   int64_t begin = 0;
   for (const int64_t rows : receive) {
-    require(rows == send[me], "[imagined group] a rank would send ", rows, " rows, but what is known are the ",
-            send[me], " of this rank");
+    require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
+            ", as many as this rank");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
@@ -72,7 +72,7 @@ ImaginedGroup::ImaginedGroup(int rank, int size, TrafficClass traffic, std::stri
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
-  fail_invariant(cat("[imagined group] ", name, ": nobody knows the other ranks' colours"));
+  fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
@@ -102,7 +102,7 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
       break;
     case Kind::reduce_scatter:
     case Kind::receive:
-      require(!on_host, "[imagined group] ", name(), ": nobody knows what others would have for ", op.to_string());
+      require(!on_host, "[imagined group] ", name(), ": the other ranks' values are not known for ", op.to_string());
       forget(op.out, stream);
       break;
     case Kind::broadcast:

@@ -105,7 +105,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   std::string circle;
   for (const auto& [rank, node] : nodes_)
     if (rank != rank_) circle += cat("; ", name(rank), " waits in ", node.standing->text);
-  return {.text = cat(wait_.text, circle, "; to blame: no rank alone, they wait for each other")};
+  return {.text = cat(wait_.text, circle, "; to blame: no single rank, they wait for each other")};
 }
 
 }  // namespace hexad::comm

@@ -46,7 +46,7 @@ void require_interface() {
   const std::string library = library_version(), tasks = value_of("SLURM_STEP_NUM_TASKS");
   if (!is_open_mpi(library) || started_by_mpirun() || std::getenv("PMIX_RANK") || tasks.empty()) return;
   const std::string reason = base::cat("srun started ", tasks,
-                                       " tasks without PMIx (PMIX_RANK is not set), through which Open MPI finds the "
+                                       " tasks without PMIx (PMIX_RANK is not set), which Open MPI needs to find the "
                                        "other ranks: start with ",
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");

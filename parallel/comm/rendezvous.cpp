@@ -189,7 +189,7 @@ Rendezvous::Wait Rendezvous::wait_of(const Ticket& ticket, const Pending& pendin
       (pending.participants.contains(r) ? wait.here : wait.missing).push_back(world_ranks_[static_cast<size_t>(r)]);
   }
   wait.text = cat("operation ", ticket.number, " of group ", name_, " (", size(), " ranks), ",
-                  pending.participants.begin()->second.op.call(), ": rank ", list_of(wait.missing), " has not come");
+                  pending.participants.begin()->second.op.call(), ": rank ", list_of(wait.missing), " has not arrived");
   return wait;
 }
 

@@ -97,7 +97,7 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change) 
   for (State& s : states_) {
     if (keeps_all(s)) continue;
     require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
-            " or what lies beside it is held while weights are updated");
+            " or another parameter of its bucket is held while weights are updated");
     release(s);
   }
   change();

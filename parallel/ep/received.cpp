@@ -31,7 +31,7 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
         const int64_t n = message[static_cast<size_t>(c * experts + e)];
         if (n < 0 || n > all - sum)
           refuse(rank, group, "the count ", n, " of slots for expert ", e, " in chunk ", c, "; expected 0 .. ",
-                 all - sum, ", what is left of its ", all);
+                 all - sum, ", the rest of its ", all);
         sum += n, slots += n;
       }
       if (slots_per_row == 0) continue;
@@ -39,7 +39,7 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
       const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
       if (rows < fewest || rows > slots)
         refuse(rank, group, "the count ", rows, " of rows for rank ", to, " in chunk ", c, "; expected ", fewest,
-               " .. ", slots, ", as they stand for ", slots, " slots");
+               " .. ", slots, " for its ", slots, " slots");
     }
   if (sum != all) refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected its ", all);
 }
@@ -58,7 +58,7 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
     if (e >= 0 && !first && experts[i - 1] < 0)
       refuse(rank, group, "local expert ", e, " for row ", row, " after its last one; expected -1");
     if (e >= 0 && --left[static_cast<size_t>(e)] < 0)
-      refuse(rank, group, "local expert ", e, " for row ", row, ", and with it for more rows than the ",
+      refuse(rank, group, "local expert ", e, " for row ", row, ", which makes more rows than the ",
              slots[static_cast<size_t>(e)], " it had counted");
   }
   for (size_t e = 0; e < left.size(); ++e)

@@ -123,7 +123,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     const auto own = offsets.subspan(q * width, width);
     if (own[width - 1] > own[width - 2]) {
       check_ids(copy_to_host("routing: ids", ids, stream), o);
-      fail_invariant("[ep] ids that name no expert were counted, but there are none");
+      fail_invariant("[ep] the counts include ids that name no expert, but there are no such ids");
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }

@@ -64,14 +64,17 @@ struct PipelineConfig {
   template <class V>
   void fields(V& v) {
     v("kind", kind, "order of forward and backward over the stages of parallel.pp");
-    v("chunks", chunks, "virtual stages a rank of kind interleaved (1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: 2)",
+    v("chunks", chunks,
+      "virtual stages of a rank for kind interleaved (fixed for the others: 1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: "
+      "2)",
       config::at_least(1));
-    v("split", split, "layers of each virtual stage, in the model's order; empty: balanced, embedding and head counted",
+    v("split", split,
+      "layers of each virtual stage, in the model's order; empty: balanced, with embedding and head counted",
       config::at_least(1));
     v("overlap", overlap,
-      "micro_batches: a forward and the backward of an earlier micro-batch take turns, one computes while the other's "
-      "all-to-all is on its way; of two micro-batches a step or more without stages, of kinds 1f1b (with twice the "
-      "micro-batches in flight) and dualpipe_v with them");
+      "none, or micro_batches: the forward of one micro-batch and the backward of an earlier one take turns, and one "
+      "computes while the other's all-to-all is in flight. Without stages this needs at least two micro-batches a "
+      "step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
   }
 };
 

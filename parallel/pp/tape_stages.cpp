@@ -47,7 +47,7 @@ Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay:
 
 void TapeStages::weights(int chunk, int micro) {
   const auto at = in_flight_.find({chunk, micro});
-  require(at != in_flight_.end() && at->second.replay, "[pp] weights of chunk ", chunk, " micro-batch ", micro,
+  require(at != in_flight_.end() && at->second.replay, "[pp] weight gradients of chunk ", chunk, " micro-batch ", micro,
           " before its backward");
   at->second.replay->run();
   in_flight_.erase(at);

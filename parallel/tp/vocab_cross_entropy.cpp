@@ -137,7 +137,7 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
                        if (dout.device().on_host()) {  // elsewhere a look at it would hold up the device
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                                 "[vocab_cross_entropy] was told the gradient ", scale, " but got ", given);
+                                 "[vocab_cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
                        }
                        auto [dx] = s.get<1>();
                        b.accumulate(0, dx);

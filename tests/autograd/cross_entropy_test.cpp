@@ -218,7 +218,7 @@ TEST(CrossEntropyLoss, BackwardWithAnotherGradientThanAnnouncedThrows) {
     backward(tape, loss, lab.values<double>({0.5}));
     FAIL() << "no error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[cross_entropy] was told the gradient 0.25 but got 0.5");
+    EXPECT_STREQ(e.what(), "[cross_entropy] expected the gradient 0.25 of the loss, got 0.5");
   }
 }
 

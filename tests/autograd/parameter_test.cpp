@@ -295,7 +295,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   held.reset();
   EXPECT_FALSE(holders.expired());
   EXPECT_EQ(again.on(lab.stream()).address(), memory.address());
-  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read that nobody holds");
+  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read without being held");
 }
 
 // Held weights may still be in flight: only their reader waits.

@@ -79,7 +79,7 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootHasNoTrainableInput) {
   const Value y = scale(tape, constant, 2);
   EXPECT_EQ(tape.size(), 0u);
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] backward from a value that nothing trainable led to");
+            "[tape] backward from a value that depends on nothing trainable");
 }
 
 TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
@@ -122,7 +122,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   EXPECT_EQ(message_of([&] {
               replay.take_gradient({lab.randn({4}), -1});
             }),
-            "[tape] the gradient of a value that wants none");
+            "[tape] the gradient of a value that needs no gradient");
 }
 
 TEST_F(TapeTest, AConstantInputGetsNoGradient) {

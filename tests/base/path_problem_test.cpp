@@ -39,7 +39,7 @@ TEST_F(PathProblem, SaysWhyAFileCannotBeRead) {
   EXPECT_EQ(why_no_file(at("folder")), "is a directory");
   EXPECT_EQ(why_no_file(at("file/x")), "no such file: " + at("file") + " is not a directory");
   EXPECT_EQ(why_no_file(at("loop")), "Too many levels of symbolic links");
-  EXPECT_EQ(why_no_file(at("dangling")), "is a link to gone, which is not there");
+  EXPECT_EQ(why_no_file(at("dangling")), "is a link to gone, which does not exist");
   EXPECT_EQ(why_no_file(at(std::string(300, 'x'))), "File name too long");
   EXPECT_EQ(why_no_file(at("pipe")), "is not a regular file but a pipe");
   EXPECT_EQ(why_no_file("/dev/null"), "is not a regular file but a character device");

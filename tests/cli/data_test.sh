@@ -163,10 +163,10 @@ test_what_is_no_text_is_refused_with_file_and_byte() {
   texts
   printf 'caf\xc3\xa9 \0' >texts/zero.txt
   expect 3 prepare 0.1 bytes
-  expect_text err "texts/zero.txt: is no text: byte 6 is 0x00; leave the file out, or pass --binary"
+  expect_text err "texts/zero.txt: is not text: byte 6 is 0x00; leave the file out, or pass --binary"
   printf 'caf\xe9 au lait' >texts/zero.txt
   expect 3 prepare 0.1 bytes
-  expect_text err "texts/zero.txt: is no text: byte 3 is 0xe9, which is no UTF-8"
+  expect_text err "texts/zero.txt: is not text: byte 3 is 0xe9, which is not UTF-8"
   expect_nothing_at data/train.hxd
   expect 0 prepare 0.1 bytes --binary
 }
@@ -185,10 +185,10 @@ test_jsonl_files_are_read_line_by_line() {
   expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err "texts/a.jsonl:4: is no JSON: column 21: "
+  expect_text err "texts/a.jsonl:4: is not JSON: column 21: "
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err 'texts/a.jsonl:4: is no JSON object but "seven"'
+  expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
 }
 
 test_a_vocabulary_that_the_text_does_not_reach_is_told() {
@@ -219,7 +219,7 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --separator %
   expect_text err "--separator is for --split separator; with --split file it has no meaning"
   expect 2 prepare 0.1 bytes --split separator
-  expect_text err "--split separator needs the line that stands between documents, --separator"
+  expect_text err "--split separator needs --separator, the line between documents, which is empty"
   expect 2 prepare 0.1 bytes --split-bytes 1
   expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt

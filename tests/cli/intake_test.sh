@@ -69,7 +69,7 @@ test_every_text_counts_once_whatever_its_names() {
   ln -s . texts/loop
   ln -s ../texts texts/up
   expect 0 prepare --follow-links
-  expect_text out "already prepared" "taken already under another name: "
+  expect_text out "already prepared" "already taken under another name: "
   cmp -s before.hxd data/train.hxd || failed "another dataset"
   mkdir outside
   echo "from outside" >outside/far.txt
@@ -98,7 +98,7 @@ test_forty_bad_files_are_named_at_once() {
   for i in $(seq 40); do printf 'caf\xe9 %s\n' "$i" >texts/bad-$i.txt; done
   expect 3 prepare
   expect_text err "40 problems of the input:"
-  for i in $(seq 40); do expect_text err "texts/bad-$i.txt: is no text: byte 3 is 0xe9, which is no UTF-8"; done
+  for i in $(seq 40); do expect_text err "texts/bad-$i.txt: is not text: byte 3 is 0xe9, which is not UTF-8"; done
   expect_count 1 err "or pass --binary"
   expect_text err "iconv -f LATIN1 -t UTF-8"
   expect_nothing_at data
@@ -111,7 +111,7 @@ test_bytes_far_into_a_file_are_looked_at() {
     { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
     [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "too short"
     expect 3 prepare
-    expect_text err "texts/1.txt: is no text: byte 2688895 is 0x" "(line 400001)"
+    expect_text err "texts/1.txt: is not text: byte 2688895 is 0x" "(line 400001)"
   done
 }
 
@@ -132,7 +132,7 @@ test_compressed_inputs_are_named_for_what_they_are() {
   mv texts/1.txt.gz texts/1.txt
   printf 'PAR1\x15\x04\x15\x10PAR1' >table
   expect 3 "$HEXAD" prepare --input texts/1.txt table --output data
-  expect_text err "texts/1.txt: is no text but a gzip-compressed file" "table: is no text but a Parquet file" \
+  expect_text err "texts/1.txt: is not text but a gzip-compressed file" "table: is not text but a Parquet file" \
     "to take its text: gunzip" "to take its text: convert to JSON lines"
 }
 
@@ -170,7 +170,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   # corpora
   refuses 2 "loop: $loop" -- "$HEXAD" prepare --input loop --output other
   refuses 2 "$long: $name" -- "$HEXAD" prepare --input "$long" --output other
-  refuses 2 "dangling: is a link to gone, which is not there" -- "$HEXAD" prepare --input dangling --output other
+  refuses 2 "dangling: is a link to gone, which does not exist" -- "$HEXAD" prepare --input dangling --output other
   refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" prepare --input tiny.yaml/x --output other
   refuses 2 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input pipe --output other
   refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" prepare --input /dev/stdin --output other < <(seq 9)
@@ -189,7 +189,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   # datasets
   local dataset="data.synthetic=false" text
   for text in "loop $loop" "$long $name" "tiny.yaml is a regular file, not a folder" "pipe is a pipe, not a folder" \
-    "dangling is a link to gone, which is not there"; do
+    "dangling is a link to gone, which does not exist"; do
     refuses 3 "data.dataset (${text%% *}): ${text#* }" -- "$HEXAD" train tiny.yaml $dataset data.dataset="${text%% *}"
   done
   # run directories and checkpoints

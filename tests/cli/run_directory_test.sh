@@ -41,7 +41,7 @@ test_what_a_dead_host_left_is_taken_over_without_removing_files_by_hand() {
   mkdir run
   echo "elsewhere 4711" >run/lock
   expect 0 "$HEXAD" train tiny.yaml
-  expect_text err "run/lock: of process 4711 on host elsewhere, which may have ended; watched for 20 s" \
+  expect_text err "run/lock: held by process 4711 on host elsewhere, which may have ended; watched for 20 s" \
     "run/lock: taken over from process 4711 on host elsewhere"
   expect_nothing_at run/lock
 }

@@ -129,7 +129,7 @@ test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
   pid=$!
   sleep 3
   kill -TERM $(ranks_on $(nodes))
-  wait_until says_three_times err "asked to stop, but other ranks have not come to MPI_Init"
+  wait_until says_three_times err "asked to stop, but other ranks have not reached MPI_Init"
   scancel --user root
   wait $pid || true
 }

@@ -72,7 +72,7 @@ TEST(Inquiry, StalledFileWorkIsBlamed) {
 TEST(Inquiry, BlamesNoSingleRankOfACycle) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({0})}});
   EXPECT_EQ(finding.text,
-            "hang; rank 1 waits in operation 1 of group tp; to blame: no rank alone, they wait for each other");
+            "hang; rank 1 waits in operation 1 of group tp; to blame: no single rank, they wait for each other");
 }
 
 TEST(Standing, TravelsAsText) {

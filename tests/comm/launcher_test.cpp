@@ -40,7 +40,7 @@ TEST_F(Launcher, SrunWithoutPmixIsRefusedWithTheLineThatStartsIt) {
     FAIL();
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(),
-                 "srun started 4 tasks without PMIx (PMIX_RANK is not set), through which Open MPI finds the other "
+                 "srun started 4 tasks without PMIx (PMIX_RANK is not set), which Open MPI needs to find the other "
                  "ranks: start with srun --mpi=pmix --kill-on-bad-exit=1");
     EXPECT_EQ(e.code(), base::ExitCode::usage);
   }

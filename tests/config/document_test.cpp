@@ -173,7 +173,7 @@ TEST_F(Fault33, Cycles) {
 TEST_F(Fault33, OutsideTheRecipesFolder) {
   put("out.yaml", minimal);
   const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
-                              "; an absolute path may lead there, or --include-root names a folder for both";
+                              "; use an absolute path, or name a folder that holds both with --include-root";
   put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
   EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
   fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");

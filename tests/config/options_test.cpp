@@ -18,7 +18,7 @@ TEST(Options, ReturnTheGivenValueOrTheDefault) {
 TEST(Options, ANameGivenTwiceIsRefused) {
   const std::vector<NumberOption> given{{"momentum", 0.8}, {"damping", 1}, {"momentum", 0.1}};
   EXPECT_EQ(example::refusal([&] { Options("optim.options", "the optimizer nesterov", given); }),
-            "optim.options.2.name (momentum) is given twice, by optim.options.0, too; leave one of them out");
+            "optim.options.2.name (momentum) is given twice, also by optim.options.0; leave one of them out");
 }
 
 TEST(Options, NumbersAreFinite) {

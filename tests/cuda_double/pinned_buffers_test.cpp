@@ -47,7 +47,7 @@ TEST_F(CudaPinned, AtTheLimitCachedBuffersMakeRoom) {
     FAIL();
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(),
-                 "out of page-locked host memory: a buffer of 8192 bytes is wanted for copies, and memory.pinned_bytes "
+                 "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, and memory.pinned_bytes "
                  "allows 12288 bytes, of which 12288 are taken");
     EXPECT_EQ(e.code(), base::ExitCode::resource);
   }

@@ -38,7 +38,7 @@ test_messages_stay_on_the_card_where_mpi_takes_it() {
 
 test_processes_cannot_have_the_double_of_nccl() {
   expect 4 ranks 2 train tiny.yaml device=cuda distributed.device_collectives=nccl
-  expect_text err 'distributed.device_collectives: nccl cannot be had' 'ranks of this job are processes'
+  expect_text err 'distributed.device_collectives: nccl is not available' 'ranks of this job are processes'
 }
 
 run_tests "$@"

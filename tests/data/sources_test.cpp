@@ -102,7 +102,7 @@ TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
       spoilt([](int64_t, const Row& row) { row.targets[1] = -2; }),
       "data.source counting: sequence 0, token 1: target -2 is neither below the vocabulary (model.vocab: 20) nor -1");
   EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.last[2] = 2; }),
-            "data.source counting: sequence 0, token 2: its document is [0, 2), which it is not in");
+            "data.source counting: sequence 0, token 2: its document is [0, 2), which does not contain it");
 }
 
 TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
@@ -110,8 +110,8 @@ TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
   EXPECT_EQ(
       error_of(base::ExitCode::data,
                [&] { open(with_counting(9, [&](int64_t, const Row& row) { row.ids[0] = calls++; })); }),
-      "data.source counting: sequence 0 is another one when it is asked for a second time; a sequence must depend on "
-      "its index alone");
+      "data.source counting: sequence 0 differs when it is read a second time; a sequence must depend only on its "
+      "index");
 }
 
 TEST(Sources, ASourceWithAnotherContextOrNoSequenceIsRefused) {

@@ -206,7 +206,7 @@ TEST(WeightBuckets, AnUpdateOfHeldWeightsIsRefused) {
       m.weights->update(m.stream(), [] {});
       ADD_FAILURE() << "not refused";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(), "[buckets] layer2 or what lies beside it is held while weights are updated");
+      EXPECT_STREQ(e.what(), "[buckets] layer2 or another parameter of its bucket is held while weights are updated");
     }
   });
 }

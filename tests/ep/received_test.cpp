@@ -52,24 +52,22 @@ TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
     return told(Kind::all_gather, Dtype::i64, at, value, RowOf::slot);
   };
   // Rank 1's message begins at 5: counts 2 1 2 1, of 6 slots.
-  EXPECT_EQ(
-      count(5, -7),
-      "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, what is "
-      "left of its 6");
+  EXPECT_EQ(count(5, -7),
+            "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, the "
+            "rest of its 6");
   EXPECT_EQ(
       count(6, int64_t{1} << 62),
       "routing: rank 1 of group world sent the count 4611686018427387904 of slots for expert 1 in chunk 0; expected "
-      "0 .. 4, what is left of its 6");
+      "0 .. 4, the rest of its 6");
   EXPECT_EQ(count(5, 1),
             "routing: rank 1 of group world sent counts of slots by expert that add up to 5; expected its 6");
 }
 
 TEST(Received, TokenRowCountsMustFitTheirSlots) {
   // Rank 1's message begins at 7: counts 2 1 2 1, rows 2 2, of 6 slots.
-  EXPECT_EQ(
-      told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
-      "routing: rank 1 of group world sent the count 4 of rows for rank 0 in chunk 0; expected 2 .. 3, as they stand "
-      "for 3 slots");
+  EXPECT_EQ(told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
+            "routing: rank 1 of group world sent the count 4 of rows for rank 0 in chunk 0; expected 2 .. 3 for its 3 "
+            "slots");
 }
 
 TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
@@ -84,7 +82,7 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
             "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 for no more");
   EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
   EXPECT_EQ(expert(7, 0),
-            "routing: rank 1 of group world sent local expert 0 for row 1, and with it for more rows than the 2 it had "
+            "routing: rank 1 of group world sent local expert 0 for row 1, which makes more rows than the 2 it had "
             "counted");
   EXPECT_EQ(expert(5, -1),
             "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 it had counted");

@@ -186,8 +186,7 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
   const std::string text = read_bytes(store.path(100) + "/manifest.json");
   const auto length = static_cast<int64_t>(text.size());
   EXPECT_NO_THROW(require_readable(text, "m", length));
-  expect_error(ExitCode::resource,
-               {cat("m: would have ", length, " bytes, which no reader takes: at most ", length - 1)},
+  expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
   // JSON that is carried is deeper in the manifest than by itself.
   RunState state = state_of(200);
@@ -237,7 +236,7 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   fs::remove(latest);
   expect_scan("is missing");
   write_bytes(latest, "step-00000900\n");
-  expect_scan("names step-00000900, which is not there");
+  expect_scan("names step-00000900, which does not exist");
   for (const std::string& garbage :
        {std::string(), std::string("../../etc/passwd"), std::string("step-1\n"), std::string("\0\xff\n", 3)}) {
     write_bytes(latest, garbage);
@@ -328,7 +327,7 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
 TEST_F(CheckpointFaults, WhenNoCheckpointIsGoodTheUserMustDecide) {
   save(store, 100, 1, device);
   flip_bit(shard(100, "00000-of-00001"), 3000);
-  expect_error(ExitCode::data, {"no checkpoint is good; to start over, ask for checkpoint.resume: none", "is damaged"},
+  expect_error(ExitCode::data, {"no checkpoint is good; to start over, set checkpoint.resume: none", "is damaged"},
                [&] { store.find(automatic, Check::full); });
 }
 
@@ -360,7 +359,7 @@ TEST_F(CheckpointFaults, Fault12AManifestMissingCorruptOrNewerIsNotACheckpoint) 
   write_bytes(path, "[]");
   expect_fallback("the document is an array of 0, expected an object");
   with("\"version\": 1", "\"version\": 2");
-  expect_fallback("is of version 2, written by a newer program; this one reads up to 1");
+  expect_fallback("has version 2, written by a newer program; this one reads up to 1");
   with("hexad-checkpoint", "hexad-checkpoinT");
   expect_fallback("format is \"hexad-checkpoinT\", expected \"hexad-checkpoint\"");
   with("\"tokens\": 819200", "\"tokens\": 819201");

@@ -139,7 +139,7 @@ TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
     EXPECT_TRUE(read_bytes(lock.path()).find(cat(" ", ::getpid(), " ")) != std::string::npos);
     ASSERT_EQ(notes.size(), 2);
     EXPECT_EQ(notes[0],
-              folder / "lock" + ": of process 4711 on host elsewhere, which may have ended; watched for 0.1 s");
+              folder / "lock" + ": held by process 4711 on host elsewhere, which may have ended; watched for 0.1 s");
     EXPECT_EQ(notes[1], folder / "lock" + ": taken over from process 4711 on host elsewhere, which did not renew it");
   }
 }

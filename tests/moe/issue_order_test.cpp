@@ -50,7 +50,7 @@ TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
   EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] has to come before it");
   EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] has to come before it");
   EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but that was a step before");
+  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but it is already an earlier step");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
   // Sums of weight gradients would be added up in another order.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),

@@ -318,15 +318,15 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
 
 TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
-            "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an all-to-all on each of its nodes, "
-            "but the one of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
+            "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks of an all-to-all on each "
+            "of its nodes, but that of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
 }
 
 // Ranks would issue different numbers of tasks.
 TEST(Schedules, InTwoStepsAreRefusedWhereOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
-            "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks on nodes alike, but the one "
-            "of rank 4 has two levels and others have not; legal here: direct");
+            "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "
+            "alike, but the group of rank 4 has two levels and others have one; legal here: direct");
 }
 
 // Gradients of weights, too, are the same bits: they are added up by chunk in every order.

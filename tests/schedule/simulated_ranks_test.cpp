@@ -146,10 +146,9 @@ TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {
   sends(graphs[0], Lane::intra, "G", 1, {d});
   const TaskId gather = sends(graphs[1], Lane::intra, "G", 1);
   sends(graphs[1], Lane::inter, "D", 1, {gather});
-  EXPECT_EQ(
-      error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
-      "[schedule] ranks wait for each other for ever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
-      "(inter), rank 1 at 'G' (intra)");
+  EXPECT_EQ(error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
+            "[schedule] ranks wait for each other forever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
+            "(inter), rank 1 at 'G' (intra)");
 }
 
 }  // namespace

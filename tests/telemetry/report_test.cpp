@@ -334,11 +334,11 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   second.mfu = 1.2;
   write_comparison(sweep, output, charts);
   page = contents(output);
-  EXPECT_NE(page.find("An MFU above 100% says that the peak"), std::string::npos);
+  EXPECT_NE(page.find("An MFU above 100% means that the peak"), std::string::npos);
   EXPECT_EQ(page.find("An efficiency above 100%"), std::string::npos);
   second.model_flops_per_second = 2500;
   write_comparison(sweep, output, charts);
-  EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than one of plain"), std::string::npos);
+  EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than a rank of plain"), std::string::npos);
 }
 
 }  // namespace

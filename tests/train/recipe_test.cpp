@@ -125,8 +125,8 @@ TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
 
 TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
-                .find("schedule.moe.dense_rows (8) is read by schedule.moe.gemms: "
-                      "by_load alone: choose that, or dense_rows: auto"),
+                .find("schedule.moe.dense_rows (8) is read only by schedule.moe.gemms: "
+                      "by_load; choose that, or dense_rows: auto"),
             std::string::npos)
       << problem({"schedule.moe.dense_rows=8"});
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
@@ -199,8 +199,8 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   };
   EXPECT_EQ(problem(with({"schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"})),
             "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
-            "step 3 is dispatch[2], but 2 chunks are on their way already, which with schedule.moe.memory_reuse share "
-            "2 buffers");
+            "step 3 is dispatch[2], but 2 chunks are in flight already, and schedule.moe.memory_reuse gives them 2 "
+            "buffers");
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4"})));
   const std::string more =
       problem(with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"}));
@@ -211,7 +211,7 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
 TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
   const std::string message =
       problem({"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.rows=token"});
-  EXPECT_NE(message.find("counts the buffers of rows of slots: schedule.moe.rows must be slot"), std::string::npos)
+  EXPECT_NE(message.find("counts only buffers of slot rows: schedule.moe.rows must be slot"), std::string::npos)
       << message;
 }
 

@@ -44,18 +44,18 @@ struct ParallelConfig {
     constexpr int64_t most = 1 << 20;  // of ranks; products of two still fit
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
-    v("sp", sp, "sequence parallelism: tp ranks hold a part of the tokens each wherever features are whole");
+    v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens wherever features are not divided");
     v("cp", cp, "ranks that share a sequence", at_least(1), at_most(most));
     v("cp_kind", cp_kind,
-      "how they attend: ring (keys and values travel while attention is computed), all_gather (of keys and values) or "
-      "ulysses (heads for tokens, by all-to-all)");
+      "attention over ranks that share a sequence: ring (keys and values travel while attention is computed), "
+      "all_gather (keys and values are gathered first) or ulysses (an all-to-all exchanges tokens for heads)");
     v("cp_expansion", cp_expansion,
-      "where experts lie when sequences are cut: horizontal (along dp), vertical (along cp first), or auto (vertical "
-      "when cp >= ep or where horizontal does not fit)");
+      "placement of experts when sequences are cut: horizontal (along dp), vertical (along cp first), or auto "
+      "(vertical if cp >= ep or if horizontal does not fit)");
     v("ep", ep, "ranks over which the experts of a layer are spread", at_least(1), at_most(most));
-    v("etp", etp, "ranks that share one expert's width; auto: as tp", automatic, at_least(1), at_most(most));
+    v("etp", etp, "ranks that share one expert's width; auto: equal to tp", automatic, at_least(1), at_most(most));
     v("zero", zero,
-      "what data-parallel ranks keep only a part of: 0 nothing, 1 optimizer state, 2 also gradients, 3 also weights",
+      "state divided over the data-parallel ranks: 0 none, 1 optimizer state, 2 also gradients, 3 also weights",
       between(0, 3));
   }
 };

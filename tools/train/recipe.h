@@ -31,7 +31,7 @@ struct BatchConfig {
   void fields(V& v) {
     v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
       config::at_most(1 << 30));
-    v("micro", micro, "sequences computed at a time; part of the meaning of a run (micro-batch scopes)",
+    v("micro", micro, "sequences computed at a time; changes results where a scope is the micro-batch",
       config::at_least(1));
   }
 };
@@ -58,31 +58,31 @@ struct TrainConfig {
   void fields(V& v) {
     using config::at_least, config::automatic, config::positive;
     v("steps", steps, "optimizer steps of the whole run", at_least(1));
-    v("precision", precision, "of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
-    v("seed", seed, "of every random choice");
-    v("threads", threads, "threads of a rank's kernels; auto: its share of the cores that its node's ranks may use",
-      automatic, at_least(1));
+    v("precision", precision, "dtype of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
+    v("seed", seed, "seed of all random choices");
+    v("threads", threads,
+      "threads of a rank's kernels; auto: the rank's share of the cores that the ranks of its node may use", automatic,
+      at_least(1));
     v("log_every", log_every, "steps between plain progress lines", at_least(1));
     v("router_every", router_every,
-      "steps between records of every expert's load in metrics.jsonl, beside those of the first and the last step; 0: "
-      "none",
+      "steps between records of every expert's load in metrics.jsonl, which has those of the first and the last step, "
+      "too; 0: none",
       at_least(0));
     v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
     v("eval_sequences", eval_sequences,
-      "sequences of a held-out evaluation during training, always the same ones, spread over the held-out set, which "
-      "is "
-      "evaluated whole at the end; 0: all",
+      "sequences of a held-out evaluation during training, always the same, spread over the held-out set; 0: all; the "
+      "evaluation at the end uses the whole set",
       at_least(0));
-    v("max_skipped", max_skipped, "consecutive steps without a finite loss and gradient before giving up (exit 5)",
-      at_least(1));
+    v("max_skipped", max_skipped,
+      "consecutive steps without a finite loss and gradient after which training stops (exit 5)", at_least(1));
     v("deterministic", deterministic,
-      "every kernel gives the same bits whenever it is run, also where that costs speed or memory (attention's "
-      "backward on a GPU); on the CPU all do anyway");
+      "use only kernels whose results are bitwise identical in every run, even if that costs speed or memory "
+      "(attention's backward on a GPU); on the CPU all kernels are such");
     v("peak_flops", peak_flops,
-      "FLOP/s of a rank at full speed, for MFU; auto: measured with products at the start and now and then during the "
-      "run, the best of each rank",
+      "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
+      "start and repeatedly during the run",
       automatic, positive());
-    v("init_from", init_from, "checkpoint folder whose weights a new run starts from");
+    v("init_from", init_from, "checkpoint folder whose weights a new run starts from; empty: random weights");
   }
 };
 
@@ -100,12 +100,14 @@ struct CheckpointConfig {
 
   template <class V>
   void fields(V& v) {
-    v("every", every, "steps between checkpoints; 0: none on the way", config::at_least(0));
-    v("at_end", at_end, "save when the last step is done");
-    v("keep", keep, "complete checkpoints kept; 0: all", config::at_least(0));
-    v("resume", resume, "auto: the newest good checkpoint if there is one; none: start anew; or a step");
+    v("every", every, "steps between checkpoints; 0: none before the end", config::at_least(0));
+    v("at_end", at_end, "save a checkpoint after the last step");
+    v("keep", keep, "number of complete checkpoints to keep; 0: all", config::at_least(0));
+    v("resume", resume,
+      "checkpoint to resume from: auto (the newest good one, if any), none (start from the beginning) or a step");
     v("on_failure", on_failure,
-      "when a checkpoint cannot be written: stop (exit 4), or go_on training; the last one has to succeed");
+      "reaction to a checkpoint that cannot be written: stop (exit 4), or go_on training; the last checkpoint has to "
+      "succeed");
   }
 };
 
@@ -119,10 +121,11 @@ struct OffloadConfig {
 
   template <class V>
   void fields(V& v) {
-    v("activations", activations, "saved activations wait for backward in a file");
-    v("optimizer", optimizer, "file: main weights and moments wait in a file for the next update; or none");
-    v("min_bytes", min_bytes, "smaller saved activations stay in memory", config::at_least(0));
-    v("folder", folder, "where that file is made; on a GPU what is offloaded waits in host memory instead",
+    v("activations", activations, "keep saved activations in a file until backward");
+    v("optimizer", optimizer,
+      "storage of main weights and moments between updates: file, or none (they stay in memory)");
+    v("min_bytes", min_bytes, "smallest size of a saved activation that is offloaded", config::at_least(0));
+    v("folder", folder, "folder of the offload file; on a GPU offloaded data is kept in host memory instead",
       config::non_empty());
   }
 };
@@ -138,17 +141,17 @@ struct ScheduleConfig {
 
   template <class V>
   void fields(V& v) {
-    v("pipeline", pipeline, "over the stages of parallel.pp");
-    v("moe", moe, "of an MoE layer; nothing but wire: fp8, which rounds, changes what is computed");
+    v("pipeline", pipeline, "pipeline schedule over the stages of parallel.pp");
+    v("moe", moe, "schedule of an MoE layer; only wire: fp8, which rounds, changes results");
     v("trace", trace,
-      "step whose MoE passes are recorded, in trace.json.gz, metrics.jsonl, the log and the report, beside what was "
-      "predicted; 0: none",
+      "step whose MoE passes are recorded, beside their prediction, in trace.json.gz, metrics.jsonl, the log and the "
+      "report; 0: none",
       config::at_least(0));
     v("profile", profile,
-      "cluster file of `hexad profile` that predictions are made from; empty: a plain machine is assumed");
+      "cluster file of `hexad profile` on which predictions are based; empty: a plain machine is assumed");
     v("worker_lanes", worker_lanes,
-      "lanes for communication and copies get a thread each, else all work is inline; auto: under schedules that "
-      "overlap something",
+      "give each lane of communication and copies its own thread; false: all work runs inline; auto: true if the "
+      "schedule overlaps something",
       config::automatic);
   }
 };
@@ -178,39 +181,40 @@ struct DistributedConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic;
     v("bucket_bytes", bucket_bytes,
-      "gradients are reduced, and under zero 3 weights gathered, in units of about this size", at_least(1));
+      "approximate size of the units in which gradients are reduced and, under zero 3, weights are gathered",
+      at_least(1));
     v("watchdog_seconds", watchdog_seconds,
-      "a collective that does not move for so long ends the job (exit 6), naming who is missing; 0: never",
+      "seconds without progress after which a collective ends the job (exit 6) and names the missing ranks; 0: never",
       at_least(0));
     v("check_collectives", check_collectives,
-      "ranks compare operation, type and sizes before every collective; auto: in debug builds", automatic);
+      "compare operation, type and sizes between ranks before every collective; auto: true in debug builds", automatic);
     v("replica_check_every", replica_check_every,
-      "steps between comparisons of the weights that several ranks hold (exit 5 when they differ); 0: never",
+      "steps between comparisons of the weights that several ranks hold (exit 5 if they differ); 0: never",
       at_least(0));
     v("priority", priority,
-      "traffic that goes first when several collectives wait for the link, highest first (MoNTA); what is not listed "
-      "comes after it, as it comes; []: everything as it comes, also what is waited for");
+      "classes of traffic by priority, highest first, when several collectives wait for the link (MoNTA); unlisted "
+      "classes follow in order of arrival; []: all in order of arrival, even collectives that a rank waits for");
     v("piece_bytes", piece_bytes,
-      "bytes that a rank sends, to all its peers together, in one piece of a collective or message (at least 16 KiB a "
-      "peer); only between pieces can another class go first",
+      "bytes that a rank sends to all its peers together in one piece of a collective or message (at least 16 KiB a "
+      "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
-      "bytes in flight on a rank's link, in each direction, of traffic that gives way to no other: enough to keep the "
-      "link busy",
+      "bytes in flight on a rank's link, in each direction, of traffic that yields to no other class; enough to keep "
+      "the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "the same of each class of traffic below another one in use: a higher class finds so much before itself when it "
-      "comes; faster networks need more",
+      "bytes in flight on a rank's link, in each direction, of each class below another one in use, so that the higher "
+      "class waits for at most so many; faster networks need more",
       at_least(1));
     v("device_collectives", device_collectives,
-      "how tensors of GPUs come to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl where "
-      "every rank has a GPU of its own and NCCL is there, else by MPI, from GPU to GPU where that is CUDA-aware");
+      "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
+      "has a GPU of its own and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
     v("register_buffers", register_buffers,
-      "under NCCL buckets of gradients and weights from 4 MiB on are registered, so that NCCL need not copy them where "
-      "links and algorithms allow that; each takes whole pages of 2 MiB of the GPU");
+      "register buckets of gradients and weights of at least 4 MiB with NCCL, which then need not copy them if links "
+      "and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
     v("network_classes", network_classes,
-      "under NCCL the network's numbers (InfiniBand: service levels, RoCE: types of service) of the classes of traffic "
-      "in priority, in its order; []: the network's own choice",
+      "numbers that NCCL passes to the network (InfiniBand: service levels, RoCE: types of service) for the classes of "
+      "traffic in priority, in the same order; []: the network's own choice",
       at_least(0), at_most(255));
   }
 };
@@ -236,7 +240,8 @@ struct RunConfig {
     v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
     v("prompts", prompts, "texts that the trained model continues in the report");
     v("heldout_prompts", heldout_prompts,
-      "beginnings of so many held-out documents, which it continues there, too: prompts of the data's own kind",
+      "number of held-out documents whose beginnings the model also continues in the report: prompts of the data's own "
+      "kind",
       config::at_least(0));
   }
 };
@@ -253,15 +258,13 @@ struct MemoryConfig {
   template <class V>
   void fields(V& v) {
     v("limit_bytes", limit_bytes,
-      "memory a rank may take for tensors: more is refused when it is asked for (exit 4), and `hexad validate` refuses "
-      "(exit 2) what it estimates to need more; 0: no limit. A run that is estimated to need more than its machines "
-      "have is "
-      "refused at its start (exit 4); none: it is started all the same",
+      "largest memory of a rank for tensors: an allocation beyond it fails (exit 4), and `hexad validate` refuses "
+      "(exit 2) a recipe that is estimated to need more; 0: no limit. A run that is estimated to need more memory than "
+      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started anyway",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
-      "page-locked host memory a rank on a GPU may take for copies and for what is offloaded, more is refused (exit "
-      "4); "
-      "auto: half of what its node has available, over the ranks there; 0: no limit",
+      "largest page-locked host memory of a rank on a GPU for copies and offloaded data, more is refused (exit 4); "
+      "auto: half of the memory available on the node, divided by its ranks; 0: no limit",
       config::automatic, config::at_least(0));
   }
 };
@@ -285,21 +288,21 @@ struct Recipe {
 
   template <class V>
   void fields(V& v) {
-    v("model", model, "what is trained");
-    v("device", device, "what a rank computes on; the environment variable HEXAD_DEVICE goes before it");
-    v("parallel", parallel, "how it is spread over ranks");
+    v("model", model, "architecture of the model");
+    v("device", device, "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it");
+    v("parallel", parallel, "distribution of the model over ranks");
     v("batch", batch, "sequences a step");
     v("train", train, "the training run");
     v("optim", optim, "optimizer and learning rate");
-    v("recompute", recompute, "what backward computes again instead of keeping it");
-    v("offload", offload, "what leaves memory while it waits");
-    v("schedule", schedule, "how work is ordered");
-    v("distributed", distributed, "gradient reduction");
-    v("memory", memory, "limits");
-    v("data", data, "where the tokens come from");
+    v("recompute", recompute, "activations that backward recomputes instead of keeping them");
+    v("offload", offload, "data moved out of memory until it is needed");
+    v("schedule", schedule, "order of computation and communication");
+    v("distributed", distributed, "gradient reduction and other collectives");
+    v("memory", memory, "memory limits");
+    v("data", data, "source of the tokens");
     v("checkpoint", checkpoint, "saving and resuming");
-    v("profile", profile, "what the steps of a run do when");
-    v("run", run, "where results go");
+    v("profile", profile, "timeline profiling");
+    v("run", run, "run directory and report");
   }
 };
 

@@ -45,7 +45,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
                        if (dout.device().on_host()) {  // elsewhere a look at it would hold up the device
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                                 "[cross_entropy] was told the gradient ", scale, " but got ", given);
+                                 "[cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
                        }
                        auto [saved_dx] = s.get<1>();
                        b.accumulate(0, saved_dx);

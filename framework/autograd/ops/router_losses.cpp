@@ -15,7 +15,7 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
   const int32_t* s = segment.data<int32_t>();
   for (int64_t t = 0; t < tokens; ++t) {
     if (s[t] < 0) continue;
-    require(s[t] < scopes, "[load_balancing_loss] token ", t, " is of scope ", s[t], " of ", scopes);
+    require(s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ", scopes - 1);
     ++counts[static_cast<size_t>(s[t])];
   }
   return counts;
@@ -36,8 +36,8 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
           "[load_balancing_loss] scores ", scores.shape(), ", segment ", segment.shape(), ", fractions ",
           fractions.shape());
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
-  require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] counts of ", counts.size(),
-          " scopes of ", scopes);
+  require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] there are counts of ", counts.size(),
+          " scopes; expected ", scopes);
   // E / (scopes tokens_in_scope): turns sums over tokens into means over tokens and scopes.
   std::vector<double> values;
   for (const int64_t n : counts)

@@ -20,7 +20,7 @@ Marks Blocks::remove(void* begin) {
   {
     std::lock_guard lock(mutex_);
     const auto it = blocks_.find(reinterpret_cast<uintptr_t>(begin));
-    base::require(it != blocks_.end(), "[cuda] a block was freed that is not there");
+    base::require(it != blocks_.end(), "[cuda] an unknown block was freed");
     block = std::move(it->second);
     blocks_.erase(it);
     for (const auto& user : block.users) last.push_back(user->record());

@@ -17,7 +17,7 @@ std::unique_ptr<CudaStream> CudaStream::beside(int priority) const {
 }
 
 void CudaStream::run(std::function<void()>) {
-  base::fail_invariant("[cuda] a stream of the card takes kernels and copies, no work of the host");
+  base::fail_invariant("[cuda] a stream of the card takes kernels and copies, not host work");
 }
 
 CudaStream& cuda_stream(Stream& stream) {

@@ -20,7 +20,7 @@ std::byte* PlainMemory::allocate(int64_t bytes) {
 void PlainMemory::free(std::byte* block, int64_t) noexcept { static_cast<void>(cudaFree(block)); }
 
 std::string PlainMemory::why_not() const {
-  return "the card has no more: memory.limit_bytes leaves room for the buffers of collectives";
+  return "the card has no more; set memory.limit_bytes so that room is left for the buffers of collectives";
 }
 
 }  // namespace hexad::device::cuda

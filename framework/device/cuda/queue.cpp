@@ -58,7 +58,7 @@ class Queue::Mark final : public DeviceMark {
   void wait() const override { check(cudaEventSynchronize(event_), "waiting for an event"); }
 
   double passed_at() const override {
-    base::require(clock_ != nullptr, "[cuda] a mark without a time was asked for it");
+    base::require(clock_ != nullptr, "[cuda] a mark that records no time was asked for its time");
     return clock_->passed_at(event_);
   }
 

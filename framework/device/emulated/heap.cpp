@@ -51,7 +51,7 @@ void* Heap::allocate(int64_t bytes) {
 void Heap::free(void* block) {
   std::unique_lock lock(mutex_);
   const auto it = live_.find(memory_.offset(block));
-  base::require(it != live_.end(), "[emulated device] freed what is not a block");
+  base::require(it != live_.end(), "[emulated device] freed memory that is not a block");
   const auto [offset, freed] = *it;
   live_.erase(it);
   if (freed.queues.empty()) return cached_[freed.size].emplace_back(offset, freed.clean), void();
@@ -75,7 +75,7 @@ void Heap::touch(void* place, const std::shared_ptr<Queue>& queue) {
   if (!place || !memory_.contains(place)) return;
   std::lock_guard lock(mutex_);
   auto it = live_.upper_bound(memory_.offset(place));
-  base::require(it != live_.begin(), "[emulated device] work on memory that is not a block's");
+  base::require(it != live_.begin(), "[emulated device] work on memory outside every block");
   Block& block = (--it)->second;
   base::require(memory_.offset(place) < it->first + block.size, "[emulated device] work on memory that was freed");
   if (std::find(block.queues.begin(), block.queues.end(), queue) != block.queues.end()) return;

@@ -9,7 +9,7 @@ std::shared_ptr<std::byte> PinnedMemory::take(int64_t bytes) {
     std::lock_guard lock(mutex_);
     if (limit_ && held_ + bytes > limit_)
       base::fail(base::ExitCode::resource, "out of page-locked host memory: a buffer of ", bytes,
-                 " bytes is wanted for copies, and memory.pinned_bytes allows ", limit_, " bytes, of which ", held_,
+                 " bytes is needed for copies, and memory.pinned_bytes allows ", limit_, " bytes, of which ", held_,
                  " are taken");
     held_ += bytes;
   }

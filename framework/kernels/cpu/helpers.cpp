@@ -45,7 +45,7 @@ void Helpers::add() {
   try {
     helper->thread = std::thread([this, &self = *helper, piece] { help(self, piece); });
   } catch (const std::system_error& e) {
-    base::fail(base::ExitCode::resource, "no thread for kernels beyond ", piece, ": ", e.what());
+    base::fail(base::ExitCode::resource, "cannot start thread ", piece + 1, " for kernels: ", e.what());
   }
   helpers_.push_back(std::move(helper));
 }

@@ -19,8 +19,8 @@ Tensor at(const Tensor& t, std::byte* first_element) {
 Tensor known(const char* kernel, const char* what, const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return t.defined() ? at(t, nullptr) : t;
   std::byte* values = run_of(t).memory()->known(device_raw(t), t.bytes());
-  require(values != nullptr, "[meta device] ", kernel, ": nobody knows ", what, " ", t.shape(), " ", t.dtype(),
-          ", and the host is going to ask");
+  require(values != nullptr, "[meta device] ", kernel, ": ", what, " ", t.shape(), " ", t.dtype(),
+          " has no known values, but the host is going to read them");
   return at(t, values);
 }
 

@@ -7,7 +7,7 @@
   function drawLoss() {
     element('card-loss').querySelector('p').textContent = 'Nats per token' +
       (settings.smoothing > 0 ? '; the faint line is each step, the strong one smoothed.' : ', each step.') +
-      (data.heldout.length > 1 ? ' Each held-out curve is of a text of its own: only its own points compare.' : '');
+      (data.heldout.length > 1 ? ' Each held-out curve is of its own text: compare only points of one curve.' : '');
     const datasets = smoothed('training', data.loss, series(0));
     datasets.unshift(...data.heldout.map((curve, i) => line(curve.name, curve.loss, series(2 * i + 1), {
       table: curve, pointRadius: curve.step.length > 60 ? 0 : curve.step.length === 1 ? 5 : 3,
@@ -96,7 +96,7 @@
   /// More than 100% says that the peak is wrong: the chart ends there, and the caption gives the reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
-    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak spent on the model\u2019s own products.' +
+    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the model\u2019s own products use.' +
       (most > 1 ? ` Steps of up to ${percent(most)} are cut off at 100%: the peak is set (train.peak_flops) or measured too low.` : '');
     const shown = data.mfu.map((v) => v === null ? null : Math.min(v, 1));
     drawIfAny('mfu', [shown], () => smoothed('MFU', shown, series(2)),

@@ -35,7 +35,7 @@ KeptTensors kept_of(const Saved& saved, size_t computations) {
   std::vector<Tensor> tensors = saved.all();
   auto next = tensors.begin();
   kept.each([&](Tensor& t) { t = std::move(*next++); });
-  require(next == tensors.end(), "[moe] the tape gave back other tensors than it was given");
+  require(next == tensors.end(), "[moe] the tape returned other tensors than it was given to save");
   return kept;
 }
 

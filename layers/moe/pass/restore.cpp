@@ -82,7 +82,7 @@ void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, con
 Value pass_and_restore(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
   const Routes& routes = *call.routes;
   require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
-          "[moe] restored activations of tokens that several ranks hold");
+          "[moe] activations cannot be restored of tokens that several ranks hold");
   std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
   const size_t chunks = tokens.size();
   const auto restoring = std::make_shared<RestoringCall>(RestoringCall{

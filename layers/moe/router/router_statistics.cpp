@@ -17,7 +17,7 @@ void RouterStatistics::reset() {
 }
 
 void RouterStatistics::count(int64_t row, const Tensor& ids, Stream& stream) {
-  require(sums_.counts.defined(), "[router] nobody gave statistics a place on the device");
+  require(sums_.counts.defined(), "[router] the statistics have no memory on the device");
   kernels::kernels(ids.device())
       .router_loss.count(stream, sums_.counts.slice(0, row, row + 1), ids, {}, kernels::Write::add);
 }
@@ -38,7 +38,7 @@ void RouterStatistics::add_kept(const Tensor& ids, Stream& stream) {
 }
 
 void RouterStatistics::add_loss(int64_t which, const Tensor& loss, Stream& stream) {
-  require(loss.device().on_host() || sums_.losses.defined(), "[router] nobody gave statistics a place on the device");
+  require(loss.device().on_host() || sums_.losses.defined(), "[router] the statistics have no memory on the device");
   if (loss.device().on_host())
     (which == 0 ? aux_loss : z_loss) += read_to_host("router losses", loss, stream).scalar();
   else

@@ -28,7 +28,7 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
       if (id < 0 || id >= c.experts)
         fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is not in 0 .. ", c.experts - 1);
       if (std::find(ids.begin() + static_cast<ptrdiff_t>(begin), ids.end(), id) != ids.end())
-        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " twice");
+        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is named twice");
       ids.push_back(static_cast<int32_t>(id));
     }
     if (static_cast<int64_t>(ids.size() - begin) != c.top_k || !words.eof())

@@ -86,11 +86,11 @@ std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bo
     const IssueStep s = steps[i];
     const auto step = [&](const auto&... what) { return cat("step ", i + 1, " is ", name_of(s), ", but ", what...); };
     if (s.chunk >= chunks) return step("there are ", chunks, " chunks, counted from 0");
-    if (done.has(s)) return step("that was a step before");
+    if (done.has(s)) return step("it is already an earlier step");
     for (IssueStep needed : needed_by(s))
       if (!done.has(needed)) return step(name_of(needed), " has to come before it");
     if (bounded && s.stage == dispatch && done.under_way() == buffers)
-      return step(buffers, " chunks are on their way already, which with schedule.moe.memory_reuse share ", buffers,
+      return step(buffers, " chunks are in flight already, and schedule.moe.memory_reuse gives them ", buffers,
                   " buffers");
     done.add(s);
   }

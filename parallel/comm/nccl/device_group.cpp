@@ -74,7 +74,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     if (options.say && world.rank() == 0) options.say(text);
   };
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
-    if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl cannot be had: ", why);
+    if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why);
     auto messages = make_card_messages(world, context);
     say(cat("tensors of the cards go ",
             messages ? "to other ranks by MPI, which takes the card's memory, and for sums through host memory"
@@ -83,7 +83,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     return messages;
   };
   if (context.kind() != DeviceKind::cuda)
-    return demanded ? without(cat("device: ", name_of(context.kind()), " is no card")) : nullptr;
+    return demanded ? without(cat("device: ", name_of(context.kind()), " is not a card")) : nullptr;
   if (const auto two = sharers(world, context))
     return without(cat("ranks ", two->first, " and ", two->second, " share a card, which NCCL does not support"));
   std::string why;
@@ -104,7 +104,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
                                                            card->config({.traffic = world.traffic()}, world.name()));
   int version = 0;
   nccl::check(*library, library->get_version(&version), "asking for the version");
-  say(cat("cards talk to each other by NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
+  say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
           options.register_buffers ? ", in registered buffers of gradients and parameters" : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
 }
