@@ -5,7 +5,7 @@
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tools/plan/papers/monta.h"
-#include "tools/train/evaluation.h"
+#include "tools/train/model/evaluation.h"
 
 namespace hexad::tests {
 

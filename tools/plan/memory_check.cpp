@@ -17,10 +17,10 @@
 #include "framework/telemetry/units.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/within_memory.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/machine.h"
-#include "tools/train/say.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

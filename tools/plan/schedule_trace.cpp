@@ -12,7 +12,7 @@
 #include "framework/telemetry/trace_timeline.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/rank_graphs.h"
-#include "tools/train/trace_gathering.h"
+#include "tools/train/report/trace_gathering.h"
 
 namespace hexad::plan {
 

@@ -9,8 +9,8 @@
 #include "framework/data/source.h"
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
-#include "tools/train/model_pipeline.h"
-#include "tools/train/progress.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/model_pipeline.h"
 
 namespace hexad::train {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/train/checkpointing.h"
+#include "tools/train/checkpoint/checkpointing.h"
 #include "tools/verify/finding_json.h"
 
 namespace hexad::verify {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tools/train/checkpointing.h"
+#include "tools/train/checkpoint/checkpointing.h"
 
 namespace hexad::verify {
 namespace {

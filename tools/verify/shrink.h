@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "layers/feed_forward.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
 

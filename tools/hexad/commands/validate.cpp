@@ -16,14 +16,14 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/cautions.h"
-#include "tools/train/job.h"
-#include "tools/train/launch.h"
-#include "tools/train/machine.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
-#include "tools/train/stages.h"
-#include "tools/train/start_check.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/checkpoint/start_check.h"
+#include "tools/train/process/launch.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/job.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::app {
 
