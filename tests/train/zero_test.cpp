@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/model_size.h"
+#include "parallel/comm/text_collectives.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tools/plan/papers/monta.h"

@@ -10,6 +10,7 @@
 
 #include "framework/telemetry/timeline_svg.h"
 #include "framework/telemetry/trace_timeline.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/rank_graphs.h"
 #include "tools/train/report/trace_gathering.h"

@@ -17,10 +17,11 @@
 #include "parallel/comm/self_group.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
-#include "tools/train/model/fault.h"
 #include "tools/train/model/replica_check.h"
+#include "tools/train/model/weight_fault.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/crash_report.h"
+#include "tools/train/process/fault.h"
 #include "tools/train/process/launch.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/machine_memory.h"
@@ -155,17 +156,14 @@ void Trainer::resume(std::optional<io::Checkpoint> checkpoint) {
   const base::FileWork& work = world_.file_work();
   if (checkpoint) {
     const auto phase = work.announce("reading " + checkpoint->folder());
-    require_same_data(*checkpoint, recipe_, world_.size(), data_.fingerprints);
+    require_same_data(*checkpoint, recipe_, data_.fingerprints);
     progress_ = Checkpointer::load(*checkpoint, recipe_, *instance_, *optimizer_);
     saved_step_ = progress_.step;
     log_->info("resumed from {} (step {}){}", checkpoint->folder(), progress_.step,
                recipe_.data.registered() ? "" : cat(", data.shuffle: ", data::name_of(recipe_.data.order())));
-    changes_ = changes_of_recipe(*checkpoint, recipe_, world_.size());
+    changes_ = changes_since(*checkpoint, recipe_, world_.size());
     for (const std::string& change : changes_) log_->info("changed since step {}: {}", progress_.step, change);
-    if (const std::string jump = learning_rate_jump(saved_recipe(*checkpoint), recipe_, progress_.step); !jump.empty())
-      warn(jump);
-    for (const std::string& change : changes_of_data(*checkpoint, recipe_))
-      warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
+    for (const std::string& caution : cautions_of_resume(*checkpoint, recipe_)) warn(caution);
   } else if (!recipe_.train.init_from.empty()) {
     const auto phase = work.announce("reading " + recipe_.train.init_from);
     require_checkpoint(recipe_.train.init_from);
@@ -409,7 +407,8 @@ ExitCode Trainer::train() {
     const int64_t step = progress_.step + 1;
     report_crashes_in_step(step);
     if (lock_) lock_->require_held();
-    inject_fault(world_.rank(), step, *instance_);
+    inject_fault(world_.rank(), step);
+    inject_weight_fault(world_.rank(), step, *instance_);
     trace_->begin_step(step);
     if (adviser_) adviser_->begin_step(step);
     clock_->begin();

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"
-#include "tools/train/recipe/job.h"
 #include "tools/train/recipe/renamed_keys.h"
 
 namespace hexad::tests {

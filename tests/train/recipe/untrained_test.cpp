@@ -8,6 +8,7 @@
 
 #include "tests/training/training.h"
 #include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/comparison.h"
 
 namespace hexad::tests {
 

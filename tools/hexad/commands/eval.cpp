@@ -14,6 +14,8 @@
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/process/cores.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/traffic_options.h"
 
 namespace hexad::app {
 

@@ -15,6 +15,7 @@
 #include "tools/train/model/generation.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/say.h"
+#include "tools/train/recipe/complete.h"
 
 namespace hexad::app {
 

@@ -16,13 +16,12 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/launch.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/cautions.h"
-#include "tools/train/recipe/job.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::app {
@@ -139,7 +138,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   require_datasets(recipe, options.recipe);
   complete(recipe, 1);
   std::vector<std::string> warnings = cautions(recipe);
-  const StartCheck start = check_start(recipe, extensions, ranks);
+  const StartCheck start = check_start(recipe, extensions);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   require_profile(recipe);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));

@@ -8,8 +8,10 @@
 #include "framework/io/finite.h"
 #include "framework/io/flat_regions.h"
 #include "framework/tensor/host_read.h"
+#include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
 #include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/recipe/comparison.h"
 
 namespace hexad::train {
 
@@ -196,36 +198,9 @@ void verify_together(const std::string& folder, const comm::ProcessGroup& world,
 }  // namespace
 
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  const Recipe before = saved_recipe(checkpoint);
   std::string text;
-  for (const std::string& line : config::differences(before.model, recipe.model)) text += "\n  model." + line;
-  if (before.train.seed != recipe.train.seed)
-    text += cat("\n  train.seed: ", before.train.seed, " -> ", recipe.train.seed);
-  if (before.optim.name != recipe.optim.name)
-    text += cat("\n  optim.name: ", before.optim.name, " -> ", recipe.optim.name);
+  for (const std::string& line : changes_of_model(saved_recipe(checkpoint), recipe)) text += "\n  " + line;
   if (!text.empty()) refuse(checkpoint, text);
-}
-
-std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device) {
-  return gather_texts(group.rank() == root ? text : std::string(), group, device)[static_cast<size_t>(root)];
-}
-
-std::vector<std::string> gather_texts(const std::string& text, const comm::ProcessGroup& group, Device device) {
-  const int64_t length[] = {static_cast<int64_t>(text.size())};
-  const std::vector<int64_t> lengths = group.all_gather_values(length, device);
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<std::string> out(lengths.size());
-  if (longest == 0) return out;
-  const Device host = device.host();
-  Tensor mine = Tensor::zeros({longest}, Dtype::u8, host, Category::communication);
-  std::copy(text.begin(), text.end(), mine.data<uint8_t>());
-  Tensor all = Tensor::empty({group.size() * longest}, Dtype::u8, host, Category::communication);
-  group.all_gather(all, mine, host.context().compute()).wait();
-  for (size_t r = 0; r < out.size(); ++r) {
-    const uint8_t* begin = all.data<uint8_t>() + static_cast<int64_t>(r) * longest;
-    out[r].assign(begin, begin + lengths[r]);
-  }
-  return out;
 }
 
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
@@ -247,22 +222,8 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
        "', expected sequences or documents: a newer program wrote it");
 }
 
-std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  data::DataConfig before = saved_recipe(checkpoint).data;
-  const data::DataConfig& now = recipe.data;
-  before.dataset = now.dataset, before.check = now.check, before.shuffle = now.shuffle;
-  for (size_t i = 0; i < std::min(before.mixture.size(), now.mixture.size()); ++i)
-    before.mixture[i].dataset = now.mixture[i].dataset;
-  std::vector<std::string> changes;
-  for (const std::string& line : config::differences(before, now)) changes.push_back("data." + line);
-  return changes;
-}
-
-std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {
-  Recipe before = saved_recipe(checkpoint);
-  before.train.threads = recipe.train.threads;
-  before.run.dir = recipe.run.dir;  // moved, not changed
-  std::vector<std::string> changes = config::differences(before, recipe);
+std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {
+  std::vector<std::string> changes = changes_of_recipe(saved_recipe(checkpoint), recipe);
   const std::string was = saved_layout(checkpoint), is = describe(recipe.parallel, world);
   if (was != is) changes.push_back(cat("layout: ", was, " -> ", is));
   return changes;

@@ -67,16 +67,7 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 /// tokens twice and others never. A checkpoint of an older program names no order and means `documents`. Throws
 /// Error(usage) if the recipe asks for another order, Error(data) if the checkpoint names one that is not known.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
-/// "optim.lr: 0.01 -> 0.02" for each key of the recipe, and "layout: ..." for the layout, that is not as the
-/// checkpoint's run had it. `train.threads` is ignored, because it follows the ranks.
-std::vector<std::string> changes_of_recipe(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
-/// "data.packing: isolated -> joined" for what else of the recipe's data is not as the checkpoint's run had it; where
-/// they lie does not count.
-std::vector<std::string> changes_of_data(const io::Checkpoint& checkpoint, const Recipe& recipe);
-
-/// Text of `text` on rank `root`, everywhere.
-std::string broadcast_text(const std::string& text, int root, const comm::ProcessGroup& group, Device device);
-/// The texts of all ranks, in rank order, everywhere.
-std::vector<std::string> gather_texts(const std::string& text, const comm::ProcessGroup& group, Device device);
+/// Returns changes_of_recipe() since the checkpoint's run and, if it differs, "layout: BEFORE -> NOW".
+std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
 
 }  // namespace hexad::train

@@ -1,6 +1,7 @@
 // Opening what a run has saved: for `generate` and `eval`.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,15 +23,9 @@ struct SavedRun {
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 
+/// True if `dir` holds a recipe.yaml.
+bool is_run_directory(const std::filesystem::path& dir);
 /// Throws Error(usage) unless `dir` holds a recipe.yaml that can be read.
 void require_run_directory(const std::string& dir);
-
-/// Throws Error(data) for a dataset that is not there, saying where it was looked for: relative paths are relative to
-/// the working directory. `recipe_path`: beside it, too, people put them.
-void require_datasets(const Recipe& recipe, const std::string& recipe_path);
-
-/// Fills what the recipe leaves to other keys, the data and the machine: heads and widths, the vocabulary, and a thread
-/// for each of this rank's `cores`.
-void complete(Recipe& recipe, int64_t cores);
 
 }  // namespace hexad::train

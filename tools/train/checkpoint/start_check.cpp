@@ -12,7 +12,7 @@
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/model_instance.h"
-#include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/comparison.h"
 
 namespace hexad::train {
 
@@ -40,7 +40,7 @@ data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions)
 
 }  // namespace
 
-StartCheck check_start(const Recipe& wanted, const Extensions& extensions, int64_t world) {
+StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
   StartCheck found;
   require_offload_folder(wanted);
   const auto warn = [&](const std::string& text) { found.warnings.push_back(text); };
@@ -54,13 +54,9 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions, int64
   for (const std::string& path : data.missing_heldout) warn(missing_heldout_text(path));
   if (checkpoint) {
     found.checkpoint = checkpoint->folder(), found.trained_steps = checkpoint->step();
-    require_same_data(*checkpoint, recipe, world, data.fingerprints);
+    require_same_data(*checkpoint, recipe, data.fingerprints);
     require_same_model(*checkpoint, recipe);
-    if (const std::string jump = learning_rate_jump(saved_recipe(*checkpoint), recipe, checkpoint->step());
-        !jump.empty())
-      warn(jump);
-    for (const std::string& change : changes_of_data(*checkpoint, recipe))
-      warn(cat(change, " since ", checkpoint->folder(), ": what follows is not what that run would have seen"));
+    for (const std::string& caution : cautions_of_resume(*checkpoint, recipe)) warn(caution);
   } else if (!recipe.train.init_from.empty()) {
     require_checkpoint(recipe.train.init_from);
     require_shapes(io::Checkpoint::open(recipe.train.init_from, io::Check::quick), recipe, extensions);
@@ -68,9 +64,18 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions, int64
   return found;
 }
 
+std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const Recipe before = saved_recipe(checkpoint);
+  std::vector<std::string> all;
+  if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
+    all.push_back(std::move(jump));
+  for (const std::string& change : changes_of_data(before, recipe))
+    all.push_back(cat(change, " since ", checkpoint.folder(), ": what follows is not what that run would have seen"));
+  return all;
+}
+
 // Other data, or the same folder with other contents.
-void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world,
-                       const std::vector<data::Digest>& now) {
+void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
   if (before.size() != now.size())
@@ -81,7 +86,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, i
     const bool single = !config.dataset.empty();
     const std::string key = single ? "data.dataset" : cat("data.mixture.", i, ".dataset");
     std::string what = cat(key, " (", single ? config.dataset : config.mixture[i].dataset, ")");
-    for (const std::string& change : changes_of_recipe(checkpoint, recipe, world))
+    for (const std::string& change : changes_of_recipe(saved_recipe(checkpoint), recipe))
       if (change.starts_with(key + ": ")) what = change;
     fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
          ", expected ", before[i]);

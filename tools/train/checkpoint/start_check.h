@@ -18,14 +18,17 @@ struct StartCheck {
   int64_t trained_steps = 0;          // by that checkpoint
 };
 
-/// Opens what a run of `world` ranks would open at its start, and throws what it would throw: data, the checkpoint of
+/// Opens what a run would open at its start, and throws what it would throw: data, the checkpoint of
 /// run.dir that checkpoint.resume names, train.init_from with the shapes of its weights, offload.folder. Writes nothing
 /// that stays, and reads no weights. `recipe` is complete (see complete()).
-StartCheck check_start(const Recipe& recipe, const Extensions& extensions, int64_t world);
+StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 
 /// Throws Error(data) unless `now`, the fingerprints of the recipe's data, are those that the checkpoint's run had.
-void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world,
-                       const std::vector<data::Digest>& now);
+void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now);
+
+/// Returns warnings about a run that goes on from the checkpoint: the learning rate jumps, or its data are not those
+/// that the checkpoint's run would have seen.
+std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Throws Error(data) unless train.init_from is a checkpoint; names the newest one of a run directory.
 void require_checkpoint(const std::string& folder);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "framework/data/digest.h"
-#include "tools/train/checkpoint/checkpointing.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/train/process/version.h"
 
 namespace hexad::train {

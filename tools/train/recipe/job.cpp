@@ -1,22 +1,16 @@
 #include "tools/train/recipe/job.h"
 
 #include "framework/config/include_root.h"
-#include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/launch.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/agreement.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/traffic_options.h"
 
 namespace hexad::train {
 namespace {
-
-#ifdef NDEBUG
-constexpr bool debug_build = false;
-#else
-constexpr bool debug_build = true;
-#endif
 
 // Tells a user who started one process for a layout of several how to start these.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
@@ -56,18 +50,6 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
   world.set_guards(guards_of(recipe.distributed));
   order_traffic(world, recipe.distributed);
   return recipe;
-}
-
-comm::Guards guards_of(const DistributedConfig& config) {
-  return {.watchdog_seconds = config.watchdog_seconds,
-          .check_collectives = config.check_collectives.value_or(debug_build)};
-}
-
-void order_traffic(comm::World& world, const DistributedConfig& config) {
-  world.set_limits({.round_bytes = config.piece_bytes,
-                    .window_bytes = config.window_bytes,
-                    .low_window_bytes = config.low_window_bytes});
-  world.prioritize(priorities_of(config));
 }
 
 }  // namespace hexad::train

@@ -15,14 +15,4 @@ namespace hexad::train {
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 
-/// Like load_recipe(), for training: also rejects a warm-up that the steps do not reach (but for a trial, whose steps
-/// are given on the command line), and names the nearest values that mend what is wrong.
-Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
-                     const std::function<void(const std::string&)>& warn = {});
-
-/// Guards that a recipe sets.
-comm::Guards guards_of(const DistributedConfig& config);
-/// From now on, limits and priorities of the world are those of the recipe.
-void order_traffic(comm::World& world, const DistributedConfig& config);
-
 }  // namespace hexad::train

@@ -11,7 +11,6 @@
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/divisible.h"
-#include "tools/train/recipe/job.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"

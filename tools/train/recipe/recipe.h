@@ -309,4 +309,9 @@ struct Recipe {
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {});
 
+/// Like load_recipe(), for training: also rejects a warm-up that the steps do not reach (but for a trial, whose steps
+/// are given on the command line), and names the nearest values that mend what is wrong.
+Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
+                     const std::function<void(const std::string&)>& warn = {});
+
 }  // namespace hexad::train

@@ -7,6 +7,12 @@
 namespace hexad::train {
 namespace {
 
+#ifdef NDEBUG
+constexpr bool debug_build = false;
+#else
+constexpr bool debug_build = true;
+#endif
+
 comm::TrafficClass class_of(Traffic traffic) {
   constexpr comm::TrafficClass classes[] = {comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
                                             comm::TrafficClass::cp, comm::TrafficClass::dp};
@@ -42,6 +48,18 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
     world.abort_job(e.code());
   };
   return options;
+}
+
+comm::Guards guards_of(const DistributedConfig& config) {
+  return {.watchdog_seconds = config.watchdog_seconds,
+          .check_collectives = config.check_collectives.value_or(debug_build)};
+}
+
+void order_traffic(comm::World& world, const DistributedConfig& config) {
+  world.set_limits({.round_bytes = config.piece_bytes,
+                    .window_bytes = config.window_bytes,
+                    .low_window_bytes = config.low_window_bytes});
+  world.prioritize(priorities_of(config));
 }
 
 }  // namespace hexad::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "parallel/comm/device_group.h"
+#include "parallel/comm/world.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::train {
@@ -10,5 +11,10 @@ comm::Priorities priorities_of(const DistributedConfig& config);
 /// For the ranks of `world` with `context`'s device.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context);
+
+/// Returns the guards that a recipe sets.
+comm::Guards guards_of(const DistributedConfig& config);
+/// Sets the limits and priorities of the world as the recipe says.
+void order_traffic(comm::World& world, const DistributedConfig& config);
 
 }  // namespace hexad::train

@@ -13,8 +13,7 @@
 #include "framework/config/settings.h"
 #include "framework/telemetry/report_data.h"
 #include "tools/train/checkpoint/run_directory.h"
-#include "tools/train/recipe/recipe.h"
-#include "tools/train/recipe/renamed_keys.h"
+#include "tools/train/recipe/comparison.h"
 #include "tools/train/report/trained_steps.h"
 
 namespace hexad::train {
@@ -70,43 +69,6 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
     if (std::ranges::count_if(dirs, [&](const std::string& d) { return folder_name(d) == folder_name(dirs[i]); }) > 1)
       names[i] = dirs[i];
   return names;
-}
-
-struct ReadRecipe {
-  Recipe recipe;
-  std::vector<config::Problems::Problem> unread;  // keys that have their default for it
-
-  bool read(const std::string& path) const {
-    return std::ranges::none_of(
-        unread, [&](const auto& u) { return !u.path.empty() && (path == u.path || path.starts_with(u.path + ".")); });
-  }
-};
-
-ReadRecipe read_recipe(const fs::path& path) {
-  auto document = config::load(path);
-  rename_keys(document);
-  config::Problems problems;
-  Recipe recipe = config::read<Recipe>(document, problems);
-  recipe.run.dir.clear();  // which no two runs share
-  return {std::move(recipe), problems.list()};
-}
-
-// Differences of `recipe` from `first`, and the parts of it that cannot be compared.
-std::vector<std::string> differences(const ReadRecipe& first, const ReadRecipe& recipe) {
-  std::vector<std::string> lines = config::differences(first.recipe, recipe.recipe);
-  std::erase_if(lines, [&](const std::string& line) {
-    const std::string path = line.substr(0, line.find(": "));
-    return !first.read(path) || !recipe.read(path);
-  });
-  for (const auto& u : recipe.unread) lines.push_back(fmt::format("not compared: {}: {}", u.at.text(), u.line));
-  return lines;
-}
-
-std::map<std::string, std::string> settings_of(const ReadRecipe& recipe) {
-  std::map<std::string, std::string> all;
-  for (const config::Setting& s : config::settings(recipe.recipe))
-    if (recipe.read(s.path)) all[s.path] = s.value;
-  return all;
 }
 
 // Keys with several values, in the order of the recipe; those that only some recipes have come last.
@@ -177,17 +139,17 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
 telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs) {
   telemetry::Sweep sweep;
   const std::vector<std::string> names = short_names(run_dirs);
-  std::optional<ReadRecipe> first;
+  std::optional<RecordedRecipe> first;
   for (size_t i = 0; i < run_dirs.size(); ++i) {
     const TrainedSteps trained = trained_steps(run_dirs[i]);
     telemetry::SweepRun run = sweep_run(names[i], run_dirs[i], trained);
-    const ReadRecipe recipe = read_recipe(trained.recipe);
+    const RecordedRecipe recipe(trained.recipe);
     if (!first) first = recipe;
-    run.settings = settings_of(recipe);
-    run.differences = differences(*first, recipe);
+    run.settings = recipe.settings();
+    run.differences = first->differences_to(recipe);
     sweep.runs.push_back(std::move(run));
   }
-  sweep.keys = differing_keys(sweep.runs, first->recipe);
+  sweep.keys = differing_keys(sweep.runs, first->recipe());
   for (telemetry::SweepRun& run : sweep.runs)
     std::erase_if(run.settings,
                   [&](const auto& s) { return std::ranges::find(sweep.keys, s.first) == sweep.keys.end(); });

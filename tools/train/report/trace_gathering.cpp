@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/clock.h"
+#include "parallel/comm/text_collectives.h"
 
 namespace hexad::train {
 
@@ -57,33 +58,9 @@ void unpack(const std::vector<uint8_t>& bytes, int rank, TraceRecords& to) {
 
 }  // namespace
 
-void gather_bytes(std::vector<uint8_t> mine, const comm::ProcessGroup& world, Device at,
-                  const std::function<void(int rank, const std::vector<uint8_t>& bytes)>& take) {
-  const Device device = at.host();
-  Stream& stream = device.context().compute();
-  const auto length = static_cast<int64_t>(mine.size());
-  const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
-  if (world.rank() != 0) {
-    if (length > 0)
-      world.send(Tensor::from<uint8_t>(mine, {length}, device, Category::communication), 0, stream).wait();
-    return;
-  }
-  take(0, mine);
-  for (int r = 1; r < world.size(); ++r) {
-    const int64_t bytes = lengths[static_cast<size_t>(r)];
-    if (bytes == 0) {
-      take(r, {});
-      continue;
-    }
-    const Tensor from = Tensor::empty({bytes}, Dtype::u8, device, Category::communication);
-    world.receive(from, r, stream).wait();
-    take(r, from.to_vector<uint8_t>());
-  }
-}
-
 void gather_trace_records(const TraceRecords& mine, const comm::ProcessGroup& world, Device device, TraceRecords& all) {
-  gather_bytes(packed(mine), world, device,
-               [&](int rank, const std::vector<uint8_t>& bytes) { unpack(bytes, rank, all); });
+  comm::gather_bytes(packed(mine), world, device,
+                     [&](int rank, const std::vector<uint8_t>& bytes) { unpack(bytes, rank, all); });
 }
 
 double clock_offset(const comm::ProcessGroup& world, Device device) {

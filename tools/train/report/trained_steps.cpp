@@ -6,11 +6,6 @@
 
 namespace hexad::train {
 
-bool is_run_directory(const std::filesystem::path& dir) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(dir / "recipe.yaml", error);
-}
-
 TrainedSteps trained_steps(const std::filesystem::path& dir) {
   require_run_directory(dir.string());
   TrainedSteps run{telemetry::read_metrics(dir / "metrics.jsonl"), read_history(dir), dir / "recipe.yaml"};

@@ -19,7 +19,6 @@ struct TrainedSteps {
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }
 };
 
-bool is_run_directory(const std::filesystem::path& dir);
 /// Throws Error(usage) when `dir` is no run directory, Error(data) when it has no metrics.
 TrainedSteps trained_steps(const std::filesystem::path& dir);
 

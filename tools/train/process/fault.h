@@ -1,19 +1,31 @@
-// Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point.
+// Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point. Those of weights and gradients are planted by
+// tools/train/model/weight_fault.h.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/base/file_work.h"
+#include "framework/device/span_log.h"
 #include "framework/io/fault.h"
-#include "tools/train/model/model_instance.h"
 
 namespace hexad::train {
 
-/// Kinds: `kill` (SIGKILL to oneself), `abort`, `segv`, `hang` (for ever), `nan` (one weight becomes NaN), `flip` (one
-/// bit of a weight changes), `ulp` (the last bit of every weight of the first parameter changes). Called before each
-/// step; `point` must be "step" or empty. Does nothing without HEXAD_FAULT; throws Error(usage) when it cannot be read.
-void inject_fault(int rank, int64_t step, ModelInstance& instance);
+struct Fault {
+  std::string kind;
+  int64_t rank = 0, step = 0;
+  std::string point;
+};
+
+/// Returns the fault that HEXAD_FAULT asks for; none if it is not set. Throws Error(usage) if it cannot be read.
+std::optional<Fault> fault_from_environment();
+/// Returns the fault to inject before `step` on `rank`: its `point` is "step" or empty.
+std::optional<Fault> fault_of_step(int rank, int64_t step);
+
+/// `kill` (SIGKILL to oneself), `abort`, `segv`, `hang` (for ever). Called before each step.
+void inject_fault(int rank, int64_t step);
 
 /// `slow@rank,step,MILLISECONDS`: from that step on, that rank needs so much longer for each; `spans` shows it.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
@@ -21,11 +33,6 @@ void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 /// `slow_files@rank,N,MILLISECONDS`: from the N-th move of its file work on, each takes so much longer;
 /// `stuck_files@rank,N`: the N-th move never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
-
-/// `gradient@rank,step,NAME`: from that rank and that step on, the reduced gradients of parameters whose names contain
-/// NAME are multiplied by parallel.ep, as trainers have really done; `hexad verify` then shows what it does about it.
-/// Called before they are used.
-void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance);
 
 /// For commands that plant nothing else: throws Error(usage) when HEXAD_FAULT is set and would change nothing, being no
 /// gradient fault or naming none of `tensors`, of `ranks` ranks or of `steps` steps.

@@ -1,4 +1,4 @@
-#include "tools/train/model/fault.h"
+#include "tools/train/process/fault.h"
 
 #include <unistd.h>
 
@@ -7,67 +7,17 @@
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <sstream>
 #include <thread>
 
+#include "framework/base/error.h"
 #include "framework/config/words.h"
-#include "framework/tensor/host_read.h"
 
 namespace hexad::train {
 
-using namespace autograd;
 using namespace base;
-using namespace tensor;
 namespace {
-
-struct Fault {
-  std::string kind;
-  int64_t rank = 0, step = 0;
-  std::string point;
-};
-
-std::optional<Fault> fault_from_environment() {
-  const char* text = std::getenv("HEXAD_FAULT");
-  if (!text || !*text) return {};
-  Fault f;
-  std::istringstream in(text);
-  char comma = 0;
-  std::getline(in, f.kind, '@');
-  in >> f.rank >> comma >> f.step;
-  constexpr std::string_view kinds[] = {"kill", "abort", "segv",     "hang", "nan",        "flip",
-                                        "ulp",  "full",  "gradient", "slow", "slow_files", "stuck_files"};
-  if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
-    fail(ExitCode::usage, "HEXAD_FAULT is '", text,
-         "'; expected kill|abort|segv|hang|nan|flip|ulp|full|gradient|slow|slow_files|stuck_files@rank,step[,point]");
-  if (in.get() == ',') std::getline(in, f.point);
-  return f;
-}
-
-// In the last parameter, on which the loss of every token depends.
-void ruin_a_weight(ModelInstance& instance) {
-  Parameter& p = **std::prev(instance.parameters.end());
-  const Tensor owned = p.owned_weights();
-  kernels::kernels(instance.device())
-      .pointwise.fill(instance.context.compute(), owned.slice(0, 0, std::min<int64_t>(1, owned.numel())),
-                      std::numeric_limits<double>::quiet_NaN());
-}
-
-// The last bit of each of the first `count` weights that this rank owns.
-void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
-  const Tensor owned = p.owned_weights(), known = copy_to_host("fault", owned, instance.context.compute());
-  for (int64_t i = 0; i < std::min(count, owned.numel()); ++i)
-    *(static_cast<uint8_t*>(known.raw()) + i * size_of(owned.dtype())) ^= 1;
-  upload_from(known, owned);
-}
-
-void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
-
-// Moves all weights as far as rounding may: the effect on a run is the measure of what layouts may differ by.
-void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
-  flip_bits(p, instance, std::numeric_limits<int64_t>::max());
-}
 
 std::chrono::milliseconds milliseconds_of(const Fault& f) {
   int64_t count = 0;
@@ -86,13 +36,31 @@ void end_this_rank(const Fault& f) {
 
 }  // namespace
 
-void inject_fault(int rank, int64_t step, ModelInstance& instance) {
+std::optional<Fault> fault_from_environment() {
+  const char* text = std::getenv("HEXAD_FAULT");
+  if (!text || !*text) return {};
+  Fault f;
+  std::istringstream in(text);
+  char comma = 0;
+  std::getline(in, f.kind, '@');
+  in >> f.rank >> comma >> f.step;
+  constexpr std::string_view kinds[] = {"kill", "abort", "segv",     "hang", "nan",        "flip",
+                                        "ulp",  "full",  "gradient", "slow", "slow_files", "stuck_files"};
+  if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
+    fail(ExitCode::usage, "HEXAD_FAULT is '", text,
+         "'; expected kill|abort|segv|hang|nan|flip|ulp|full|gradient|slow|slow_files|stuck_files@rank,step[,point]");
+  if (in.get() == ',') std::getline(in, f.point);
+  return f;
+}
+
+std::optional<Fault> fault_of_step(int rank, int64_t step) {
   const auto f = fault_from_environment();
-  if (!f || f->rank != rank || f->step != step || (!f->point.empty() && f->point != "step")) return;
-  end_this_rank(*f);
-  if (f->kind == "flip") flip_a_bit(instance);
-  if (f->kind == "ulp") move_by_one_ulp(**instance.parameters.begin(), instance);
-  if (f->kind == "nan") ruin_a_weight(instance);
+  if (!f || f->rank != rank || f->step != step || (!f->point.empty() && f->point != "step")) return {};
+  return f;
+}
+
+void inject_fault(int rank, int64_t step) {
+  if (const auto f = fault_of_step(rank, step)) end_this_rank(*f);
 }
 
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans) {
@@ -110,16 +78,6 @@ void inject_file_fault(int rank, const base::FileWork& work) {
     while (f.kind == "stuck_files") pause();
     std::this_thread::sleep_for(milliseconds_of(f));
   });
-}
-
-void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance) {
-  const auto f = fault_from_environment();
-  if (!f || f->kind != "gradient" || rank < f->rank || step < f->step) return;
-  Stream& stream = instance.context.compute();
-  for (const auto& p : instance.parameters)
-    if (p->name().find(f->point) != std::string::npos)
-      kernels::kernels(instance.device())
-          .pointwise.scale(stream, p->owned_gradient(stream), instance.mesh.size(Axis::ep));
 }
 
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps) {
