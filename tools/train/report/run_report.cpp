@@ -9,43 +9,15 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
-#include "framework/base/utf8.h"
-#include "framework/config/words.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/telemetry/metrics_json.h"
 #include "framework/telemetry/units.h"
 #include "tools/train/checkpoint/run_directory.h"
-#include "tools/train/model/generation.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/version.h"
-#include "tools/train/report/heldout_prompts.h"
 #include "tools/train/report/trained_steps.h"
 
 namespace hexad::train {
-
-using namespace layers;
-
-std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
-                                                              const data::TrainingData& data,
-                                                              const std::function<void(const std::string&)>& warn) {
-  std::vector<telemetry::ReportInputs::Sample> samples;
-  if (!data.tokenizer || recipe.model.kind == ModelKind::encoder) return samples;
-  const data::Tokenizer& tokenizer = *data.tokenizer;
-  std::vector<std::string> prompts = recipe.run.prompts;
-  if (data.heldout && recipe.run.heldout_prompts > 0)
-    std::ranges::move(heldout_prompts(*data.heldout, tokenizer, recipe.run.heldout_prompts),
-                      std::back_inserter(prompts));
-  for (const std::string& prompt : prompts) {
-    const std::vector<int32_t> ids = prompt_of(tokenizer, prompt);
-    if (const std::string cut = warn_of_cut(tokenizer, ids, recipe.model.context); !cut.empty())
-      warn(fmt::format("sample '{}': {}", config::shown(prompt), cut));
-    SamplingOptions options;
-    options.seed = recipe.train.seed;
-    options.stop_id = tokenizer.end_of_document();
-    samples.push_back({prompt, base::valid_utf8(tokenizer.decode(generate(instance, ids, options)))});
-  }
-  return samples;
-}
 
 namespace {
 

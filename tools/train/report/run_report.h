@@ -2,23 +2,15 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "framework/data/training_data.h"
 #include "framework/telemetry/report.h"
-#include "tools/train/model/model_instance.h"
+#include "tools/train/recipe/recipe.h"
 #include "tools/train/report/run_history.h"
 
 namespace hexad::train {
-
-/// The model's continuations of run.prompts and run.heldout_prompts; none without a tokenizer or for an encoder. `warn`
-/// is told of a prompt that is cut. Collective.
-std::vector<telemetry::ReportInputs::Sample> continue_prompts(const Recipe& recipe, ModelInstance& instance,
-                                                              const data::TrainingData& data,
-                                                              const std::function<void(const std::string&)>& warn);
 
 /// Facts of a report about the program, the machine and the layout of a start.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks);
