@@ -92,7 +92,7 @@ ExitCode Trainer::train() {
     const int64_t step = progress().step + 1;
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     observers_->begin_step(step);
-    const StepResult result = state_->step.run(*data_.train, state_->progress, lr);
+    const StepResult result = state_->train_step.run(*data_.train, state_->progress, lr);
     observers_->end_step(result, sinks_);
     const bool fills_caches = step == start_.run.first_step + 1;
     if (!fills_caches) patience_.stepped(observers_->clock().seconds());

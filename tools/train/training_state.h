@@ -15,11 +15,11 @@ struct TrainingState {
                 std::function<void(const std::string&)> say)
       : instance(recipe, extensions, world, std::move(say)),
         optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers),
-        step(recipe, instance, optimizer) {}
+        train_step(recipe, instance, optimizer) {}
 
   ModelInstance instance;
   optim::Optimizer optimizer;
-  TrainStep step;
+  TrainStep train_step;
   Progress progress;
 };
 
