@@ -18,7 +18,7 @@
 #include "tests/support/tolerance.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/train/trainer.h"
 
 namespace hexad::tests {

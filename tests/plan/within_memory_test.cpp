@@ -11,7 +11,7 @@
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/schedule_choice.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::tests {
 

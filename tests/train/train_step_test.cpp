@@ -7,7 +7,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
-#include "tools/train/evaluation.h"
+#include "tools/train/model/evaluation.h"
 
 namespace hexad::tests {
 

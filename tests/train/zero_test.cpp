@@ -2,10 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "layers/model_size.h"
+#include "parallel/comm/text_collectives.h"
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tools/plan/papers/monta.h"
-#include "tools/train/evaluation.h"
+#include "tools/train/model/evaluation.h"
 
 namespace hexad::tests {
 

@@ -15,7 +15,7 @@
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {

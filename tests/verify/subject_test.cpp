@@ -8,8 +8,8 @@
 
 #include "tests/training/scratch.h"
 #include "tests/training/training.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/outcome_text.h"
 #include "tools/verify/run_variant.h"
 #include "tools/verify/selection.h"

@@ -41,7 +41,7 @@
 #include "tools/plan/granularity_search.h"
 #include "tools/plan/rank_graphs.h"
 #include "tools/plan/schedule_trace.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::bench {
 

@@ -40,7 +40,8 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/schedule_choice.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
+#include "tools/train/recipe/traffic_options.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::bench {

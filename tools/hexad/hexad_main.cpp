@@ -12,10 +12,10 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/commands/command.h"
-#include "tools/train/crash_report.h"
-#include "tools/train/machine.h"
-#include "tools/train/signals.h"
-#include "tools/train/version.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/signals.h"
+#include "tools/train/process/version.h"
 
 namespace hexad {
 namespace {

@@ -1,7 +1,7 @@
 // The program, as a function: a user's own main() hands it train::Extensions with their layers and orders.
 #pragma once
 
-#include "tools/train/extensions.h"
+#include "tools/train/recipe/extensions.h"
 
 namespace hexad {
 

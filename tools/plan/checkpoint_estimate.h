@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

@@ -15,12 +15,12 @@
 #include "framework/data/digest.h"
 #include "framework/device/card_memory.h"
 #include "framework/telemetry/units.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/within_memory.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/machine.h"
-#include "tools/train/say.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

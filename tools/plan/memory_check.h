@@ -7,7 +7,7 @@
 
 #include "parallel/comm/world.h"
 #include "tools/plan/memory_estimate.h"
-#include "tools/train/machine_memory.h"
+#include "tools/train/process/machine_memory.h"
 
 namespace hexad::plan {
 

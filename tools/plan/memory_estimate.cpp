@@ -4,7 +4,7 @@
 
 #include "parallel/pp/check.h"
 #include "tools/plan/step_on_meta.h"
-#include "tools/train/stages.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tools/plan/routing_model.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

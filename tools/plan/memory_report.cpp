@@ -10,7 +10,7 @@
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/step_on_meta.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "framework/telemetry/units.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

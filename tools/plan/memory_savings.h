@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

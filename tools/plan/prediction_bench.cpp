@@ -15,9 +15,9 @@
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/process/version.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/train/train_step.h"
-#include "tools/train/version.h"
 
 namespace hexad::plan {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "parallel/comm/world.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

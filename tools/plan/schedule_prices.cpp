@@ -7,7 +7,7 @@
 #include "framework/schedule/graph_collector.h"
 #include "layers/moe/schedule/schedule_rules.h"
 #include "tools/plan/rank_graphs.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

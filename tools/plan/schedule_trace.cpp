@@ -10,9 +10,10 @@
 
 #include "framework/telemetry/timeline_svg.h"
 #include "framework/telemetry/trace_timeline.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/rank_graphs.h"
-#include "tools/train/trace_gathering.h"
+#include "tools/train/report/trace_gathering.h"
 
 namespace hexad::plan {
 

@@ -8,7 +8,7 @@
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/trace.h"
-#include "tools/train/pass_recorder.h"
+#include "tools/train/model/pass_recorder.h"
 
 namespace hexad::plan {
 

@@ -8,8 +8,8 @@
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
 #include "parallel/pp/check.h"
-#include "tools/train/evaluation.h"
-#include "tools/train/stages.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/recipe/stages.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::plan {

@@ -8,7 +8,7 @@
 #include "framework/device/memory.h"
 #include "parallel/comm/traffic.h"
 #include "tools/plan/routing_model.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

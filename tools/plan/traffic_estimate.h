@@ -5,7 +5,7 @@
 
 #include "parallel/comm/traffic.h"
 #include "tools/plan/routing_model.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tools/plan/memory_estimate.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 

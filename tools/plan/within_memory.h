@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 

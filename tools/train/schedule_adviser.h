@@ -11,8 +11,8 @@
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/report.h"
 #include "parallel/comm/world.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/run_trace.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/report/run_trace.h"
 
 namespace hexad::train {
 

@@ -10,8 +10,8 @@
 #include "layers/moe/router/router_statistics.h"
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
-#include "tools/train/model_pipeline.h"
-#include "tools/train/progress.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/model_pipeline.h"
 
 namespace hexad::train {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/train/checkpointing.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/verify/finding_json.h"
 
 namespace hexad::verify {
@@ -213,7 +213,7 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
   Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};
   std::vector<Tally> all = tallies_;
   for (Tally& t : all) t.owned = t.held = 0, t.squares = 0;
-  for (const std::string& text : train::gather_texts(mine.dump(), group, device)) {
+  for (const std::string& text : comm::gather_texts(mine.dump(), group, device)) {
     const json rank = json::parse(text);
     if (const Finding f = finding_from(rank["worst"]); f.relative > out.worst.relative) out.worst = f;
     for (const json& j : rank["mismatches"]) {

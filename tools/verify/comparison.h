@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "framework/telemetry/metrics.h"
-#include "tools/train/evaluation.h"
+#include "tools/train/model/evaluation.h"
 #include "tools/train/train_step.h"
 #include "tools/verify/pieces.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "framework/data/source.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
 

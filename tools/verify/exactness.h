@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 #include "tools/verify/comparison.h"
 
 namespace hexad::verify {

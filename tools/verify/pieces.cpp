@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tools/train/checkpointing.h"
+#include "parallel/comm/text_collectives.h"
 
 namespace hexad::verify {
 namespace {
@@ -89,7 +89,7 @@ void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t,
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host) {
   TensorMap whole;
   std::map<std::string, int64_t> filled;
-  for (const std::string& text : train::gather_texts(packed(pieces), group, host))
+  for (const std::string& text : comm::gather_texts(packed(pieces), group, host))
     for (Reader in(text); !in.done();) {
       Piece p;
       const auto length = in.value<size_t>();

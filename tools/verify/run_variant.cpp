@@ -8,7 +8,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/engine_ranks.h"
 #include "parallel/comm/thread_group.h"
-#include "tools/train/fault.h"
+#include "tools/train/model/weight_fault.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/toy_sizes.h"
 #include "tools/verify/trained_run.h"

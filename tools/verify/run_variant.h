@@ -13,7 +13,7 @@
 namespace hexad::verify {
 
 /// Seams at which tests plant bugs, to see that they are found. No recipe and no command line reaches them; HEXAD_FAULT
-/// plants the one of fault.h.
+/// plants the one of weight_fault.h.
 class Sabotage {
  public:
   virtual ~Sabotage() = default;

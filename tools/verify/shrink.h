@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "layers/registry.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
 

@@ -9,8 +9,8 @@
 #include "framework/config/document.h"
 #include "layers/moe/router/routing_log.h"
 #include "layers/registry.h"
-#include "tools/train/evaluation.h"
-#include "tools/train/recipe.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/recipe/recipe.h"
 #include "tools/verify/comparison.h"
 #include "tools/verify/variant.h"
 

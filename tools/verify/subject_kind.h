@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "framework/data/source.h"
-#include "tools/train/checkpointing.h"
+#include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/train_step.h"
 #include "tools/verify/pieces.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tools/hexad/command_line.h"
-#include "tools/train/extensions.h"
+#include "tools/train/recipe/extensions.h"
 
 namespace hexad::app {
 

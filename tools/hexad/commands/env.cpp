@@ -7,8 +7,8 @@
 #include "framework/telemetry/report.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/machine.h"
-#include "tools/train/version.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/version.h"
 
 namespace hexad::app {
 

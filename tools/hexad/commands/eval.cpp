@@ -10,10 +10,12 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/cores.h"
-#include "tools/train/evaluation.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/traffic_options.h"
 
 namespace hexad::app {
 

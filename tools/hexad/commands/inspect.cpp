@@ -11,8 +11,8 @@
 #include "framework/io/inspect.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/process/say.h"
 
 namespace hexad::app {
 

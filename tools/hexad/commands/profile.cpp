@@ -17,9 +17,9 @@
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
-#include "tools/train/cores.h"
-#include "tools/train/machine.h"
-#include "tools/train/version.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/version.h"
 
 namespace hexad::app {
 

@@ -9,9 +9,9 @@
 
 #include <fmt/core.h>
 
-#include "tools/train/crash_report.h"
-#include "tools/train/launch.h"
-#include "tools/train/signals.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/launch.h"
+#include "tools/train/process/signals.h"
 
 namespace hexad::app {
 

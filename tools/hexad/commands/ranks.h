@@ -7,7 +7,7 @@
 #include "framework/base/error.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/command_line.h"
-#include "tools/train/job.h"
+#include "tools/train/recipe/job.h"
 
 namespace hexad::app {
 

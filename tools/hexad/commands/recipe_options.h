@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "tools/hexad/command_line.h"
-#include "tools/train/machine.h"
+#include "tools/train/process/machine.h"
 
 namespace hexad::app {
 

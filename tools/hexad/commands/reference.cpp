@@ -9,7 +9,7 @@
 #include "framework/config/key_words.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::app {
 

@@ -8,10 +8,10 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/run_comparison.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/run_report.h"
-#include "tools/train/say.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/process/say.h"
+#include "tools/train/report/run_comparison.h"
+#include "tools/train/report/run_report.h"
 
 namespace hexad::app {
 namespace {

@@ -4,8 +4,8 @@
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/launch.h"
-#include "tools/train/signals.h"
+#include "tools/train/process/launch.h"
+#include "tools/train/process/signals.h"
 #include "tools/train/trainer.h"
 
 namespace hexad::app {

@@ -16,14 +16,13 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/cautions.h"
-#include "tools/train/job.h"
-#include "tools/train/launch.h"
-#include "tools/train/machine.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
-#include "tools/train/stages.h"
-#include "tools/train/start_check.h"
+#include "tools/train/checkpoint/start_check.h"
+#include "tools/train/process/launch.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::app {
 
@@ -140,7 +139,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   require_datasets(recipe, options.recipe);
   complete(recipe, 1);
   std::vector<std::string> warnings = cautions(recipe);
-  const StartCheck start = check_start(recipe, extensions, ranks);
+  const StartCheck start = check_start(recipe, extensions);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   require_profile(recipe);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));

@@ -10,7 +10,7 @@
 #include "parallel/pp/stage_split.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
-#include "tools/train/start_check.h"
+#include "tools/train/checkpoint/start_check.h"
 
 namespace hexad::app {
 

@@ -1,0 +1,39 @@
+// Sampling text from a decoder.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "framework/data/tokenizer.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+struct SamplingOptions {
+  int64_t max_tokens = 200;
+  double temperature = 0.8;  // 0: always the most probable token
+  int64_t top_k = 0;         // 0: all
+  double top_p = 1;          // smallest set of most probable tokens whose probabilities reach this
+  uint64_t seed = 1;
+  int32_t stop_id = -1;  // ends the text, itself left out
+};
+
+/// Returns the ids of a prompt for generate(): an end of document, after which texts begin, and the tokens of `text`.
+std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
+/// Number of a prompt's ids that generate() takes with this context: all but one, so that two can be written.
+int64_t longest_prompt(int64_t context);
+/// Warning about a prompt from prompt_of() that is longer: how much of its text is cut off. Empty if none is.
+std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
+
+/// Continues `prompt` (at least one id; of a longer one than longest_prompt() the end) until stop_id, max_tokens or the
+/// model's context. Keys and values of earlier tokens are cached, so each token costs one forward pass of one token.
+/// `on_token` (may be empty) sees each id as it is chosen. Collective when experts are spread over ranks: all ranks
+/// pass the same arguments and get the same ids.
+std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
+                              const std::function<void(int32_t)>& on_token = {});
+
+/// Chooses from logits[V] with `uniform` in [0, 1): temperature, then top-k, then top-p.
+int32_t sample(std::span<const float> logits, const SamplingOptions& options, double uniform);
+
+}  // namespace hexad::train

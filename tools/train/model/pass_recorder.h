@@ -1,0 +1,38 @@
+// When the tasks of an MoE layer's passes ran.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/schedule/executor.h"
+#include "framework/schedule/task_graph.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+/// Records every pass of this rank's MoE layers as long as it lives. `instance` outlives it.
+class PassRecorder {
+ public:
+  struct Recording {
+    std::string name;           // "layers.0.moe forward"
+    schedule::TaskGraph graph;  // its tasks do nothing
+    std::vector<schedule::TaskTime> times;
+
+    /// When its first task began.
+    double begin() const;
+  };
+  explicit PassRecorder(ModelInstance& instance);
+  ~PassRecorder();
+  PassRecorder(const PassRecorder&) = delete;
+  PassRecorder& operator=(const PassRecorder&) = delete;
+
+  void add(Recording recording) { passes_.push_back(std::move(recording)); }
+  /// In the order in which they ended; those without a task are left out.
+  const std::vector<Recording>& passes() const { return passes_; }
+
+ private:
+  ModelInstance& instance_;
+  std::vector<Recording> passes_;
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,22 @@
+// Texts that a trained model continues for its report.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/data/training_data.h"
+#include "framework/telemetry/report.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+using Samples = std::vector<telemetry::ReportInputs::Sample>;
+
+/// Returns the continuations of run.prompts and run.heldout_prompts by the model of a run that is done after `step`;
+/// none without a tokenizer or for an encoder. A model that is cut over ranks cannot generate: rank 0 loads that step's
+/// checkpoint, alone. `warn` is told of prompts that are cut and why there are no samples. Collective.
+Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data::TrainingData& data, int64_t step,
+                       const std::function<void(const std::string&)>& warn);
+
+}  // namespace hexad::train

@@ -1,0 +1,47 @@
+// Metrics of the steps of a run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/telemetry/metrics.h"
+#include "tools/train/report/peak_meter.h"
+#include "tools/train/report/rank_clock.h"
+#include "tools/train/training_state.h"
+
+namespace hexad::train {
+
+/// Times each step and makes its metrics.
+class StepMeter {
+ public:
+  /// The next step is the first one of this start. `flops_per_token`: of forward and backward. `warn` is told of slow
+  /// ranks. All references outlive the meter.
+  StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
+            double flops_per_token, std::function<void(const std::string&)> warn);
+
+  /// Clock of the ranks; a step begins and ends on it.
+  RankClock& clock() { return clock_; }
+  /// Returns the metrics of the step that has ended. Collective.
+  telemetry::StepMetrics metrics_of(const StepResult& result);
+  /// Measures the peak again when that costs little beside the steps. Collective, after metrics_of().
+  void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
+
+ private:
+  /// Fills the peaks of memory since the step before: of each category, the rank with the most. Collective.
+  void add_memory(telemetry::StepMetrics& metrics);
+  void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
+  /// True if the metrics of `step` show the load of every expert.
+  bool shows_loads(int64_t step) const;
+
+  const Recipe& recipe_;
+  TrainingState& state_;
+  const comm::World& world_;
+  const std::unique_ptr<PeakMeter> peak_;
+  const std::function<void(const std::string&)> warn_;
+  RankClock clock_;
+  const double flops_per_token_;
+  const int64_t started_after_;  // step
+};
+
+}  // namespace hexad::train
