@@ -11,12 +11,9 @@ namespace {
 Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
 
 std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
-  const FeedForwardFactory* factory = registry.feed_forward(c.mlp);
-  require(factory, "[block] no feed-forward layer is named '", c.mlp, "'");
-  const FeedForwardSpec spec{c, layer, c.dense_hidden()};
-  auto mlp = (*factory)(spec, b);
-  spec.options.require_all_asked();
-  return mlp;
+  const FeedForwardDeclaration* declared = registry.feed_forward(c.mlp);
+  require(declared, "[block] no feed-forward layer is named '", c.mlp, "'");
+  return declared->make(FeedForwardSpec{c, layer, c.dense_hidden(), *declared}, b);
 }
 
 }  // namespace

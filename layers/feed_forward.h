@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/base/named.h"
+#include "framework/config/options.h"
 #include "layers/moe/router/router.h"
 
 namespace hexad::layers {
@@ -22,20 +23,31 @@ class FeedForward {
   virtual Value operator()(Tape& t, const Value& x, const Pass& pass) const = 0;
 };
 
+struct FeedForwardSpec;
+using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
+
+/// A layer that a recipe may choose: the options that it reads, and how it is made. A recipe with other options is
+/// refused before any layer is made.
+struct FeedForwardDeclaration {
+  config::OptionNames options{};  // in model.mlp_options
+  FeedForwardFactory make;
+};
+
+/// Key and owner of the options of the layer that `model` names.
+config::OptionsOwner feed_forward_options(const ModelConfig& model);
+
 /// Arguments for making a registered layer.
 struct FeedForwardSpec {
   const ModelConfig& model;
   int64_t layer;   // number of the block
   int64_t hidden;  // width of the layer's middle, from model.mlp_hidden
+  const FeedForwardDeclaration& declared;
 
-  /// A number from model.mlp_options, or `fallback` when the recipe does not give it. Asked for while the layer is
-  /// made: an option that no layer asks for is refused as a misspelling.
+  /// A number from model.mlp_options, or `fallback`. Throws std::logic_error for an option that is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
-  config::Options options{"model.mlp_options", "the layer " + model.mlp, model.mlp_options};
+  config::Options options{feed_forward_options(model), declared.options, model.mlp_options};
 };
-
-using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
 /// Values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. An object handed to hexad_main, not a
 /// global.
@@ -45,13 +57,13 @@ class Registry {
   Registry();
 
   /// These throw std::logic_error when the name is taken.
-  void add_feed_forward(const std::string& name, FeedForwardFactory factory);
-  void add_router(const std::string& name, moe::RouterFactory factory);
+  void add_feed_forward(const std::string& name, FeedForwardDeclaration layer);
+  void add_router(const std::string& name, moe::RouterDeclaration router);
   void add_moe_order(moe::IssueOrder order);
 
   /// nullptr when there is none of that name.
-  const FeedForwardFactory* feed_forward(const std::string& name) const { return feed_forward_.find(name); }
-  const moe::RouterFactory* router(const std::string& name) const { return routers_.find(name); }
+  const FeedForwardDeclaration* feed_forward(const std::string& name) const { return feed_forward_.find(name); }
+  const moe::RouterDeclaration* router(const std::string& name) const { return routers_.find(name); }
   const moe::IssueOrder* moe_order(const std::string& name) const { return moe_orders_.find(name); }
 
   std::vector<std::string> feed_forward_names() const { return feed_forward_.names(); }
@@ -59,8 +71,8 @@ class Registry {
   std::vector<std::string> moe_order_names() const { return moe_orders_.names(); }
 
  private:
-  base::Named<FeedForwardFactory> feed_forward_;
-  base::Named<moe::RouterFactory> routers_;
+  base::Named<FeedForwardDeclaration> feed_forward_;
+  base::Named<moe::RouterDeclaration> routers_;
   base::Named<moe::IssueOrder> moe_orders_;
 };
 

@@ -96,15 +96,9 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 std::unique_ptr<Router> make_router(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
-  const RouterFactory* factory = registry.router(c.moe.router);
-  require(factory, "[moe] no router is named '", c.moe.router, "'");
-  const RouterSpec spec{c, layer};
-  auto router = (*factory)(spec, b);
-  spec.require_all_asked();
-  if (c.moe.bias_rate > 0 && !router->selects_by_bias())
-    fail(ExitCode::usage, "model.moe.bias_rate (", c.moe.bias_rate, ") must be 0 for the router ", c.moe.router,
-         ", whose selection has no bias");
-  return router;
+  const RouterDeclaration* declared = registry.router(c.moe.router);
+  require(declared, "[moe] no router is named '", c.moe.router, "'");
+  return declared->make(RouterSpec{c, layer, *declared}, b);
 }
 
 // Reports errors of a user's router here, where its name is known. In a device's memory, ids that name no expert are
