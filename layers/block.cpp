@@ -11,10 +11,8 @@ namespace {
 Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
 
 std::unique_ptr<FeedForward> make_mlp(const Block::Spec& s, const Builder& b) {
-  const FeedForwardSpec spec{s.model, s.layer, s.model.dense_hidden()};
-  auto mlp = s.registry.feed_forward_of(s.model)(spec, b);
-  spec.options.require_all_asked();
-  return mlp;
+  const FeedForwardDeclaration& declared = s.registry.feed_forward_of(s.model);
+  return declared.make(FeedForwardSpec{s.model, s.layer, s.model.dense_hidden(), declared}, b);
 }
 
 std::unique_ptr<moe::MoeLayer> make_moe(const Block::Spec& s, const Builder& b) {

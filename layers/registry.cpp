@@ -16,24 +16,26 @@ const T& existing(const T* found, std::string_view kind, const std::string& name
 Registry::Registry()
     : feed_forward_("feed-forward layers",
                     {{"swiglu",
-                      [](const FeedForwardSpec& s, const Builder& b) {
-                        return std::make_unique<SwigluMlp>(SwigluMlp::Config{s.model, s.hidden}, b);
-                      }},
+                      {.make =
+                           [](const FeedForwardSpec& s, const Builder& b) {
+                             return std::make_unique<SwigluMlp>(SwigluMlp::Config{s.model, s.hidden}, b);
+                           }}},
                      {"gelu",
-                      [](const FeedForwardSpec& s, const Builder& b) {
-                        return std::make_unique<GeluMlp>(GeluMlp::Config{s.model, s.hidden}, b);
-                      }}}),
+                      {.make =
+                           [](const FeedForwardSpec& s, const Builder& b) {
+                             return std::make_unique<GeluMlp>(GeluMlp::Config{s.model, s.hidden}, b);
+                           }}}}),
       routers_("routers", moe::built_in_routers()),
       moe_orders_("orders of MoE layers", {}) {
   for (moe::IssueOrder& order : moe::built_in_orders()) add_moe_order(std::move(order));
 }
 
-void Registry::add_feed_forward(const std::string& name, FeedForwardFactory factory) {
-  feed_forward_.add(name, std::move(factory));
+void Registry::add_feed_forward(const std::string& name, FeedForwardDeclaration layer) {
+  feed_forward_.add(name, std::move(layer));
 }
 
-void Registry::add_router(const std::string& name, moe::RouterFactory factory) {
-  routers_.add(name, std::move(factory));
+void Registry::add_router(const std::string& name, moe::RouterDeclaration router) {
+  routers_.add(name, std::move(router));
 }
 
 void Registry::add_moe_order(moe::IssueOrder order) {
@@ -41,11 +43,11 @@ void Registry::add_moe_order(moe::IssueOrder order) {
   moe_orders_.add(name, std::move(order));
 }
 
-const FeedForwardFactory& Registry::feed_forward_of(const ModelConfig& c) const {
+const FeedForwardDeclaration& Registry::feed_forward_of(const ModelConfig& c) const {
   return existing(feed_forward(c.mlp), "feed-forward layer", c.mlp);
 }
 
-const moe::RouterFactory& Registry::router_of(const ModelConfig& c) const {
+const moe::RouterDeclaration& Registry::router_of(const ModelConfig& c) const {
   return existing(router(c.moe.router), "router", c.moe.router);
 }
 

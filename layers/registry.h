@@ -20,18 +20,18 @@ class Registry {
   Registry();
 
   /// These throw std::logic_error if the name is taken.
-  void add_feed_forward(const std::string& name, FeedForwardFactory factory);
-  void add_router(const std::string& name, moe::RouterFactory factory);
+  void add_feed_forward(const std::string& name, FeedForwardDeclaration layer);
+  void add_router(const std::string& name, moe::RouterDeclaration router);
   void add_moe_order(moe::IssueOrder order);
 
   /// These return nullptr if nothing has that name.
-  const FeedForwardFactory* feed_forward(const std::string& name) const { return feed_forward_.find(name); }
-  const moe::RouterFactory* router(const std::string& name) const { return routers_.find(name); }
+  const FeedForwardDeclaration* feed_forward(const std::string& name) const { return feed_forward_.find(name); }
+  const moe::RouterDeclaration* router(const std::string& name) const { return routers_.find(name); }
   const moe::IssueOrder* moe_order(const std::string& name) const { return moe_orders_.find(name); }
 
   /// These return what a checked recipe names, and throw std::logic_error if nothing has that name.
-  const FeedForwardFactory& feed_forward_of(const ModelConfig& c) const;
-  const moe::RouterFactory& router_of(const ModelConfig& c) const;
+  const FeedForwardDeclaration& feed_forward_of(const ModelConfig& c) const;
+  const moe::RouterDeclaration& router_of(const ModelConfig& c) const;
   const moe::IssueOrder& moe_order_of(const moe::MoeSchedule& s) const;
 
   std::vector<std::string> feed_forward_names() const { return feed_forward_.names(); }
@@ -39,8 +39,8 @@ class Registry {
   std::vector<std::string> moe_order_names() const { return moe_orders_.names(); }
 
  private:
-  base::Named<FeedForwardFactory> feed_forward_;
-  base::Named<moe::RouterFactory> routers_;
+  base::Named<FeedForwardDeclaration> feed_forward_;
+  base::Named<moe::RouterDeclaration> routers_;
   base::Named<moe::IssueOrder> moe_orders_;
 };
 

@@ -45,23 +45,35 @@ class UpdateRule {
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
 };
 
+struct RuleSpec;
+using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
+
+/// An optimizer that a recipe may choose: the options that its rule reads, and how the rule is made. A recipe with
+/// other options is refused before any rule is made.
+struct RuleDeclaration {
+  config::OptionNames options{};  // in optim.options
+  RuleFactory make;
+};
+
+/// Key and owner of the options of the optimizer that `config` names.
+config::OptionsOwner rule_options(const OptimConfig& config);
+
 /// Arguments for making a rule.
 struct RuleSpec {
   const OptimConfig& config;
+  const RuleDeclaration& declared;
 
-  /// A number from optim.options, or `fallback`. Asked for while the rule is made.
+  /// A number from optim.options, or `fallback`. Throws std::logic_error for an option that is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
-  config::Options options{"optim.options", "the optimizer " + config.name, config.options};
+  config::Options options{rule_options(config), declared.options, config.options};
 };
 
-using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
-
 /// Rules that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and those that a program adds.
-class UpdateRules : public base::Named<RuleFactory> {
+class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// The rule of a recipe. Throws Error(usage) for an unknown name, an option that it does not ask for, and names of
+  /// The rule of a recipe. Throws Error(usage) for an unknown name, an option that it does not declare, and names of
   /// states that cannot be.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };

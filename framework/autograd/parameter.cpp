@@ -92,7 +92,7 @@ Tensor HeldWeight::on(Stream& stream) const {
 Parameter::Parameter(Spec spec, Device device)
     : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
 
-const Tensor& Parameter::local() const {
+const Tensor& Parameter::local() {
   require(weights_stay() || local_.defined(), "[parameter] ", name(),
           ": its weights are in memory only while it is used");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
@@ -100,7 +100,7 @@ const Tensor& Parameter::local() const {
 }
 
 HeldWeight Parameter::hold(Stream& stream) {
-  GatheredWeights gathered = gather_weights_ ? gather_weights_(stream) : GatheredWeights{};
+  GatheredWeights gathered = weight_storage_ ? weight_storage_->gather_weights(*this, stream) : GatheredWeights{};
   return HeldWeight(local(), std::move(gathered));
 }
 
@@ -137,7 +137,7 @@ void Parameter::initialize(uint64_t seed) {
 }
 
 const Tensor& Parameter::gradient() {
-  if (!gradient_.defined() && make_gradient_) make_gradient_();
+  if (!gradient_.defined() && gradient_storage_) gradient_storage_->allocate_gradient(*this);
   if (!gradient_.defined()) gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;
 }
@@ -162,7 +162,7 @@ void Parameter::shard(const Sharding& sharding) {
   sharding_ = sharding;
 }
 
-Tensor Parameter::owned_weights() const {
+Tensor Parameter::owned_weights() {
   if (owned_weights_.defined()) return owned_weights_;
   return local().reshape({shape_.numel()}).slice(0, owned().begin, owned().end);
 }
@@ -178,8 +178,8 @@ const Tensor& Parameter::gradient_to_add(Stream& stream) {
   return g;
 }
 
-Parameter::GradientTarget Parameter::next_product(int64_t contributions) {
-  if (keep_gradient_ && contributions == 1) return keep_gradient_();
+GradientTarget Parameter::next_product(int64_t contributions) {
+  if (gradient_storage_ && contributions == 1) return gradient_storage_->only_contribution(*this);
   const Tensor& g = gradient();
   return {g, next_write()};
 }

@@ -1,16 +1,15 @@
 // A trainable tensor with its place on the mesh and its main gradient.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "framework/autograd/parameter_storage.h"
 #include "framework/base/flat_range.h"
 #include "framework/base/placement.h"
-#include "framework/kernels/kernel_table.h"
 
 namespace hexad::autograd {
 
@@ -19,9 +18,6 @@ using base::FlatRange;
 using base::Placement;
 using base::Shape;
 using device::Device;
-using device::Stream;
-using kernels::Write;
-using tensor::Tensor;
 
 /// Initial values of a parameter: a pure function of seed, name and the element's global index, so that they do not
 /// depend on the layout.
@@ -40,13 +36,6 @@ struct Stack {
 
 /// A weight [..., N, D] as the matrix [... N, D] that matmuls take: stacked tensors give their outputs side by side.
 inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
-
-/// Weights that are gathered for use (ZeRO-3). They may be read once `arrived` is done, and stay in memory at least as
-/// long as `stay` exists.
-struct GatheredWeights {
-  std::shared_ptr<const void> stay;
-  device::Event arrived;
-};
 
 /// A parameter's weights, in memory for as long as this exists.
 class HeldWeight {
@@ -97,10 +86,10 @@ class Parameter {
   /// the weights may leave memory at the next use() of another parameter.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are in memory all the time.
-  bool weights_stay() const { return !gather_weights_; }
+  bool weights_stay() const { return weight_storage_ == nullptr; }
   /// For tests and for callers who know that the weights are in memory. Throws std::logic_error where they are gathered
   /// for use.
-  const Tensor& local() const;
+  const Tensor& local();
   /// Draws the initial values.
   void initialize(uint64_t seed);
 
@@ -121,10 +110,6 @@ class Parameter {
   const Tensor& gradient_to_add(Stream& stream);
   /// Memory to which the caller must write one of a micro-batch's `contributions`, and whether it replaces or adds. A
   /// single contribution goes straight to where the gradient is kept, rounded if that is in the dtype of the weights.
-  struct GradientTarget {
-    Tensor memory;
-    Write write;
-  };
   GradientTarget next_product(int64_t contributions = 1);
 
   /// This rank's shard of the local weights. The ranks that sum the gradient have one each: a rank counts the gradient
@@ -137,7 +122,7 @@ class Parameter {
   FlatRange owned() const { return owns_share_only() ? share() : whole(); }
   bool owns_share_only() const { return sharding_ && sharding_->owns_share_only; }
   /// Owned weights and their gradient, flat. The gradient may be read once it is complete.
-  Tensor owned_weights() const;
+  Tensor owned_weights();
   Tensor owned_gradient(Stream& stream);
 
   // For data parallelism (parallel/dp), which may hold this memory in flat buckets.
@@ -151,12 +136,11 @@ class Parameter {
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// `gather` is called by every hold() and must see to it that weights are bound.
-  void gather_weights_by(std::function<GatheredWeights(Stream&)> gather) { gather_weights_ = std::move(gather); }
-  /// `make` is called where no gradient is bound and must bind one.
-  void make_gradient_by(std::function<void()> make) { make_gradient_ = std::move(make); }
-  /// `keep` gives the place of a micro-batch's only contribution, where that is not gradient().
-  void keep_gradient(std::function<GradientTarget()> keep) { keep_gradient_ = std::move(keep); }
+  /// From now on `storage`, which is not owned, gathers the weights for use.
+  void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
+  /// From now on `storage`, which is not owned, gives memory to the gradient; null: the gradient has its own, or what
+  /// is bound.
+  void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
   /// Forgets memory that was bound; its owner may use it again.
   void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
@@ -167,11 +151,9 @@ class Parameter {
   Spec spec_;
   Shape shape_;
   Device device_;
-  mutable Tensor local_;  // allocated at first use unless bound before, as the gradient is
+  Tensor local_;  // allocated at first use unless bound before, as the gradient is
   Tensor gradient_, owned_weights_, owned_gradient_;
-  std::function<GatheredWeights(Stream&)> gather_weights_;
-  std::function<void()> make_gradient_;
-  std::function<GradientTarget()> keep_gradient_;
+  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: own or bound memory
   std::optional<Sharding> sharding_;
   bool written_ = false;
 };

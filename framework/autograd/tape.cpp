@@ -196,8 +196,10 @@ void Replay::run_node(size_t index) {
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
   if (node.weight_pullback.run)  // a task without work only reports its parameters, and must not hold tensors
-    task.work = [this, inputs = node.inputs, douts, saved, run = std::move(node.weight_pullback.run)] {
+    task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.handed_),
+                 run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);
+      later.handed_ = std::move(handed);
       run(later, douts[0], saved);
     };
   weight_tasks_.push_back(std::move(task));

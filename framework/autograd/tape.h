@@ -2,6 +2,7 @@
 // micro-batch of one pipeline stage; there is no global state.
 #pragma once
 
+#include <any>
 #include <deque>
 #include <functional>
 #include <initializer_list>
@@ -49,6 +50,20 @@ class Backward {
   bool wants(size_t index) const;
   /// Gradient of output `index` of an op with several; undefined when nothing depended on it.
   const Tensor& output_gradient(size_t index) const;
+  /// In a pullback: hands `value` to this op's weight pullback. The replay owns it in between.
+  template <class T>
+  void hand_to_weights(T value) {
+    handed_ = std::move(value);
+  }
+  /// In a weight pullback: takes the T that this op's pullback handed on. Throws std::logic_error if there is none.
+  template <class T>
+  T take_from_pullback() {
+    T* value = std::any_cast<T>(&handed_);
+    require(value != nullptr, "[tape] a weight pullback takes what its pullback did not hand on");
+    T taken = std::move(*value);
+    handed_.reset();
+    return taken;
+  }
   /// True if weight-gradient work waits for Replay::step_weights().
   bool weights_delayed() const;
   /// Queues weight-gradient work of a composite op behind what is queued already.
@@ -66,13 +81,14 @@ class Backward {
   Replay& replay_;
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
+  std::any handed_;  // from the pullback to the weight pullback
 };
 
 /// Computes input gradients from `dout`, the gradient of the first output.
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
-/// The part of a backward that only weights need: may run any time after the pullback. It adds to the gradients of the
-/// parameters it names.
+/// The part of a backward that only weights need: may run any time after the pullback, from which it may take a value
+/// (Backward::hand_to_weights). It adds to the gradients of the parameters it names.
 struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;

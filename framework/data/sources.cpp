@@ -67,25 +67,27 @@ void require_addressable(const std::string& name, const Source& source) {
 
 }  // namespace
 
-Sources::Sources()
-    : Named("data sources", {{"synthetic", [](const SourceSpec& s) -> NamedData {
-                                return {std::make_shared<SyntheticSource>(s.vocab, s.context, s.seed)};
-                              }}}) {}
+config::OptionsOwner source_options(const std::string& name) { return {"data.source_options", "the source " + name}; }
 
-NamedData Sources::open(const std::string& name, const SourceSpec& spec) const {
-  const SourceFactory* factory = find(name);
-  if (!factory)
+Sources::Sources()
+    : Named("data sources", {{"synthetic", {.make = [](const SourceSpec& s) -> NamedData {
+                                return {std::make_shared<SyntheticSource>(s.vocab, s.context, s.seed)};
+                              }}}}) {}
+
+NamedData Sources::open(const std::string& name, const SourceContext& run,
+                        const std::vector<config::TextOption>& options) const {
+  const SourceDeclaration* declared = find(name);
+  if (!declared)
     fail(ExitCode::usage, "data.source (", config::shown(name),
          ") is no registered source; there are: ", config::nearest_first(name, names()));
-  NamedData data = (*factory)(spec);
-  spec.options.require_all_asked();
+  NamedData data = declared->make({run, {source_options(name), declared->options, options}});
   require(data.train != nullptr, "[data] the source ", name, " gave nothing to train on");
   const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {
-    if (source->context() != spec.context)
+    if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
-           spec.context, " (model.context)");
+           run.context, " (model.context)");
     if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequence");
-    auto out = std::make_shared<CheckedSource>(name, spec.vocab, repeats, std::move(source));
+    auto out = std::make_shared<CheckedSource>(name, run.vocab, repeats, std::move(source));
     require_addressable(name, *out);
     return out;
   };

@@ -143,11 +143,8 @@ void check(const DataConfig& data, config::Problems& problems) {
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options, const Sources& sources) {
   if (config.registered()) {
     const std::string name = config.source_name();
-    NamedData data =
-        sources.open(name, {.context = options.context,
-                            .vocab = options.vocab_size,
-                            .seed = options.seed,
-                            .options = {"data.source_options", "the source " + name, config.source_options}});
+    NamedData data = sources.open(name, {.context = options.context, .vocab = options.vocab_size, .seed = options.seed},
+                                  config.source_options);
     return {.train = std::move(data.train), .heldout = std::move(data.heldout)};
   }
   std::vector<MixtureEntry> entries = config.mixture;

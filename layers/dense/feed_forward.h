@@ -22,19 +22,33 @@ class FeedForward {
   virtual Value operator()(Tape& t, const Value& x, const Pass& pass) const = 0;
 };
 
+struct FeedForwardSpec;
+using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
+
+/// A layer that a recipe may choose: the options that it reads, and how it is made. A recipe with other options is
+/// refused before any layer is made.
+struct FeedForwardDeclaration {
+  config::OptionNames options{};  // in model.mlp_options
+  FeedForwardFactory make;
+};
+
+/// Key and owner of the options of the layer that `model` names.
+inline config::OptionsOwner feed_forward_options(const ModelConfig& model) {
+  return {"model.mlp_options", "the layer " + model.mlp};
+}
+
 /// Arguments for making a registered layer.
 struct FeedForwardSpec {
   const ModelConfig& model;
   int64_t layer;   // number of the block
   int64_t hidden;  // width of the layer's middle, from model.mlp_hidden
+  const FeedForwardDeclaration& declared;
 
-  /// Returns a number from model.mlp_options, or `fallback` if the recipe does not give it. Call it while the layer is
-  /// made: an option that no layer asks for is refused as a misspelling.
+  /// Returns a number from model.mlp_options, or `fallback` if the recipe does not give it. Throws std::logic_error for
+  /// an option that is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
-  config::Options options{"model.mlp_options", "the layer " + model.mlp, model.mlp_options};
+  config::Options options{feed_forward_options(model), declared.options, model.mlp_options};
 };
-
-using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
 }  // namespace hexad::layers

@@ -96,17 +96,6 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-std::unique_ptr<Router> make_router(const MoeLayer::Spec& s, const Builder& b) {
-  const ModelConfig& c = s.model;
-  const RouterSpec spec{c, s.layer};
-  auto router = s.router(spec, b);
-  spec.require_all_asked();
-  if (c.moe.bias_rate > 0 && !router->selects_by_bias())
-    fail(ExitCode::usage, "model.moe.bias_rate (", c.moe.bias_rate, ") must be 0 for the router ", c.moe.router,
-         ", whose selection has no bias");
-  return router;
-}
-
 // Reports errors of a user's router here, where its name is known. In a device's memory, ids that name no expert are
 // found by the plan.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
@@ -139,7 +128,7 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
       settings_(pass_settings(s, b)),
       router_name_(b.prefix() + ".router"),
       acc_(accumulator_dtype(b.dtype())),
-      router_(make_router(s, b / "router")),
+      router_(s.router.make(RouterSpec{s.model, s.layer, s.router}, b / "router")),
       experts_(experts_config(s.model), b / "experts"),
       override_(make_routing_override(config_, s.layer)) {
   if (config_.shared_experts > 0) {

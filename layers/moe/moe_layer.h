@@ -20,9 +20,9 @@ class MoeLayer {
   /// Arguments of the constructor, which copies what the layer keeps.
   struct Spec {
     const ModelConfig& model;
-    int64_t layer;                // number of the block
-    int64_t index;                // number among the MoE layers of the model
-    const RouterFactory& router;  // makes the router that model.moe.router names
+    int64_t layer;                    // number of the block
+    int64_t index;                    // number among the MoE layers of the model
+    const RouterDeclaration& router;  // of the router that model.moe.router names
     const MoeSchedule& schedule;
     const IssueOrder& order;  // the order that schedule.order names
   };

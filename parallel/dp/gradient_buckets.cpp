@@ -10,7 +10,7 @@ using namespace base;
 using namespace kernels;
 
 GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
-  states_.reserve(plan.buckets().size());  // parameters refer to their states
+  states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
     const Dtype dtype = sums == Sums::rounded ? bucket.dtype : accumulator_dtype(bucket.dtype);
     State& s = states_.emplace_back(State{.bucket = &bucket,
@@ -26,32 +26,39 @@ GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan
 }
 
 void GradientBuckets::bind(State& s) {
-  for (size_t i = 0; i < s.bucket->entries.size(); ++i) {
-    const Bucket::Entry& e = s.bucket->entries[i];
+  for (const Bucket::Entry& e : s.bucket->entries) {
     Parameter& p = *e.parameter;
-    p.keep_gradient({});  // of buckets before these
-    if (!keeps_all(s)) p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
-    if (rounded(s)) {
-      const FlatRange owned = p.owned();
-      if (keeps_all(s)) p.bind_owned_gradient(s.memory.slice(0, e.begin + owned.begin, e.begin + owned.end));
-      p.make_gradient_by([this, &p] {
-        p.bind_gradient(
-            Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
-      });
-      p.keep_gradient([this, &s, i] {
-        allocate(s);
-        const Write write = std::exchange(s.given[i].written, true) ? Write::add : Write::replace;
-        return Parameter::GradientTarget{Bucket::view(s.memory, s.bucket->entries[i]), write};
-      });
-    } else if (keeps_all(s)) {
+    const bool stays = keeps_all(s) && !rounded(s);  // contributions go to where the sum is kept
+    p.store_gradient_in(stays ? nullptr : this);
+    if (stays) {
       p.bind_gradient(Bucket::view(s.memory, e));
+    } else if (keeps_all(s)) {
+      const FlatRange owned = p.owned();
+      p.bind_owned_gradient(s.memory.slice(0, e.begin + owned.begin, e.begin + owned.end));
     } else {
-      p.make_gradient_by([this, &s] {
-        allocate(s);
-        for (const auto& other : s.bucket->entries) other.parameter->bind_gradient(Bucket::view(s.memory, other));
-      });
+      p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
     }
   }
+}
+
+// Rounded sums: separate memory for several contributions. Otherwise the memory of the whole bucket.
+void GradientBuckets::allocate_gradient(Parameter& p) {
+  State& s = states_[plan_.place(p).bucket];
+  if (rounded(s))
+    return p.bind_gradient(
+        Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
+  allocate(s);
+  for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
+}
+
+// Rounded sums: a single contribution is rounded by the product that writes it.
+GradientTarget GradientBuckets::only_contribution(Parameter& p) {
+  const auto [bucket, entry] = plan_.place(p);
+  State& s = states_[bucket];
+  if (!rounded(s)) return ParameterStorage::only_contribution(p);
+  allocate(s);
+  const Write write = std::exchange(s.given[entry].written, true) ? Write::add : Write::replace;
+  return {Bucket::view(s.memory, s.bucket->entries[entry]), write};
 }
 
 void GradientBuckets::begin(int64_t rounds) {

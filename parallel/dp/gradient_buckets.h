@@ -8,6 +8,7 @@
 
 namespace hexad::dp {
 
+using autograd::GradientTarget;
 using base::accumulator_dtype;
 using device::Stream;
 
@@ -27,9 +28,9 @@ enum class Sums : uint8_t { accumulator, rounded };
 ///   its reduction, and a reduction waits for the one before: one bucket is filled while another is sent. Owners keep
 ///   the sum. So sums over micro-batches are taken after those over ranks, which rounds differently from the other
 ///   kinds unless there is one micro-batch.
-class GradientBuckets {
+class GradientBuckets final : public autograd::ParameterStorage {
  public:
-  /// The plan outlives the buckets.
+  /// The plan outlives the buckets. From now on they hold the gradients of its parameters, in place of earlier buckets.
   explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -42,6 +43,9 @@ class GradientBuckets {
   /// never became ready, because nobody used their parameters, are reduced as zeros, so that all ranks take part.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
+
+  void allocate_gradient(Parameter& p) override;
+  GradientTarget only_contribution(Parameter& p) override;
 
  private:
   struct Reduction {

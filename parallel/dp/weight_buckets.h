@@ -26,7 +26,7 @@ using device::Stream;
 ///     reads weights that are held.
 ///   - The next layers wait for weights, while gradients have time until the end of the step. So weights have a
 ///     communicator of their own, with priority over that of the gradients of the same ranks.
-class WeightBuckets {
+class WeightBuckets final : public autograd::ParameterStorage {
  public:
   /// The plan outlives the buckets. Collective where weights are gathered for use.
   explicit WeightBuckets(const BucketPlan& plan);
@@ -37,6 +37,9 @@ class WeightBuckets {
   void initialize(uint64_t seed);
   /// Calls `change`, which may write owned weights, then updates all other copies. Collective. Nobody may hold weights.
   void update(Stream& stream, const std::function<void()>& change);
+
+  /// Gathers the unit of `p`, as above. For parameters that do not stay.
+  GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
 
  private:
   struct State {
@@ -49,19 +52,21 @@ class WeightBuckets {
   };
   static constexpr size_t none = ~size_t{0};  // no unit
 
-  bool keeps_all(const State& s) const { return s.bucket->zero < Zero::weights; }
+  /// True if the bucket's weights lie here, all the time.
+  bool keeps_all(const State& s) const { return s.bucket->zero != Zero::nothing && !gathers(s); }
+  /// True if the bucket's weights are gathered for use.
+  bool gathers(const State& s) const { return s.bucket->zero == Zero::weights; }
   template <class F>
   void for_each_of(size_t unit, F&& f);
-  GatheredWeights gather(State& s, Stream& stream);
   void gather(size_t unit, Stream& stream);
   void release(State& s);
   void move_on(size_t unit);
 
   const BucketPlan& plan_;
   std::map<const comm::ProcessGroup*, std::unique_ptr<comm::ProcessGroup>> gatherers_;  // by the bucket's group
-  std::vector<State> states_;
-  size_t before_ = none, current_ = none;                 // units used last
-  std::map<std::pair<size_t, size_t>, size_t> followed_;  // by the two units before
+  std::vector<State> states_;                                                           // by bucket
+  size_t before_ = none, current_ = none;                                               // units used last
+  std::map<std::pair<size_t, size_t>, size_t> followed_;                                // by the two units before
 };
 
 }  // namespace hexad::dp

@@ -96,16 +96,17 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
     parameters.push_back(p.weight);
     if (p.bias) parameters.push_back(p.bias);
   }
-  // Started by the pullback, so that it is hidden behind the input's gradient, and finished by the weights' task.
-  const auto gather = tp.sequence ? std::make_shared<RowGather>() : nullptr;
-  const Input input{{x.data.dim(0) * (gather ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
+  const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
   return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
-                          [ps, tp, gather, input](Backward& b, const Tensor&, const Saved& s) {
-                            if (gather) *gather = RowGather(s.get<1>()[0], *tp.group, b.stream);
+                          [ps, tp, input](Backward& b, const Tensor&, const Saved& s) {
+                            // All rows of x for the weights: the exchange is hidden behind the input's gradient.
+                            if (tp.sequence) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
                             if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
                           },
-                          {parameters, [ps, gather](Backward& b, const Tensor&, const Saved& s) {
-                             add_weight_gradients(b, gather ? gather->all(b.stream) : s.get<1>()[0], ps);
+                          {parameters, [ps, sequence = tp.sequence](Backward& b, const Tensor&, const Saved& s) {
+                             const Tensor all =
+                                 sequence ? b.take_from_pullback<RowGather>().all(b.stream) : s.get<1>()[0];
+                             add_weight_gradients(b, all, ps);
                            }});
 }
 

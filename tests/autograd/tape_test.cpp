@@ -291,6 +291,61 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   }
 }
 
+// Column sums of dout, computed by the pullback, as a norm's are. Both uses share one pullback and one weight pullback.
+TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
+  Parameter& w = lab.parameter({4});
+  const auto& k = kernels::kernels(lab.context);
+  const Pullback pullback = [&k](Backward& b, const Tensor& dout, const Saved&) {
+    const Tensor sums = Tensor::zeros({4}, dout.dtype(), dout.device());
+    k.bias.backward(b.stream, sums, dout);
+    b.hand_to_weights(sums.reshape({1, 4}));
+    b.accumulate(0, dout);
+  };
+  const Pullback of_weights = [&k, &w](Backward& b, const Tensor&, const Saved&) {
+    const auto sums = b.take_from_pullback<Tensor>();
+    k.bias.backward(b.stream, w.gradient_to_add(b.stream), sums);
+  };
+  const Tensor data = lab.integers({3, 4}, 1, 5), dout = lab.integers({3, 4}, 1, 5);
+  w.gradient();  // there from now on
+  const int64_t before = lab.context.allocator()->stats().total;
+  const auto gradient = [&](Replay::Weights weights) {
+    w.clear_gradient();
+    {
+      Tape t(lab.stream(), *policy);
+      const Value x = t.leaf(data);
+      const Value first = t.record("shift", copy_of(x.data), {x}, {}, pullback, {{&w}, of_weights});
+      const Value second =
+          t.record("shift", copy_of(first.data), {scale(t, first, 3)}, {}, pullback, {{&w}, of_weights});
+      Replay(t, Roots{{second, dout}}, weights).run();
+    }
+    return values_of(w.gradient());
+  };
+  const auto d = values_of(dout);
+  std::vector<double> expected(4, 0);
+  for (size_t i = 0; i < d.size(); ++i) expected[i % 4] += d[i] + 3 * d[i];
+  EXPECT_EQ(gradient(Replay::Weights::at_once), expected);
+  EXPECT_EQ(gradient(Replay::Weights::delayed), expected);
+  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "nothing handed on is left";
+}
+
+TEST_F(TapeTest, TakingWhatThePullbackDidNotHandOnIsABug) {
+  Parameter& w = lab.parameter({4});
+  const auto record = [&](Tape& t, Pullback pullback) {
+    const Value x = t.leaf(lab.randn({3, 4}));
+    return t.record("shift", copy_of(x.data), {x}, {}, std::move(pullback),
+                    {{&w}, [](Backward& b, const Tensor&, const Saved&) { b.take_from_pullback<Tensor>(); }});
+  };
+  for (const Pullback& pullback : {Pullback([](Backward&, const Tensor&, const Saved&) {}),
+                                   Pullback([](Backward&b, const Tensor&, const Saved&) { b.hand_to_weights(1); })}) {
+    Tape t(lab.stream(), *policy);
+    const Value y = record(t, pullback);
+    EXPECT_EQ(message_of([&] {
+                backward(t, y, lab.randn({3, 4}));
+              }),
+              "[tape] a weight pullback takes what its pullback did not hand on");
+  }
+}
+
 TEST_F(TapeTest, DelayedWeightsTouchNoGradientBeforeTheirTask) {
   Parameter& w = lab.parameter({3, 3});
   const Value y = linear(tape, tape.leaf(lab.randn({2, 3})), w);

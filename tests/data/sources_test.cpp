@@ -37,10 +37,11 @@ class Counting final : public Source {
 
 Sources with_counting(int64_t size, Counting::Spoil spoil = {}) {
   Sources sources;
-  sources.add("counting", [=](const SourceSpec& s) -> NamedData {
+  const auto make = [=](const SourceSpec& s) -> NamedData {
     return {.train = std::make_shared<Counting>(s.context, size, static_cast<int32_t>(s.number("first", 0)), spoil),
             .heldout = std::make_shared<Counting>(s.context, 2, 7)};
-  });
+  };
+  sources.add("counting", {.options = {"first"}, .make = make});
   return sources;
 }
 
@@ -118,7 +119,7 @@ TEST(Sources, ASourceWithAnotherContextOrNoSequenceIsRefused) {
   EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequence");
   Sources sources;
   sources.add("counting",
-              [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; });
+              {.make = [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; }});
   EXPECT_EQ(error_of(base::ExitCode::data, [&] { open(sources); }),
             "data.source counting: has sequences of 5 tokens, expected 4 (model.context)");
 }

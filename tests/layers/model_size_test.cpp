@@ -81,9 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
 // A layer of a user's own counts as any other.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   Registry registry;
-  registry.add_feed_forward("wide", [](const FeedForwardSpec& spec, const Builder& b) {
-    return std::make_unique<GeluMlp>(GeluMlp::Config{spec.model, 100}, b);
-  });
+  registry.add_feed_forward("wide", {.make = [](const FeedForwardSpec& spec, const Builder& b) {
+                              return std::make_unique<GeluMlp>(GeluMlp::Config{spec.model, 100}, b);
+                            }});
   ModelConfig model = small_recipe({"model.moe.experts=0", "model.mlp=gelu", "model.mlp_hidden=50"}).model;
   const ModelSize narrow = model_size(model, registry);
   model.mlp = "wide";

@@ -30,8 +30,9 @@ class Scaled final : public FeedForward {
 
 Registry with_scaled() {
   Registry registry;
-  registry.add_feed_forward("scaled",
-                            [](const FeedForwardSpec& s, const Builder& b) { return std::make_unique<Scaled>(s, b); });
+  registry.add_feed_forward("scaled", {.options = {"factor"}, .make = [](const FeedForwardSpec& s, const Builder& b) {
+                                         return std::make_unique<Scaled>(s, b);
+                                       }});
   return registry;
 }
 
@@ -59,31 +60,24 @@ TEST(Registry, ARegisteredLayerFillsTheFeedForwardSlotAndTrains) {
 
 TEST(Registry, OptionsComeFromTheRecipe) {
   const ModelConfig config = scaled_recipe({"model.mlp_options=[{name: factor, value: 2.5}]"}).model;
-  const FeedForwardSpec spec{config, 0, 32};
+  const FeedForwardDeclaration declared{.options = {"factor", "other"}, .make = {}};
+  const FeedForwardSpec spec{config, 0, 32, declared};
   EXPECT_EQ(spec.option("factor", 1), 2.5);
   EXPECT_EQ(spec.option("other", 7), 7);
+  EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-TEST(Registry, RefusesAnOptionThatTheLayerDoesNotAskFor) {
-  const auto refusal = [](const std::string& options) {
-    const Recipe recipe = scaled_recipe({"model.mlp_options=" + options});
-    return message_of(ExitCode::usage, [&] { ModelInstance(recipe, with_scaled(), self); });
+// The recipe alone is read: no layer is made.
+TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
+  const auto refusal = [](const std::string& layer, const std::string& options) {
+    return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };
-  EXPECT_EQ(refusal("[{name: factor, value: 2}, {name: factr, value: 3}]"),
+  EXPECT_EQ(refusal("scaled", "[{name: factor, value: 2}, {name: factr, value: 3}]"),
+            "command line: model.mlp_options=[{name: factor, value: 2}, {name: factr, value: 3}]: "
             "model.mlp_options.1.name (factr) is no option of the layer scaled; it has: factor");
-  const ModelConfig config = scaled_recipe({"model.mlp_options=[{name: widht, value: 1}]"}).model;
-  const FeedForwardSpec spec{config, 0, 32};
-  const FeedForwardSpec copy = spec;
-  copy.option("depth", 1), copy.option("width", 1);
-  EXPECT_EQ(message_of(ExitCode::usage, [&] { spec.options.require_all_asked(); }),
-            "model.mlp_options.0.name (widht) is no option of the layer scaled; it has: width, depth");
-  EXPECT_EQ(
-      message_of(ExitCode::usage,
-                 [] {
-                   scaled_recipe({"model.mlp=gelu", "model.mlp_options=[{name: exact, value: 1}]"});
-                 }),
-      "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option of "
-      "the layer gelu; it has none");
+  EXPECT_EQ(refusal("gelu", "[{name: exact, value: 1}]"),
+            "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option "
+            "of the layer gelu; it has none");
 }
 
 TEST(Registry, NamesItsLayers) {

@@ -61,7 +61,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
   Parameter &matrix = add(lab, "matrix", GetParam(), true), &gain = add(lab, "gain", GetParam(), false);
   Optimizer optimizer(config, lab.parameters);
   std::vector<std::vector<Adamw>> oracle;
-  for (const Parameter* p : {&matrix, &gain}) {
+  for (Parameter* p : {&matrix, &gain}) {
     oracle.emplace_back();
     for (double w : values_of(p->local())) oracle.back().push_back({w});
   }
@@ -78,7 +78,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
     optimizer.step(lab.stream(), lr, lab.values<double>({scale}), t);
   }
   for (size_t i = 0; i < 2; ++i) {
-    const Parameter& p = i == 0 ? matrix : gain;
+    Parameter& p = i == 0 ? matrix : gain;
     std::vector<double> main, m, v;
     for (const Adamw& a : oracle[i]) main.push_back(a.w), m.push_back(a.m), v.push_back(a.v);
     const auto expect = [&](const std::vector<double>& want, const Tensor& got, Dtype rounded) {

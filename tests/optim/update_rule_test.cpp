@@ -31,7 +31,7 @@ class Averaged final : public UpdateRule {
 
 UpdateRules with_averaged() {
   UpdateRules rules;
-  rules.add("averaged", [](const RuleSpec&) { return std::make_unique<Averaged>(); });
+  rules.add("averaged", {.make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
   return rules;
 }
 
@@ -132,7 +132,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
   };
   const auto refusal = [](std::vector<std::string> names) -> std::string {
     UpdateRules rules;
-    rules.add("named", [=](const RuleSpec&) { return std::make_unique<Named>(names); });
+    rules.add("named", {.make = [=](const RuleSpec&) { return std::make_unique<Named>(names); }});
     OptimConfig config;
     config.name = "named";
     try {

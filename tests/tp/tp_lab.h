@@ -28,11 +28,11 @@ class TpLab : public Lab {
   explicit TpLab(const ProcessGroup& ranks, uint64_t seed = default_seed) : Lab(seed), group(ranks) {}
 
   /// This rank's piece of `whole` along `dim`, as a parameter of its own.
-  Parameter& piece(const Parameter& whole, int dim) {
+  Parameter& piece(Parameter& whole, int dim) {
     return copy(whole, {.shards = {{Axis::tp, dim, group.size(), group.rank()}}});
   }
   /// The same values on every rank, with a gradient of its own.
-  Parameter& replica(const Parameter& whole) { return copy(whole, {}); }
+  Parameter& replica(Parameter& whole) { return copy(whole, {}); }
 
   /// Returns what this rank holds of a tensor of the global shape of `p`.
   static Tensor part_of(const Tensor& whole, const Parameter& p) {
@@ -50,7 +50,7 @@ class TpLab : public Lab {
   const ProcessGroup& group;
 
  private:
-  Parameter& copy(const Parameter& whole, const Placement& placement) {
+  Parameter& copy(Parameter& whole, const Placement& placement) {
     Parameter& p = parameters.add({.name = cat(whole.name(), ".copy", parameters.size()),
                                    .global_shape = whole.global_shape(),
                                    .placement = placement,

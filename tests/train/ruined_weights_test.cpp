@@ -25,7 +25,7 @@ Recipe recipe_in(const Scratch& scratch) {
 }
 
 void ruin(TrainingRun& run) {
-  const Parameter& head = run.instance.parameters.find("head.weight");
+  Parameter& head = run.instance.parameters.find("head.weight");
   change<double>(head.local(), [](std::span<double> values) { values[3] = std::nan(""); });
 }
 

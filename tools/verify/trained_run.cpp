@@ -119,8 +119,8 @@ Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Var
   world.group().barrier(host.compute()).wait();
 
   Extensions extensions = subject.extensions();
-  extensions.sources.add("verify",
-                         [&](const data::SourceSpec&) { return data::NamedData{borrowed(subject.source())}; });
+  extensions.sources.add(
+      "verify", {.make = [&](const data::SourceSpec&) { return data::NamedData{borrowed(subject.source())}; }});
   std::vector<telemetry::StepMetrics> seen;
   Trainer trainer(recipe, extensions, world,
                   [&](const AdvisedRun& run) { return std::make_unique<Observer>(run, oracle, exactness, seen); });

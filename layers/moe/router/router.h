@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "framework/config/options.h"
 #include "layers/base/builder.h"
@@ -21,22 +23,39 @@ using layers::ModelConfig;
 using layers::Pass;
 using tensor::Tensor;
 
+class Router;
+struct RouterSpec;
+using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
+
+/// A router that a recipe may choose: the settings that it reads, and how it is made. A recipe with other settings is
+/// refused before any router is made.
+struct RouterDeclaration {
+  config::OptionNames options{};  // in model.moe.router_options
+  /// Reads RouterSpec::rule(); else model.moe.score, normalize, scale, groups and top_groups must keep their defaults.
+  bool uses_score_rule = false;
+  /// RouterInput::bias takes part in the selection; else model.moe.bias_rate must be 0.
+  bool selects_by_bias = false;
+  RouterFactory make;
+};
+
+/// Key and owner of the options of the router that `model` names.
+config::OptionsOwner router_options(const ModelConfig& model);
+/// Keys of model.moe that only a router with the score rule reads, and that differ from their defaults in `model`.
+std::vector<std::string_view> score_rule_keys(const ModelConfig& model);
+
 /// Arguments for making a router.
 struct RouterSpec {
   const ModelConfig& model;
   int64_t layer;  // number of the block
+  const RouterDeclaration& declared;
 
-  /// A number from model.moe.router_options, or `fallback`. Asked for while the router is made.
+  /// A number from model.moe.router_options, or `fallback`. Throws std::logic_error for an option that is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
   /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize, scale, groups,
-  /// top_groups). A recipe that sets any of them but top_k is refused if its router never asks for the rule.
-  const kernels::RouterRule& rule() const;
-  /// Throws Error(usage) for settings of the recipe that the router has not asked for.
-  void require_all_asked() const;
+  /// top_groups). Throws std::logic_error unless the router declares uses_score_rule.
+  kernels::RouterRule rule() const;
 
-  config::Options options{"model.moe.router_options", "the router " + model.moe.router, model.moe.router_options};
-  std::shared_ptr<bool> rule_asked = std::make_shared<bool>(false);
-  kernels::RouterRule rule_in_recipe = model.moe.rule();
+  config::Options options{router_options(model), declared.options, model.moe.router_options};
 };
 
 /// Rows to be routed: row i of x is row first + i of the micro-batch on this rank. Of tensor-parallel ranks that route
@@ -68,8 +87,6 @@ class Router {
  public:
   virtual ~Router() = default;
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
-  /// True if in.bias takes part in the selection; else model.moe.bias_rate must be 0.
-  virtual bool selects_by_bias() const { return false; }
 };
 
 /// A linear map without bias for routers: [T, in] to [T, out], f32 (f64 in an f64 run), whose weight gradient counts
@@ -84,10 +101,8 @@ class Gate {
   Parameter* weight_;
 };
 
-using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
-
 /// Built-in routers: top_k, the experts with the highest scores of a linear gate; softmax or sigmoid, groups,
 /// normalising and scale as in model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
-std::map<std::string, RouterFactory> built_in_routers();
+std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

@@ -66,31 +66,39 @@ void check_name(std::string_view key, const std::string& name, std::string_view 
     problems.add(key, cat("is no registered ", kind, "; there are: ", config::nearest_first(name, known)));
 }
 
-// Options of a user's own parts are known once these are built (config::Options); Hexad's own have none.
-void check_no_options(std::string_view key, bool own, const std::string& name, const auto& options,
-                      Problems& problems) {
-  if (own && !options.empty()) problems.add(cat(key, ".0.name"), cat("is no option of ", name, "; it has none"));
+// Settings that the recipe's router does not read.
+void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& router, Problems& problems) {
+  config::check_options(moe::router_options(m), router.options, m.moe.router_options, problems);
+  if (!router.uses_score_rule)
+    for (const std::string_view key : moe::score_rule_keys(m))
+      problems.add(cat("model.moe.", key),
+                   cat("is not read by the router ", m.moe.router,
+                       ", which has its own way from logits to weights: leave it out, or choose model.moe.router: "
+                       "top_k"));
+  if (m.moe.bias_rate > 0 && !router.selects_by_bias)
+    problems.add("model.moe.bias_rate",
+                 cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
+// What is registered by name declares what it reads: nothing is made here.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
-  const Extensions own;
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {
     check_name("model.mlp", m.mlp, "layer", extensions.feed_forward_names(), problems);
-    check_no_options("model.mlp_options", own.feed_forward(m.mlp), "the layer " + m.mlp, m.mlp_options, problems);
+    if (const auto* layer = extensions.feed_forward(m.mlp))
+      config::check_options(layers::feed_forward_options(m), layer->options, m.mlp_options, problems);
     check_name("model.moe.router", m.moe.router, "router", extensions.router_names(), problems);
-    check_no_options("model.moe.router_options", own.router(m.moe.router), "the router " + m.moe.router,
-                     m.moe.router_options, problems);
+    if (const auto* router = extensions.router(m.moe.router)) check_router(m, *router, problems);
   }
   if (problems.good({"optim"})) {
     check_name("optim.name", r.optim.name, "optimizer", extensions.optimizers.names(), problems);
-    check_no_options("optim.options", own.optimizers.find(r.optim.name), "the optimizer " + r.optim.name,
-                     r.optim.options, problems);
+    if (const auto* rule = extensions.optimizers.find(r.optim.name))
+      config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
     check_name("data.source", r.data.source, "data source", extensions.sources.names(), problems);
-    check_no_options("data.source_options", own.sources.find(r.data.source), "the source " + r.data.source,
-                     r.data.source_options, problems);
+    if (const auto* source = extensions.sources.find(r.data.source))
+      config::check_options(data::source_options(r.data.source), source->options, r.data.source_options, problems);
   }
 }
 
