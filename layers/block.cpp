@@ -38,7 +38,7 @@ Block::Block(const Spec& s, const Builder& b)
   if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
 }
 
-Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const {
+Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
   // The pass is copied: it must live until backward. The batch it refers to does.
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
     return std::vector{attention_(tape, attention_norm_(tape, in[0]), pass)};
@@ -58,7 +58,7 @@ Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompu
   return {out, aux_losses};
 }
 
-Block::Output Block::operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const {
+Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const {
   if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
   const Scope scope(t, x.device(), name_);
   const Value inputs[] = {x};

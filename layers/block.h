@@ -29,12 +29,12 @@ class Block {
     Value x;
     Value aux_losses;  // see MoeLayer
   };
-  Output operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const;
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
   /// nullptr for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
  private:
-  Output run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const;
+  Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
   const std::string name_, attention_name_, mlp_name_;  // in traces: of the norm before it and the sum after it, too
   Norm attention_norm_, mlp_norm_;

@@ -41,7 +41,7 @@ class MetaModel {
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
-    const Pass pass{.batch = batch};
+    const ForwardContext pass{.batch = batch};
     const auto policy = keep_policy();
     Tape tape(context_.compute(), *policy);
     const ModelPart& p = model_.parts()[part];

@@ -65,7 +65,7 @@ Value Transformer::embed(Tape& t, const MicroBatch& batch) const {
   return position_embedding_ ? add(t, x, embedding(t, *position_embedding_, own_rows(batch.positions))) : x;
 }
 
-Transformer::PartOutput Transformer::blocks(Tape& t, const Pass& pass, const ModelPart& part, const Value& input,
+Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
                                             Recompute recompute) const {
   PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
   for (int64_t l = part.begin; l < part.end; ++l) {
@@ -76,7 +76,7 @@ Transformer::PartOutput Transformer::blocks(Tape& t, const Pass& pass, const Mod
   return out;
 }
 
-Transformer::PartOutput Transformer::forward(Tape& t, const Pass& pass, size_t part, const Value& input,
+Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input,
                                              const TrainOptions& options, Tensor* row_losses) const {
   PartOutput out = blocks(t, pass, parts_[part], input, options.recompute);
   if (!parts_[part].last) return out;
@@ -88,13 +88,13 @@ Transformer::PartOutput Transformer::forward(Tape& t, const Pass& pass, size_t p
   return out;
 }
 
-Transformer::PartOutput Transformer::loss(Tape& t, const Pass& pass, const TrainOptions& options,
+Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, const TrainOptions& options,
                                           Tensor* row_losses) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last, "[transformer] the loss of a part of the model");
   return forward(t, pass, 0, {}, options, row_losses);
 }
 
-Tensor Transformer::logits(Tape& t, const Pass& pass) const {
+Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits of a part of the model");
   const Value x = (*norm_)(t, blocks(t, pass, parts_[0], {}, Recompute::none).value);

@@ -41,13 +41,13 @@ class Transformer {
   /// Forward of a micro-batch through parts()[part]. `input`: the output of the part before; ignored by the first.
   /// The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses` (may be null)
   /// receives the losses [rows].
-  PartOutput forward(Tape& t, const Pass& pass, size_t part, const Value& input, const TrainOptions& options,
+  PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
   /// The same through a model that is whole on this rank.
-  PartOutput loss(Tape& t, const Pass& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
+  PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
   /// Logits [T, V] in acc of all positions; for tests and generation. The model must be whole on this rank and not cut
   /// over tp.
-  Tensor logits(Tape& t, const Pass& pass) const;
+  Tensor logits(Tape& t, const ForwardContext& pass) const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }
   /// Shape of what one part hands to the next.
@@ -67,7 +67,7 @@ class Transformer {
 
  private:
   Value embed(Tape& t, const MicroBatch& batch) const;
-  PartOutput blocks(Tape& t, const Pass& pass, const ModelPart& part, const Value& input, Recompute recompute) const;
+  PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input, Recompute recompute) const;
   Tensor own_rows(const Tensor& of_rows) const;
 
   ModelConfig config_;

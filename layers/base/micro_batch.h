@@ -53,7 +53,7 @@ class RoutingLog;
 struct RouterStatistics;
 
 /// Settings of one forward pass, with the places where layers report.
-struct Pass {
+struct ForwardContext {
   const MicroBatch& batch;
   uint64_t seed = 0;
   uint64_t step = 0;

@@ -36,7 +36,7 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
   k_norm_.emplace(norm, b / "k_norm");
 }
 
-Attention::Heads Attention::project(Tape& t, const Value& x, const Pass& pass) const {
+Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContext& pass) const {
   const tp::Projection projections[] = {q_.projection(), k_.projection(), v_.projection()};
   const std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
   const auto split = [&](Value y, int64_t heads) {
@@ -53,7 +53,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const Pass& pass) c
 }
 
 // One sequence, alone: its new tokens attend to all that came before.
-Value Attention::attend_to_cache(Tape& t, const Heads& h, const Pass& pass) const {
+Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
   auto& cache = pass.cache->layers[static_cast<size_t>(layer_)];
   const int64_t begin = pass.cache->length, length = pass.batch.length, end = begin + length;
   const auto& copy = kernels::kernels(h.q.device()).pointwise.copy;
@@ -70,7 +70,7 @@ Value Attention::attend_to_cache(Tape& t, const Heads& h, const Pass& pass) cons
                    pass.batch.last, shape);
 }
 
-Value Attention::operator()(Tape& t, const Value& x, const Pass& pass) const {
+Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
   const Heads h = project(t, x, pass);
   const Value y = pass.cache ? attend_to_cache(t, h, pass)
                              : cp::context_attention(t, h.q, h.k, h.v,

@@ -18,14 +18,14 @@ class Attention {
   /// `rotary` (may be null) is shared by all layers and outlives them.
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
 
-  Value operator()(Tape& t, const Value& x, const Pass& pass) const;
+  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
 
  private:
   struct Heads {
     Value q, k, v;
   };
-  Heads project(Tape& t, const Value& x, const Pass& pass) const;
-  Value attend_to_cache(Tape& t, const Heads& h, const Pass& pass) const;
+  Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
+  Value attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const;
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
 
   int64_t layer_, heads_, kv_heads_, head_size_;  // heads of this rank

@@ -19,7 +19,7 @@ using autograd::Value;
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
-  virtual Value operator()(Tape& t, const Value& x, const Pass& pass) const = 0;
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
 };
 
 struct FeedForwardSpec;

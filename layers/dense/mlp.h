@@ -33,7 +33,7 @@ class SwigluMlp final : public FeedForward {
                c.model.bias, Parallel::row},
               b / "down") {}
 
-  Value operator()(Tape& t, const Value& x, const Pass&) const override {
+  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
     const tp::Projection both[] = {gate_up_.projection()};
     return tp::row_linear(t, swiglu(t, tp::column_linear(t, x, both, tensor_)[0]), *down_.weight, down_.bias, tensor_);
   }
@@ -58,7 +58,7 @@ class GeluMlp final : public FeedForward {
                c.model.bias, Parallel::row},
               b / "down") {}
 
-  Value operator()(Tape& t, const Value& x, const Pass&) const override {
+  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
     const tp::Projection up[] = {up_.projection()};
     return tp::row_linear(t, gelu(t, tp::column_linear(t, x, up, tensor_)[0], kind_), *down_.weight, down_.bias,
                           tensor_);

@@ -155,13 +155,13 @@ Held MoeLayer::held(bool whole, const Routed& r) const {
 }
 
 // `ids` has rows of r.first and the following tokens' rows.
-void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const {
+void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const {
   if (!pass.batch.valid.defined()) return;
   table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
 // i32 [T]: the scope of each row's token, -1 for padding; undefined: all are of the only one.
-Tensor MoeLayer::segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
+Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                           Stream& stream) const {
   if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
   std::vector<int32_t> scopes;
@@ -188,7 +188,7 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 }
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                           const Pass& pass) const {
+                           const ForwardContext& pass) const {
   // If the tp ranks route rows alike, each of them has the whole gradient, and its share of the value.
   const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
   const int64_t rows = ids.dim(0);
@@ -222,13 +222,13 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
   return sum;
 }
 
-void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const {
+void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass, Stream& stream) const {
   const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
   drop_over_capacity(ids, r.own_begin, r.own(scores), pass.batch, *tokens_,
                      {scope, *config_.capacity_factor, config_.drop}, stream);
 }
 
-MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {
+MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass) const {
   const bool whole = routed(input.data.dim(0)).alike || tensor_.sequence;
   const Value x = whole ? input : take_share(t, input, settings_);
   const int64_t rows = x.data.dim(0);

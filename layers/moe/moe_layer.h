@@ -35,7 +35,7 @@ class MoeLayer {
   /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
   /// The schedule decides if each tp rank routes its own share or all rows; the result is the same. Collective over the
   /// ep, etp, tp and cp groups.
-  Output operator()(Tape& t, const Value& x, const Pass& pass) const;
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and remembers the counts for
   /// the scope global_batch. Call it once a global batch, with the counts of all its tokens.
@@ -67,13 +67,13 @@ class MoeLayer {
   bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
   /// Describes the shared experts' work on `rows` rows as operator() takes them.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
-  Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
+  Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
   Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                   const Pass& pass) const;
+                   const ForwardContext& pass) const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
-  void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const;
-  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
+  void mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const;
+  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass, Stream& stream) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;

@@ -21,8 +21,8 @@ class RoutingLogTest : public Lab, public testing::Test {
     batch.first_token = 4;
     log.record(step(3), layer, 0, values(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, {4, 2}), context.compute());
   }
-  Pass step(uint64_t number) const { return {.batch = batch, .step = number}; }
-  std::vector<int32_t> chosen(const Pass& pass, int64_t begin, int64_t count) {
+  ForwardContext step(uint64_t number) const { return {.batch = batch, .step = number}; }
+  std::vector<int32_t> chosen(const ForwardContext& pass, int64_t begin, int64_t count) {
     return to_host(log.choose(pass, layer, begin, count, context)).to_vector<int32_t>();
   }
   MicroBatch batch;

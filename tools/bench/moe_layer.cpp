@@ -171,7 +171,7 @@ class Contestant final : public schedule::GraphRunner {
     const bool training = passes_ == 2;
     Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
     const Value in = training ? tape.leaf(x_) : Value{x_};
-    const layers::Pass pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
+    const layers::ForwardContext pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
     std::vector<Replay::Root> roots;
     last_[0] = timed(0, [&] { roots.push_back({forward(tape, in, pass), dy_}); });
     if (!training) return;
@@ -224,7 +224,7 @@ class Contestant final : public schedule::GraphRunner {
  private:
   device::Stream& stream() { return context_.compute(); }
 
-  Value forward(Tape& tape, const Value& x, const layers::Pass& pass) const {
+  Value forward(Tape& tape, const Value& x, const layers::ForwardContext& pass) const {
     return block_ ? (*block_)(tape, x, pass, layers::Recompute::none).x : (*alone_)(tape, x, pass).y;
   }
 

@@ -20,7 +20,7 @@ using autograd::Tape;
 using autograd::Value;
 using layers::Builder;
 using layers::ModelConfig;
-using layers::Pass;
+using layers::ForwardContext;
 using tensor::Tensor;
 
 class Router;
@@ -62,7 +62,7 @@ struct RouterSpec {
 /// the same rows each adds the weight gradients of its own ones, [own_begin, own_end); see Gate.
 struct RouterInput {
   const Value& x;  // [T, hidden]
-  const Pass& pass;
+  const ForwardContext& pass;
   int64_t first, own_begin, own_end;
   Tensor bias{};    // [E] acc: takes part in the selection only; undefined unless model.moe.bias_rate is above 0
   Tensor forced{};  // i32 [T, K]: replaces the choice (an experiment, or a comparison); undefined: nothing does

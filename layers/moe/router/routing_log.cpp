@@ -9,7 +9,7 @@ namespace hexad::layers {
 using namespace base;
 using namespace tensor;
 
-void RoutingLog::record(const Pass& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream) {
+void RoutingLog::record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream) {
   top_k_ = ids.dim(1);
   const HostRead read = read_to_host("routing log", ids, stream);
   const std::span<const int32_t> all = read.wait<int32_t>();
@@ -20,7 +20,7 @@ void RoutingLog::record(const Pass& pass, int64_t layer, int64_t begin, const Te
   }
 }
 
-Tensor RoutingLog::choose(const Pass& pass, int64_t layer, int64_t begin, int64_t count, Device device) const {
+Tensor RoutingLog::choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count, Device device) const {
   std::vector<int32_t> padding(static_cast<size_t>(top_k_)), chosen;
   std::iota(padding.begin(), padding.end(), 0);
   const auto noted = experts_.find({layer, pass.step});

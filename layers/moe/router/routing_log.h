@@ -18,10 +18,10 @@ using device::Stream;
 class RoutingLog {
  public:
   /// Notes ids [rows, K] (i32, on any device) of the micro-batch's rows from `begin` on; a second time, they replace.
-  void record(const Pass& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
+  void record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
   /// ids [count, K] of the same rows. Padding that was never noted visits the first K experts. Throws std::logic_error
   /// for another token that was not.
-  Tensor choose(const Pass& pass, int64_t layer, int64_t begin, int64_t count, Device device) const;
+  Tensor choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count, Device device) const;
   bool empty() const { return experts_.empty(); }
 
  private:

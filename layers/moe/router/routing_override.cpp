@@ -49,7 +49,7 @@ RoutingOverride::RoutingOverride(const MoeConfig& c, int64_t layer) : config_(c)
 }
 
 // Draws K experts without replacement, each with probability proportional to its weight among those left.
-void RoutingOverride::zipf(int32_t* ids, const Pass& pass, int64_t token) const {
+void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const {
   const Philox random(pass.seed, Purpose::route, cat("layer.", layer_), pass.step);
   std::vector<double> left = zipf_weights_;
   for (int64_t k = 0; k < config_.top_k; ++k) {
@@ -63,7 +63,7 @@ void RoutingOverride::zipf(int32_t* ids, const Pass& pass, int64_t token) const 
   }
 }
 
-Tensor RoutingOverride::choose(const Pass& pass, int64_t begin, int64_t count, Device device) const {
+Tensor RoutingOverride::choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const {
   const int64_t top_k = config_.top_k;
   std::vector<int32_t> chosen(static_cast<size_t>(count * top_k));
   int32_t* ids = chosen.data();

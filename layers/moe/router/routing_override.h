@@ -10,7 +10,7 @@
 namespace hexad::moe {
 
 using device::Device;
-using layers::Pass;
+using layers::ForwardContext;
 using tensor::Tensor;
 
 /// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
@@ -20,10 +20,10 @@ class RoutingOverride {
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
   /// ids [count, K] i32 for the micro-batch's rows [begin, begin + count) of this rank.
-  Tensor choose(const Pass& pass, int64_t begin, int64_t count, Device device) const;
+  Tensor choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const;
 
  private:
-  void zipf(int32_t* ids, const Pass& pass, int64_t token) const;
+  void zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const;
 
   MoeConfig config_;
   int64_t layer_;

@@ -59,7 +59,7 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;  // of the rank's thread
   PassesAsFibers passes{fibers};
-  /// Routing in the passes of training and evaluation: see Pass.
+  /// Routing in the passes of training and evaluation: see ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
 

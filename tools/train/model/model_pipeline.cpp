@@ -38,7 +38,7 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
                                   recipe_.recompute == Recompute::norms);
   };
   functions.forward = [&](Tape& tape, int chunk, int micro, const Value& input) -> pp::TapeStages::Output {
-    Pass pass{.batch = batches[static_cast<size_t>(micro)],
+    ForwardContext pass{.batch = batches[static_cast<size_t>(micro)],
               .seed = recipe_.train.seed,
               .routing_to = instance_.routing_to,
               .routing_from = instance_.routing_from};
