@@ -76,8 +76,15 @@ void all_gather_backward(Backward& b, const Tensor& dout, const Saved& saved, co
     const Tensor dk_part = Tensor::like(whole.k), dv_part = Tensor::like(whole.v);
     for (int i = 0; i < c.split.halves(); ++i) {
       const Half h = half(i, c);
-      table.attention.backward(b.stream, h.of(dq), dk_part, dv_part, h.of(dout), h.of(out), h.of(log_sum_exp), h.of(q),
-                               whole.k, whole.v, h.first, h.last, h.shape);
+      table.attention.backward(b.stream, {h.of(dq), dk_part, dv_part}, h.of(dout),
+                               {.out = h.of(out),
+                                .log_sum_exp = h.of(log_sum_exp),
+                                .q = h.of(q),
+                                .k = whole.k,
+                                .v = whole.v,
+                                .first = h.first,
+                                .last = h.last},
+                               h.shape);
       table.pointwise.axpy(b.stream, dk, 1, dk_part);
       table.pointwise.axpy(b.stream, dv, 1, dv_part);
     }

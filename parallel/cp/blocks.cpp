@@ -82,8 +82,15 @@ void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, c
     const auto keys = [&](const Tensor& t) { return half_of(t, pair.key_half, c.split); };
     const Block block = block_of(pair, owner, c, stream);
     const Tensor dq_part = Tensor::like(queries(g.q)), dk_part = Tensor::like(keys(k)), dv_part = Tensor::like(dk_part);
-    table.attention.backward(stream, dq_part, dk_part, dv_part, queries(g.dout), queries(g.out), queries(g.log_sum_exp),
-                             queries(g.q), keys(k), keys(v), block.first, block.last, block.shape);
+    table.attention.backward(stream, {dq_part, dk_part, dv_part}, queries(g.dout),
+                             {.out = queries(g.out),
+                              .log_sum_exp = queries(g.log_sum_exp),
+                              .q = queries(g.q),
+                              .k = keys(k),
+                              .v = keys(v),
+                              .first = block.first,
+                              .last = block.last},
+                             block.shape);
     table.pointwise.axpy(stream, queries(g.dq), 1, dq_part);
     table.pointwise.axpy(stream, keys(dk), 1, dk_part);
     table.pointwise.axpy(stream, keys(dv), 1, dv_part);

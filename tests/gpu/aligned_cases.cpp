@@ -127,8 +127,8 @@ void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool de
   reference_table.attention.forward(r.host_stream, out, log_sum_exp, q, keys, v, first, last, shape);
   const int64_t terms = positions * h.queries / h.keys + h.size;
   const auto gradient = [&](const Shape& of) { return r.output(of, r.dtype, terms, beside, yardstick(r.dtype)); };
-  k.attention.backward(r.stream, gradient(query_shape), gradient(key_shape), gradient(key_shape), r.normal(query_shape),
-                       out, log_sum_exp, q, keys, v, first, last, shape);
+  const AttentionGradients gradients{gradient(query_shape), gradient(key_shape), gradient(key_shape)};
+  k.attention.backward(r.stream, gradients, r.normal(query_shape), {out, log_sum_exp, q, keys, v, first, last}, shape);
 }
 
 void rotary(K k, Trial& r) {
@@ -146,9 +146,9 @@ void swiglu(K k, Trial& r) {
   const Tensor gate = r.normal(shape, beside), up = r.normal(shape, beside), weights = r.normal({tokens}, r.acc());
   for (const Tensor& w : {Tensor(), weights}) {
     k.swiglu.forward(r.stream, r.output(shape), gate, up, w);
-    k.swiglu.backward(r.stream, r.output(shape, r.dtype, 2, beside), r.output(shape, r.dtype, 2, beside),
-                      r.output(shape), w.defined() ? r.output({tokens}, r.acc(), features) : Tensor(), r.normal(shape),
-                      gate, up, w);
+    const SwigluGradients gradients{r.output(shape, r.dtype, 2, beside), r.output(shape, r.dtype, 2, beside),
+                                    r.output(shape), w.defined() ? r.output({tokens}, r.acc(), features) : Tensor()};
+    k.swiglu.backward(r.stream, gradients, r.normal(shape), {gate, up, w});
   }
 }
 

@@ -48,10 +48,11 @@ void backward(K k, Trial& r, const AttentionShape& shape, bool documents) {
   reference_table.attention.forward(r.host_stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
   const Tensor dout = r.normal(p.q.shape());
   constexpr Layout strided = Layout::strided_rows;
-  k.attention.backward(r.stream, r.output(p.q.shape(), r.dtype, shape.keys + p.q.dim(2), strided),
-                       r.output(p.k.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided),
-                       r.output(p.v.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided), dout, out,
-                       log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
+  k.attention.backward(r.stream,
+                       {.dq = r.output(p.q.shape(), r.dtype, shape.keys + p.q.dim(2), strided),
+                        .dk = r.output(p.k.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided),
+                        .dv = r.output(p.v.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided)},
+                       dout, {out, log_sum_exp, p.q, p.k, p.v, p.first, p.last}, p.shape);
 }
 
 AttentionShape self(const Trial& r, bool causal) {

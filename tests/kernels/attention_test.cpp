@@ -176,8 +176,8 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
       log_sum_exp(tokens, c.heads, accumulator_dtype(dtype), context_);
   const auto by_head = [&](const Guarded& g) { return g.tensor().reshape({g.tensor().dim(0), -1, c.size}); };
   attention_forward(stream_, by_head(out), log_sum_exp.tensor(), q, k, v, f, l, shape);
-  attention_backward(stream_, by_head(dq), by_head(dk), by_head(dv), dout, by_head(out), log_sum_exp.tensor(), q, k, v,
-                     f, l, shape);
+  attention_backward(stream_, {by_head(dq), by_head(dk), by_head(dv)}, dout,
+                     {by_head(out), log_sum_exp.tensor(), q, k, v, f, l}, shape);
 
   const int64_t terms = c.keys + c.size, group = c.heads / c.key_heads;
   expect_near("out", by_head(out), want.out, terms);

@@ -1,12 +1,12 @@
 // One parity case or more for every entry of the KernelTable.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "framework/kernels/entries.h"
 #include "tests/kernels/trial.h"
 
 namespace hexad::tests {
@@ -30,7 +30,9 @@ size_t entry(Family KernelTable::*family, Entry Family::*member) {
                              reinterpret_cast<const std::byte*>(&t)) /
          sizeof(void (*)());
 }
-inline constexpr size_t entry_count = sizeof(KernelTable) / sizeof(void (*)());
+
+/// Names the table's entries that have no function; empty if there is none.
+std::string holes_of(const KernelTable& table);
 
 std::vector<Case> product_cases();
 std::vector<Case> norm_cases();

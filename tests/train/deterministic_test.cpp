@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "framework/kernels/cpu/attention.h"
-#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/entries.h"
 #include "tests/training/training.h"
 
 namespace hexad::kernels {
@@ -23,17 +23,20 @@ void noted_forward(Stream& s, const Tensor& out, const Tensor& log_sum_exp, cons
   cpu::attention_forward(s, out, log_sum_exp, q, k, v, first, last, shape);
 }
 
-void noted_backward(Stream& s, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                    const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-                    const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void noted_backward(Stream& s, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+                    const AttentionShape& shape) {
   note(shape);
-  cpu::attention_backward(s, dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape);
+  cpu::attention_backward(s, gradients, dout, saved, shape);
 }
 
 }  // namespace
 
-const KernelTable cpu_table =
-    cpu::make_table({.forward = noted_forward, .backward = noted_backward, .merge = cpu::attention_merge});
+const KernelTable cpu_table = [] {
+  KernelTable table = table_of([]<class Family>() { return Family::of_cpu; });
+  table.attention.forward = noted_forward;
+  table.attention.backward = noted_backward;
+  return table;
+}();
 
 }  // namespace hexad::kernels
 

@@ -110,7 +110,9 @@ void attention(CudaTimer& b, const KernelTable& k) {
   for (bool deterministic : {false, true}) {
     shape.deterministic = deterministic;
     b.line(deterministic ? "attention backward, deterministic" : "attention backward", {.operations = 2.5 * forward},
-           [&](Stream& s) { k.attention.backward(s, dq, dk, dv, dout, out, sums, q, keys, v, {}, {}, shape); });
+           [&](Stream& s) {
+             k.attention.backward(s, {dq, dk, dv}, dout, {out, sums, q, keys, v}, shape);
+           });
   }
   std::vector<int32_t> positions_of(tokens);
   for (size_t i = 0; i < positions_of.size(); ++i) positions_of[i] = static_cast<int32_t>(i % positions);
@@ -153,8 +155,9 @@ void activations(CudaTimer& b, const KernelTable& k) {
   const Tensor dweights = b.empty({rows}, f32);
   b.line("swiglu forward, weighted", {.bytes = bytes({gate, up, out})},
          [&](Stream& s) { k.swiglu.forward(s, out, gate, up, weights); });
-  b.line("swiglu backward, weighted, product", {.bytes = bytes({gate, up, dout, dgate, dup, out})},
-         [&](Stream& s) { k.swiglu.backward(s, dgate, dup, out, dweights, dout, gate, up, weights); });
+  b.line("swiglu backward, weighted, product", {.bytes = bytes({gate, up, dout, dgate, dup, out})}, [&](Stream& s) {
+    k.swiglu.backward(s, {dgate, dup, out, dweights}, dout, {gate, up, weights});
+  });
   b.line("gelu forward", {.bytes = bytes({dout, out})},
          [&](Stream& s) { k.gelu.forward(s, out, dout, GeluKind::tanh); });
   b.line("gelu backward", {.bytes = bytes({dout, dout, out})},

@@ -103,16 +103,17 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   });
 }
 
-void attention_backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                        const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout,
+                        const AttentionSaved& saved, const AttentionShape& shape) {
+  const auto& [dq, dk, dv] = gradients;
+  const auto& [out, log_sum_exp, q, k, v, first, last] = saved;
   AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
   const int64_t tokens = shape.sequences * shape.queries, key_tokens = shape.sequences * shape.keys;
   p.dout = head_rows("dout", dout, p.dtype, tokens, p.heads, p.size);
   p.dq = head_rows("dq", dq, p.dtype, tokens, p.heads, p.size);
   p.dk = head_rows("dk", dk, p.dtype, key_tokens, p.key_heads, p.size);
   p.dv = head_rows("dv", dv, p.dtype, key_tokens, p.key_heads, p.size);
-  stream.run([=, keep = std::array{dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last}] {
+  stream.run([=, keep = std::tuple{gradients, dout, saved}] {
     for_each_task(p, shape.sequences, std::max<int64_t>(p.queries, 1), attention_scratch(p, true),
                   machine_isa() == Isa::v4 ? v4::attention_backward : v3::attention_backward);
   });

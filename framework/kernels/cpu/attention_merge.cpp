@@ -40,3 +40,11 @@ void attention_merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
 }
 
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+// Here, since merge belongs to this library; the other two belong to cpu_products.
+const AttentionKernels AttentionKernels::of_cpu{
+    .forward = cpu::attention_forward, .backward = cpu::attention_backward, .merge = cpu::attention_merge};
+
+}  // namespace hexad::kernels

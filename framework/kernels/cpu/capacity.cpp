@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -66,7 +66,10 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
 }
 
 }  // namespace
-
-const CapacityKernels capacity{.drop = drop};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const CapacityKernels CapacityKernels::of_cpu{.drop = cpu::drop};
+
+}  // namespace hexad::kernels

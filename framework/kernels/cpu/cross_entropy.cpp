@@ -1,6 +1,6 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -57,7 +57,10 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
 int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace
-
-const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const CrossEntropyKernels CrossEntropyKernels::of_cpu{.forward = cpu::forward, .chunk_rows = cpu::chunk_rows};
+
+}  // namespace hexad::kernels

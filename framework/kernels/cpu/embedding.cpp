@@ -1,5 +1,5 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -41,7 +41,10 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
 }
 
 }  // namespace
-
-const EmbeddingKernels embedding{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const EmbeddingKernels EmbeddingKernels::of_cpu{.forward = cpu::forward, .backward = cpu::backward};
+
+}  // namespace hexad::kernels

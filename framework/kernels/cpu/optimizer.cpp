@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/optimizer_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -107,7 +107,11 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
 }
 
 }  // namespace
-
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const OptimizerKernels OptimizerKernels::of_cpu{
+    .adamw = cpu::adamw, .sgd = cpu::sgd, .squared_norm = cpu::squared_norm, .clip = cpu::clip};
+
+}  // namespace hexad::kernels

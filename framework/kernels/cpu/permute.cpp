@@ -1,5 +1,5 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -143,12 +143,15 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
 }
 
 }  // namespace
-
-const PermuteKernels permute{.gather = gather,
-                             .combine = combine,
-                             .combine_backward = combine_backward,
-                             .scatter = scatter,
-                             .gather_weighted = gather_weighted,
-                             .row_dots = row_dots};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const PermuteKernels PermuteKernels::of_cpu{.gather = cpu::gather,
+                                            .combine = cpu::combine,
+                                            .combine_backward = cpu::combine_backward,
+                                            .scatter = cpu::scatter,
+                                            .gather_weighted = cpu::gather_weighted,
+                                            .row_dots = cpu::row_dots};
+
+}  // namespace hexad::kernels

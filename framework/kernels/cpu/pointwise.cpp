@@ -1,5 +1,5 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -174,15 +174,18 @@ void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) 
 }
 
 }  // namespace
-
-const PointwiseKernels pointwise{.fill = fill,
-                                 .copy = copy,
-                                 .add = add,
-                                 .axpy = axpy,
-                                 .scale = scale,
-                                 .clamp = clamp,
-                                 .clamp_backward = clamp_backward,
-                                 .sum = sum,
-                                 .sum_of = sum_of};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const PointwiseKernels PointwiseKernels::of_cpu{.fill = cpu::fill,
+                                                .copy = cpu::copy,
+                                                .add = cpu::add,
+                                                .axpy = cpu::axpy,
+                                                .scale = cpu::scale,
+                                                .clamp = cpu::clamp,
+                                                .clamp_backward = cpu::clamp_backward,
+                                                .sum = cpu::sum,
+                                                .sum_of = cpu::sum_of};
+
+}  // namespace hexad::kernels

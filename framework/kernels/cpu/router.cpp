@@ -1,9 +1,9 @@
 #include <limits>
 #include <numeric>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -204,7 +204,10 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
 }
 
 }  // namespace
-
-const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const RouterKernels RouterKernels::of_cpu{.forward = cpu::forward, .weigh = cpu::weigh, .backward = cpu::backward};
+
+}  // namespace hexad::kernels

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -197,12 +197,15 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
 }
 
 }  // namespace
-
-const RouterLossKernels router_loss{.count = count,
-                                    .fractions = fractions,
-                                    .balance = balance,
-                                    .balance_backward = balance_backward,
-                                    .z = z,
-                                    .z_backward = z_backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const RouterLossKernels RouterLossKernels::of_cpu{.count = cpu::count,
+                                                  .fractions = cpu::fractions,
+                                                  .balance = cpu::balance,
+                                                  .balance_backward = cpu::balance_backward,
+                                                  .z = cpu::z,
+                                                  .z_backward = cpu::z_backward};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 #include <numeric>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -74,7 +74,10 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 }
 
 }  // namespace
-
-const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const SlotKernels SlotKernels::of_cpu{.mask = cpu::mask, .sort = cpu::sort, .keys = cpu::keys, .iota = cpu::iota};
+
+}  // namespace hexad::kernels

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -105,7 +105,10 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
 }
 
 }  // namespace
-
-const SplitSoftmaxKernels split_softmax{.start = start, .finish = finish};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const SplitSoftmaxKernels SplitSoftmaxKernels::of_cpu{.start = cpu::start, .finish = cpu::finish};
+
+}  // namespace hexad::kernels

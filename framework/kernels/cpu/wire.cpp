@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "framework/base/fp8.h"
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/wire_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -119,7 +119,10 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
 }
 
 }  // namespace
-
-const WireKernels wire{.pack = pack, .unpack = unpack};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const WireKernels WireKernels::of_cpu{.pack = cpu::pack, .unpack = cpu::unpack};
+
+}  // namespace hexad::kernels

@@ -1,8 +1,8 @@
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/groups.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -211,8 +211,13 @@ void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, con
 }
 
 }  // namespace
-
-const BiasKernels bias{
-    .forward = forward, .backward = backward, .grouped_forward = grouped_forward, .grouped_backward = grouped_backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const BiasKernels BiasKernels::of_cuda{.forward = cuda::forward,
+                                       .backward = cuda::backward,
+                                       .grouped_forward = cuda::grouped_forward,
+                                       .grouped_backward = cuda::grouped_backward};
+
+}  // namespace hexad::kernels

@@ -2,9 +2,9 @@
 // the highest, and drops what is below it, and of the slots that have it those of the last tokens.
 #include <limits>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/order.cuh"
 #include "framework/kernels/cuda/scan.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -132,7 +132,10 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
 }
 
 }  // namespace
-
-const CapacityKernels capacity{.drop = drop};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const CapacityKernels CapacityKernels::of_cuda{.drop = cuda::drop};
+
+}  // namespace hexad::kernels

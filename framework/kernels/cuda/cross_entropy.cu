@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "framework/kernels/cuda/answers.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -209,7 +209,10 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
 }
 
 }  // namespace
-
-const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const CrossEntropyKernels CrossEntropyKernels::of_cuda{.forward = cuda::forward, .chunk_rows = cuda::chunk_rows};
+
+}  // namespace hexad::kernels

@@ -2,10 +2,10 @@
 // the order of their tokens, a thread a few columns.
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
 #include "framework/kernels/cuda/radix_sort.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -117,7 +117,10 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
 }
 
 }  // namespace
-
-const EmbeddingKernels embedding{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const EmbeddingKernels EmbeddingKernels::of_cuda{.forward = cuda::forward, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

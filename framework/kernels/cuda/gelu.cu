@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -79,7 +79,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor
 }
 
 }  // namespace
-
-const GeluKernels gelu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const GeluKernels GeluKernels::of_cuda{.forward = cuda::forward, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

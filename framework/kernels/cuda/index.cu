@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -95,8 +95,14 @@ void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
 }
 
 }  // namespace
-
-const IndexKernels indices{
-    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const IndexKernels IndexKernels::of_cuda{.shift = cuda::shift,
+                                         .within = cuda::within,
+                                         .shift_parts = cuda::shift_parts,
+                                         .take = cuda::take,
+                                         .inverse = cuda::inverse};
+
+}  // namespace hexad::kernels

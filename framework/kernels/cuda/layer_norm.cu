@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/row_groups.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -324,8 +324,11 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
 }
 
 }  // namespace
-
-const LayerNormKernels layer_norm{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const LayerNormKernels LayerNormKernels::of_cuda{
+    .forward = cuda::forward, .input_gradient = cuda::input_gradient, .weight_gradient = cuda::weight_gradient};
+
+}  // namespace hexad::kernels

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <vector>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/total.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -260,7 +260,11 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
 }
 
 }  // namespace
-
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const OptimizerKernels OptimizerKernels::of_cuda{
+    .adamw = cuda::adamw, .sgd = cuda::sgd, .squared_norm = cuda::squared_norm, .clip = cuda::clip};
+
+}  // namespace hexad::kernels

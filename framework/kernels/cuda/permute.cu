@@ -2,9 +2,9 @@
 // lane, several accesses in flight.
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -393,12 +393,15 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
 }
 
 }  // namespace
-
-const PermuteKernels permute{.gather = gather,
-                             .combine = combine,
-                             .combine_backward = combine_backward,
-                             .scatter = scatter,
-                             .gather_weighted = gather_weighted,
-                             .row_dots = row_dots};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const PermuteKernels PermuteKernels::of_cuda{.gather = cuda::gather,
+                                             .combine = cuda::combine,
+                                             .combine_backward = cuda::combine_backward,
+                                             .scatter = cuda::scatter,
+                                             .gather_weighted = cuda::gather_weighted,
+                                             .row_dots = cuda::row_dots};
+
+}  // namespace hexad::kernels

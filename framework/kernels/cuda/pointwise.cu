@@ -1,7 +1,7 @@
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/total.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -231,15 +231,18 @@ void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) 
 }
 
 }  // namespace
-
-const PointwiseKernels pointwise{.fill = fill,
-                                 .copy = copy,
-                                 .add = add,
-                                 .axpy = axpy,
-                                 .scale = scale,
-                                 .clamp = clamp,
-                                 .clamp_backward = clamp_backward,
-                                 .sum = sum,
-                                 .sum_of = sum_of};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const PointwiseKernels PointwiseKernels::of_cuda{.fill = cuda::fill,
+                                                 .copy = cuda::copy,
+                                                 .add = cuda::add,
+                                                 .axpy = cuda::axpy,
+                                                 .scale = cuda::scale,
+                                                 .clamp = cuda::clamp,
+                                                 .clamp_backward = cuda::clamp_backward,
+                                                 .sum = cuda::sum,
+                                                 .sum_of = cuda::sum_of};
+
+}  // namespace hexad::kernels

@@ -1,6 +1,6 @@
 #include "framework/kernels/cuda/answers.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/row_groups.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -337,7 +337,11 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
 }
 
 }  // namespace
-
-const RmsNormKernels rms_norm{.forward = forward, .backward = backward, .partials = partials};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RmsNormKernels RmsNormKernels::of_cuda{
+    .forward = cuda::forward, .backward = cuda::backward, .partials = cuda::partials};
+
+}  // namespace hexad::kernels

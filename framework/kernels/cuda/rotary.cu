@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -89,7 +89,10 @@ void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& pos
 }
 
 }  // namespace
-
-const RotaryKernels rotary{.apply = apply};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RotaryKernels RotaryKernels::of_cuda{.apply = cuda::apply};
+
+}  // namespace hexad::kernels

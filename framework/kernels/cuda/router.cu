@@ -1,9 +1,9 @@
 // Routers: a warp scores the experts of one token, chooses among them and weighs the chosen.
 #include <limits>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/order.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -316,7 +316,10 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
 }
 
 }  // namespace
-
-const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RouterKernels RouterKernels::of_cuda{.forward = cuda::forward, .weigh = cuda::weigh, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 // Statistics of routing and the losses taken from them. Sums over tokens are made of a number of partial sums that
 // follows from the number of tokens alone.
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -267,12 +267,15 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
 }
 
 }  // namespace
-
-const RouterLossKernels router_loss{.count = count,
-                                    .fractions = fractions,
-                                    .balance = balance,
-                                    .balance_backward = balance_backward,
-                                    .z = z,
-                                    .z_backward = z_backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RouterLossKernels RouterLossKernels::of_cuda{.count = cuda::count,
+                                                   .fractions = cuda::fractions,
+                                                   .balance = cuda::balance,
+                                                   .balance_backward = cuda::balance_backward,
+                                                   .z = cuda::z,
+                                                   .z_backward = cuda::z_backward};
+
+}  // namespace hexad::kernels

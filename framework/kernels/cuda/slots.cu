@@ -1,9 +1,9 @@
 // A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
 // expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
 // If experts, or experts in chunks, outnumber a block's counters, a radix sort does it.
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -216,7 +216,10 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 }
 
 }  // namespace
-
-const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const SlotKernels SlotKernels::of_cuda{.mask = cuda::mask, .sort = cuda::sort, .keys = cuda::keys, .iota = cuda::iota};
+
+}  // namespace hexad::kernels

@@ -1,8 +1,8 @@
 // A block a row, which stays in the first-level cache between its passes where it is short.
 #include <limits>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -99,7 +99,10 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
 }
 
 }  // namespace
-
-const SplitSoftmaxKernels split_softmax{.start = start, .finish = finish};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const SplitSoftmaxKernels SplitSoftmaxKernels::of_cuda{.start = cuda::start, .finish = cuda::finish};
+
+}  // namespace hexad::kernels

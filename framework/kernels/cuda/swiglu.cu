@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -155,8 +155,9 @@ void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor
   });
 }
 
-void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
-              const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights) {
+void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& dout, const SwigluSaved& saved) {
+  const Tensor &dgate = gradients.dgate, &dup = gradients.dup, &product = gradients.product;
+  const Tensor &dweights = gradients.dweights, &gate = saved.gate, &up = saved.up, &weights = saved.weights;
   for (const auto& [name, t] : {std::pair{"dgate", dgate}, {"dup", dup}, {"gate", gate}, {"up", up}})
     require_shape("swiglu", name, t, dout.shape());
   if (product.defined()) require_shape("swiglu", "product", product, dout.shape());
@@ -186,7 +187,10 @@ void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tens
 }
 
 }  // namespace
-
-const SwigluKernels swiglu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const SwigluKernels SwigluKernels::of_cuda{.forward = cuda::forward, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

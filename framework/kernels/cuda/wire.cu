@@ -5,9 +5,9 @@
 #include <cfloat>
 
 #include "framework/base/fp8.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -294,7 +294,10 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
 }
 
 }  // namespace
-
-const WireKernels wire{.pack = pack, .unpack = unpack};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const WireKernels WireKernels::of_cuda{.pack = cuda::pack, .unpack = cuda::unpack};
+
+}  // namespace hexad::kernels

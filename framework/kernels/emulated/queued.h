@@ -29,6 +29,12 @@ class Launch {
     }
   };
   HeldOffsets hold(const GroupOffsets& offsets);
+  template <OperandStruct S>
+  S hold(const S& operands) {
+    S held;
+    for_each_tensor<S>([&](auto member) { held.*member = hold(operands.*member); });
+    return held;
+  }
   template <class T>
   T hold(const T& value) {
     return value;
@@ -46,11 +52,11 @@ template <auto Family, auto Entry, class>
 struct QueuedEntry;
 
 template <auto Family, auto Entry, class F, class... Args>
-struct QueuedEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
-  static void launch(Stream& stream, Args... args) {
+struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
+  static void launch(Stream& stream, Operand<Args>... operands) {
     Launch launch(stream);
     // Braces: operands are held in their order.
-    auto held = std::tuple{launch.hold(args)...};
+    auto held = std::tuple{launch.hold(operands)...};
     launch.run([held = std::move(held)](Stream& here) {
       std::apply([&](const auto&... a) { (cpu_table.*Family.*Entry)(here, a...); }, held);
     });
@@ -59,7 +65,7 @@ struct QueuedEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
 
 /// Entry that answers the host's question about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
-struct QueuedEntry<Family, Entry, Answer (*F::*)(Args...)> {
+struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 

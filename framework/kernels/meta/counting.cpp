@@ -58,11 +58,10 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
 }
 
 // Counts the gradients of both operands for each of the two products.
-void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor&, const Tensor&,
-                        const Tensor&, const Tensor& q, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
-  for (const Tensor* result : {&dq, &dk, &dv}) forget(*result);
-  run_of(dq).attention_flops += 2 * attention_flops(q, shape);
+  forget(gradients);
+  run_of(gradients.dq).attention_flops += 2 * attention_flops(saved.q, shape);
 }
 
 }  // namespace hexad::kernels::meta

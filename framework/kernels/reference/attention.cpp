@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -92,12 +92,12 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
 }
 
 // With P from the kept log-sum-exp L: dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale dS^T Q.
-void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-              const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+              const AttentionShape& shape) {
   stream.run([=] {
-    const Problem problem(q, k, v, first, last, shape);
-    const Array DO = load(dout), O = load(out), L = load(log_sum_exp);
+    const auto& [dq, dk, dv] = gradients;
+    const Problem problem(saved.q, saved.k, saved.v, saved.first, saved.last, shape);
+    const Array DO = load(dout), O = load(saved.out), L = load(saved.log_sum_exp);
     Array DQ = zeros(dq), DK = zeros(dk), DV = zeros(dv);
     problem.for_each_query([&](int64_t b, int64_t i, int64_t h) {
       const int64_t row = problem.query_row(b, i, h);
@@ -142,7 +142,11 @@ void merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, con
 }
 
 }  // namespace
-
-const AttentionKernels attention{.forward = forward, .backward = backward, .merge = merge};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const AttentionKernels AttentionKernels::of_reference{
+    .forward = reference::forward, .backward = reference::backward, .merge = reference::merge};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -45,8 +45,13 @@ void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, con
 }
 
 }  // namespace
-
-const BiasKernels bias{
-    .forward = forward, .backward = backward, .grouped_forward = grouped_forward, .grouped_backward = grouped_backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const BiasKernels BiasKernels::of_reference{.forward = reference::forward,
+                                            .backward = reference::backward,
+                                            .grouped_forward = reference::grouped_forward,
+                                            .grouped_backward = reference::grouped_backward};
+
+}  // namespace hexad::kernels

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -53,7 +53,10 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
 }
 
 }  // namespace
-
-const CapacityKernels capacity{.drop = drop};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const CapacityKernels CapacityKernels::of_reference{.drop = reference::drop};
+
+}  // namespace hexad::kernels

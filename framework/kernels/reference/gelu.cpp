@@ -1,7 +1,7 @@
 #include <numbers>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -39,7 +39,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor
 }
 
 }  // namespace
-
-const GeluKernels gelu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const GeluKernels GeluKernels::of_reference{.forward = reference::forward, .backward = reference::backward};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -59,8 +59,12 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
 }
 
 }  // namespace
-
-const LayerNormKernels layer_norm{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const LayerNormKernels LayerNormKernels::of_reference{.forward = reference::forward,
+                                                      .input_gradient = reference::input_gradient,
+                                                      .weight_gradient = reference::weight_gradient};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -67,7 +67,11 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
 }
 
 }  // namespace
-
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const OptimizerKernels OptimizerKernels::of_reference{
+    .adamw = reference::adamw, .sgd = reference::sgd, .squared_norm = reference::squared_norm, .clip = reference::clip};
+
+}  // namespace hexad::kernels

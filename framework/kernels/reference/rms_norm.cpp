@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -49,7 +49,11 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
 int64_t partials(int64_t) { return 1; }
 
 }  // namespace
-
-const RmsNormKernels rms_norm{.forward = forward, .backward = backward, .partials = partials};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RmsNormKernels RmsNormKernels::of_reference{
+    .forward = reference::forward, .backward = reference::backward, .partials = reference::partials};
+
+}  // namespace hexad::kernels

@@ -2,8 +2,8 @@
 #include <limits>
 #include <numeric>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 
@@ -120,7 +120,11 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
 }
 
 }  // namespace
-
-const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RouterKernels RouterKernels::of_reference{
+    .forward = reference::forward, .weigh = reference::weigh, .backward = reference::backward};
+
+}  // namespace hexad::kernels

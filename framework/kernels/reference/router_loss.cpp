@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -114,12 +114,15 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
 }
 
 }  // namespace
-
-const RouterLossKernels router_loss{.count = count,
-                                    .fractions = fractions,
-                                    .balance = balance,
-                                    .balance_backward = balance_backward,
-                                    .z = z,
-                                    .z_backward = z_backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RouterLossKernels RouterLossKernels::of_reference{.count = reference::count,
+                                                        .fractions = reference::fractions,
+                                                        .balance = reference::balance,
+                                                        .balance_backward = reference::balance_backward,
+                                                        .z = reference::z,
+                                                        .z_backward = reference::z_backward};
+
+}  // namespace hexad::kernels

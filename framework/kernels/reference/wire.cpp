@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "framework/base/fp8.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 
@@ -114,7 +114,10 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
 }
 
 }  // namespace
-
-const WireKernels wire{.pack = pack, .unpack = unpack};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const WireKernels WireKernels::of_reference{.pack = reference::pack, .unpack = reference::unpack};
+
+}  // namespace hexad::kernels

@@ -98,7 +98,7 @@ void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate_up, const
   if (kind_ == ExpertKind::gelu) return table(dproduct).gelu.backward(s, dgate_up, dproduct, m.gate_up, gelu_);
   const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-  table(dproduct).swiglu.backward(s, dgate, dup, {}, {}, dproduct, gate, up, {});
+  table(dproduct).swiglu.backward(s, {dgate, dup}, dproduct, {gate, up});
 }
 
 Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const {

@@ -209,3 +209,14 @@ void grouped_matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tens
 }
 
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const MatmulKernels MatmulKernels::of_cpu{.forward = cpu::matmul_forward,
+                                          .input_gradient = cpu::matmul_input_gradient,
+                                          .weight_gradient = cpu::matmul_weight_gradient};
+const GroupedMatmulKernels GroupedMatmulKernels::of_cpu{.forward = cpu::grouped_matmul_forward,
+                                                        .input_gradient = cpu::grouped_matmul_input_gradient,
+                                                        .weight_gradient = cpu::grouped_matmul_weight_gradient};
+
+}  // namespace hexad::kernels

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "framework/kernels/cuda/attention/calls.h"
-#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -56,9 +56,10 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
   if (q.numel() > 0 && !cudnn_attention(stream, call)) tiled_attention(stream, call);
 }
 
-void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-              const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+              const AttentionShape& shape) {
+  const auto& [dq, dk, dv] = gradients;
+  const auto& [out, log_sum_exp, q, k, v, first, last] = saved;
   const AttentionBackward call{dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape};
   check_call(call);
   require_rows("dout", dout, q.dtype(), q.shape());
@@ -69,7 +70,11 @@ void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& 
 }
 
 }  // namespace
-
-const AttentionKernels attention{.forward = forward, .backward = backward, .merge = merge_attention};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const AttentionKernels AttentionKernels::of_cuda{
+    .forward = cuda::forward, .backward = cuda::backward, .merge = cuda::merge_attention};
+
+}  // namespace hexad::kernels

@@ -1,10 +1,10 @@
 // Chooses a way for each grouped product.
 #include <algorithm>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/cuda/products/grouped_seconds.h"
 #include "framework/kernels/cuda/products/groups.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -92,7 +92,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
-      matmul.forward(stream, result, in, expert_matrix(o.w, e), write);
+      MatmulKernels::of_cuda.forward(stream, result, in, expert_matrix(o.w, e), write);
     });
   const auto way = fits_tensor_cores(o) ? tensor_cores::forward : simple::forward;
   way(stream, o.y, o.x, o.w, offsets_on_device(stream, offsets, x.device()), write);
@@ -107,7 +107,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
-      matmul.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
+      MatmulKernels::of_cuda.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
     });
   const auto way = fits_tensor_cores(o) ? tensor_cores::input_gradient : simple::input_gradient;
   way(stream, o.x, o.y, o.w, offsets_on_device(stream, offsets, dy.device()), write);
@@ -125,7 +125,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
   }
   if (goes_one_by_one(o, offsets, GroupedPass::weight_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
-      matmul.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
+      MatmulKernels::of_cuda.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
     });
   const Tensor known = offsets_on_device(stream, offsets, x.device());
   if (!fits_tensor_cores(o)) return simple::weight_gradient(stream, dw, o.y, o.x, known, write);
@@ -135,8 +135,11 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
 }
 
 }  // namespace
-
-const GroupedMatmulKernels grouped_matmul{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const GroupedMatmulKernels GroupedMatmulKernels::of_cuda{
+    .forward = cuda::forward, .input_gradient = cuda::input_gradient, .weight_gradient = cuda::weight_gradient};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 // Grouped products on generations of cards for which there is no grouped kernel: a product of cuBLASLt's for each
 // group.
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
 
 namespace hexad::kernels::cuda::tensor_cores {
@@ -27,21 +27,21 @@ const bool in_one_kernel = false;
 
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write) {
   for_each_group(stream, x, out, w, offsets, [&](const Tensor& weight, const Tensor& in, const Tensor& result) {
-    matmul.forward(stream, result, in, weight, write);
+    MatmulKernels::of_cuda.forward(stream, result, in, weight, write);
   });
 }
 
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
                     Write write) {
   for_each_group(stream, dx, dy, w, offsets, [&](const Tensor& weight, const Tensor& result, const Tensor& in) {
-    matmul.input_gradient(stream, result, in, weight, write);
+    MatmulKernels::of_cuda.input_gradient(stream, result, in, weight, write);
   });
 }
 
 void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
                      Write write) {
   for_each_group(stream, x, dy, dw, offsets, [&](const Tensor& result, const Tensor& in, const Tensor& dout) {
-    matmul.weight_gradient(stream, result, dout, in, write);
+    MatmulKernels::of_cuda.weight_gradient(stream, result, dout, in, write);
   });
 }
 

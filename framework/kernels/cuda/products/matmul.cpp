@@ -2,9 +2,9 @@
 
 #include "framework/device/cuda/check.h"
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/bf16_parts.h"
 #include "framework/kernels/cuda/products/blas.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -35,7 +35,7 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
   const Tensor& t = factor.matrix.tensor;
   if (t.dtype() == dtype) return factor;
   const Tensor copy = Tensor::empty(t.shape(), dtype, t.device());
-  pointwise.copy(stream, copy, t);
+  PointwiseKernels::of_cuda.copy(stream, copy, t);
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
@@ -46,11 +46,11 @@ void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, con
   const Dtype acc = accumulator_dtype(left.dtype());
   const bool direct = out.tensor.dtype() == acc;
   const Tensor sum = direct ? out.tensor : Tensor::empty(out.tensor.shape(), acc, out.tensor.device());
-  if (!direct && write == Write::add) pointwise.copy(stream, sum, out.tensor);
+  if (!direct && write == Write::add) PointwiseKernels::of_cuda.copy(stream, sum, out.tensor);
   const Matrix wide = matrix(op, "sum", sum);
   require(multiply(stream, wide, in_dtype(stream, op, left, acc), in_dtype(stream, op, right, acc), write), "[", op,
           "] cuBLASLt has no kernel for ", acc, " ", wide.rows, " x ", left.columns(), " x ", wide.columns);
-  if (!direct) pointwise.copy(stream, out.tensor, sum);
+  if (!direct) PointwiseKernels::of_cuda.copy(stream, out.tensor, sum);
 }
 
 void product(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
@@ -93,7 +93,11 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
 }
 
 }  // namespace
-
-const MatmulKernels matmul{.forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const MatmulKernels MatmulKernels::of_cuda{
+    .forward = cuda::forward, .input_gradient = cuda::input_gradient, .weight_gradient = cuda::weight_gradient};
+
+}  // namespace hexad::kernels

@@ -100,8 +100,8 @@ class Execution {
         dv{Id::dv, p_.key_heads, p_.dv};
     const Tensor of_queries = buffer(d, dq, p_.size), of_keys = buffer(d, dk, p_.size),
                  of_values = buffer(d, dv, p_.size);
-    reference_table.attention.backward(stream, of_queries, of_keys, of_values, gather(d, dout, p_.size), result, sums,
-                                       queries, keys, values, {}, {}, shape);
+    reference_table.attention.backward(stream, {of_queries, of_keys, of_values}, gather(d, dout, p_.size),
+                                       {result, sums, queries, keys, values}, shape);
     scatter(d, dq, of_queries);
     scatter(d, dk, of_keys);
     scatter(d, dv, of_values);
